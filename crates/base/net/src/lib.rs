@@ -33,5 +33,5 @@ pub use explain::{causes, innermost, with_causes};
 pub use hops::{RedirectHop, RedirectPolicy};
 pub use resolver::{AddressRule, CheckedResolver, look_up};
 pub use target::{PrivateHosts, WebUrl, WebUrlError};
-pub use web_client::{Elsewhere, FetchError, FetchOutcome, WebClient, WebLimits, WebPage};
+pub use web_client::{CrossHostRedirect, FetchError, FetchOutcome, WebClient, WebLimits, WebPage};
 pub use web_network::{ConnectVia, NetFuture, ProxyChoice, SingleRequest, SystemNetwork, WebNetwork};

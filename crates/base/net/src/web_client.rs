@@ -44,7 +44,7 @@ pub enum FetchOutcome {
     /// A server answered; the status may be any but a redirect that was followed.
     Page(WebPage),
     /// The server sends the request to somebody else, who was not asked.
-    Elsewhere(Elsewhere),
+    Elsewhere(CrossHostRedirect),
 }
 
 /// An answer, with its body still to come.
@@ -60,7 +60,7 @@ pub struct WebPage {
 
 /// A redirect that was not followed.
 #[derive(Clone, Debug)]
-pub struct Elsewhere {
+pub struct CrossHostRedirect {
     /// Who sent it.
     pub from: Url,
     /// Where to, as the server said.
@@ -219,7 +219,8 @@ impl WebClient {
             Ok(to) => to,
             Err(err) => return refused(WebUrlError::Unreadable(err.to_string()), &location),
         };
-        let elsewhere = || NextRequest::Tell(Elsewhere { from: page.url.clone(), to: to.clone(), status });
+        let elsewhere =
+            || NextRequest::Tell(CrossHostRedirect { from: page.url.clone(), to: to.clone(), status });
         let next = match target.redirected(to.clone(), &self.near) {
             Ok(next) => next,
             // Who hides the host of another server is told like any other.
@@ -244,7 +245,7 @@ impl WebClient {
 
 enum NextRequest {
     Follow(WebUrl),
-    Tell(Elsewhere),
+    Tell(CrossHostRedirect),
 }
 
 fn is_redirect(status: StatusCode) -> bool {

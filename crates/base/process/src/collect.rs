@@ -17,7 +17,7 @@ use rustix::{
     process::{WaitId, WaitIdOptions, waitid},
 };
 
-use crate::{Announced, Lifetime, ProcessOwner, ProcessPurpose, SpawnRequest, end_all, timespec};
+use crate::{Lifetime, ProcessOwner, ProcessPurpose, SpawnIntent, SpawnRequest, end_all, timespec};
 
 /// More than this nobody has to say.
 const MOST: usize = 16 << 20;
@@ -43,7 +43,7 @@ pub struct OutputCapture<'a> {
 }
 
 /// What the program said.
-pub struct Collected {
+pub struct CapturedOutput {
     /// What it wrote to the descriptor.
     pub dump: Vec<u8>,
     /// The beginning of what it wrote to standard error.
@@ -54,7 +54,7 @@ pub struct Collected {
 
 impl OutputCapture<'_> {
     /// Runs it to its end and ends what it left running. Blocks.
-    pub fn run(&self, owner: &ProcessOwner) -> io::Result<Collected> {
+    pub fn run(&self, owner: &ProcessOwner) -> io::Result<CapturedOutput> {
         let program = CString::new(self.program.as_os_str().as_bytes())?;
         let arguments: Vec<CString> =
             self.arguments.iter().map(|it| CString::new(*it)).collect::<Result<_, _>>()?;
@@ -67,7 +67,7 @@ impl OutputCapture<'_> {
         input.write_all(&self.input)?;
         rustix::fs::seek(&input, rustix::fs::SeekFrom::Start(0))?;
         let null = File::options().write(true).open("/dev/null")?;
-        let about = Announced {
+        let about = SpawnIntent {
             purpose: ProcessPurpose::Command,
             call: self.call,
             command: &self.program.to_string_lossy(),
@@ -100,7 +100,7 @@ impl OutputCapture<'_> {
         let mut first = vec![0; 16 << 10];
         let len = std::os::unix::fs::FileExt::read_at(&errors, &mut first, 0).unwrap_or(0);
         first.truncate(len);
-        Ok(Collected { dump: read?, errors: first, timed_out })
+        Ok(CapturedOutput { dump: read?, errors: first, timed_out })
     }
 }
 

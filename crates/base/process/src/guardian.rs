@@ -17,9 +17,9 @@ use rustix::process::Pid;
 
 use crate::ProcessTag;
 
-static GUARDIAN: Mutex<Option<Guardian>> = Mutex::new(None);
+static GUARDIAN: Mutex<Option<Reaper>> = Mutex::new(None);
 
-struct Guardian {
+struct Reaper {
     process: Child,
     wards: Vec<ReapedTree>,
 }
@@ -71,10 +71,10 @@ fn tell(note: impl FnOnce(&mut Vec<ReapedTree>), line: &str) {
     }
     // Not there yet, or ended by a stranger: a new one learns everything anew.
     // Without a shell the servers still get the end of their input.
-    *slot = Guardian::start(wards).ok();
+    *slot = Reaper::start(wards).ok();
 }
 
-impl Guardian {
+impl Reaper {
     fn start(wards: Vec<ReapedTree>) -> std::io::Result<Self> {
         use std::os::unix::process::CommandExt;
         let process = Command::new("/bin/sh")

@@ -36,13 +36,13 @@ use std::{
     os::unix::ffi::OsStrExt as _,
 };
 
-pub use collect::{Collected, OutputCapture};
+pub use collect::{CapturedOutput, OutputCapture};
 pub use launch::{OwnedSpawnRequest, SpawnRequest};
 pub use mark::{MARK_VARIABLE, ProcessTag};
 pub use owner::{Lifetime, OwnedProcesses, ProcessOwner};
 pub use registry::{
-    Announced, Leftover, ProcessPurpose, SessionOrphans, end_all, end_leftovers, end_orphans_of, everything,
-    leftovers,
+    LiveProcesses, ProcessPurpose, SessionOrphans, SpawnIntent, end_all, end_leftovers, end_orphans_of,
+    everything, leftovers,
 };
 pub use search::describe;
 pub use session_file::{file_name_of_id, lock_session_file};

@@ -9,7 +9,7 @@ use std::{
 use rustix::process::{Pid, Signal};
 
 use crate::{
-    Announced, Process, ProcessId, ProcessPurpose, ProcessTag, guardian,
+    Process, ProcessId, ProcessPurpose, ProcessTag, SpawnIntent, guardian,
     registry::{ProcessRegistry, end_all},
     search::{self, ProcessQuery},
     table,
@@ -98,8 +98,8 @@ impl ProcessOwner {
     /// succeed before the process starts: what is not written down could not be
     /// ended after a crash. The caller calls [`Self::started`] or
     /// [`Self::forget`] next.
-    pub fn announce(&self, about: Announced<'_>, lifetime: Lifetime) -> io::Result<ProcessTag> {
-        let Announced { purpose, call, command, task } = about;
+    pub fn announce(&self, about: SpawnIntent<'_>, lifetime: Lifetime) -> io::Result<ProcessTag> {
+        let SpawnIntent { purpose, call, command, task } = about;
         let mark = ProcessTag::new(&self.session, call);
         let since = table::ticks_since_boot().saturating_sub(1);
         let command = haft_types::text::one_line(command, 200);
@@ -108,7 +108,7 @@ impl ProcessOwner {
             return Err(io::Error::other("its session has ended"));
         }
         if let Some(registry) = &mut owned.registry {
-            registry.call(Announced { purpose, call, command: &command, task }, &mark, since)?;
+            registry.call(SpawnIntent { purpose, call, command: &command, task }, &mark, since)?;
             if lifetime == Lifetime::Detached {
                 registry.detached(&mark)?;
             }

@@ -77,7 +77,7 @@ impl ProcessPurpose {
 
 /// A process that is about to start.
 #[derive(Clone, Copy, Debug)]
-pub struct Announced<'a> {
+pub struct SpawnIntent<'a> {
     /// What it is for.
     pub purpose: ProcessPurpose,
     /// The call, the hook or the server, by its id or name.
@@ -112,7 +112,7 @@ impl ProcessRegistry {
 
     /// Must succeed before the call's process starts: what is not written down
     /// could not be ended after a crash.
-    pub(crate) fn call(&mut self, about: Announced<'_>, mark: &ProcessTag, since: u64) -> io::Result<()> {
+    pub(crate) fn call(&mut self, about: SpawnIntent<'_>, mark: &ProcessTag, since: u64) -> io::Result<()> {
         self.append(&RegistryLine::Call {
             call: about.call.to_owned(),
             cookie: mark.cookie.clone(),
@@ -152,7 +152,7 @@ impl ProcessRegistry {
 
 /// What one call, hook or server of a session has running.
 #[derive(Debug)]
-pub struct Leftover {
+pub struct LiveProcesses {
     /// The session.
     pub session: String,
     /// Whether that lives.
@@ -185,7 +185,7 @@ impl LiveProcessesRecord {
     }
 }
 
-impl Leftover {
+impl LiveProcesses {
     /// Ends it: politely, then not. False if something is still there at the
     /// end of the time given.
     pub fn end(&self, patience: Duration) -> bool {
@@ -217,7 +217,7 @@ pub fn end_all(alive: impl Fn() -> Vec<ProcessId>, patience: Duration) -> bool {
 
 /// What sessions that are gone left running, according to the registries below
 /// `dir`. Registries of sessions of which nothing is left are removed.
-pub fn leftovers(dir: &Path) -> Vec<Leftover> {
+pub fn leftovers(dir: &Path) -> Vec<LiveProcesses> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut found = Vec::new();
     for entry in entries.flatten() {
@@ -237,19 +237,19 @@ pub fn leftovers(dir: &Path) -> Vec<Leftover> {
 /// What commands, hooks and servers of all sessions have running, those that
 /// live included.
 /// Looks and changes nothing.
-pub fn everything(dir: &Path) -> Vec<Leftover> {
+pub fn everything(dir: &Path) -> Vec<LiveProcesses> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(mut file) = File::open(entry.path()) else { continue };
         let session_lives = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
-        found.extend(read(&mut file).into_iter().map(|it| Leftover { session_lives, ..it }));
+        found.extend(read(&mut file).into_iter().map(|it| LiveProcesses { session_lives, ..it }));
     }
     found
 }
 
 /// Ends what sessions that are gone left running and was not detached; says
 /// what that was. Blocks for as long as that takes, `patience` at most for each.
-pub fn end_leftovers(dir: &Path, patience: Duration) -> Vec<Leftover> {
+pub fn end_leftovers(dir: &Path, patience: Duration) -> Vec<LiveProcesses> {
     let mut found = leftovers(dir);
     found.retain(|it| !it.detached);
     for leftover in &found {
@@ -266,7 +266,7 @@ pub fn end_leftovers(dir: &Path, patience: Duration) -> Vec<Leftover> {
 #[derive(Debug, Default)]
 pub struct SessionOrphans {
     /// What was running and was not meant to go on.
-    pub found: Vec<Leftover>,
+    pub found: Vec<LiveProcesses>,
     /// Whether all of that has ended.
     pub all_ended: bool,
 }
@@ -291,13 +291,13 @@ pub fn end_orphans_of(dir: &Path, session: &str, patience: Duration) -> SessionO
 }
 
 /// Reads what a crash may have cut off anywhere.
-fn read(file: &mut File) -> Vec<Leftover> {
+fn read(file: &mut File) -> Vec<LiveProcesses> {
     let mut bytes = Vec::new();
     if file.rewind().and_then(|()| file.read_to_end(&mut bytes)).is_err() {
         return Vec::new();
     }
     let mut session = String::new();
-    let mut calls: Vec<Leftover> = Vec::new();
+    let mut calls: Vec<LiveProcesses> = Vec::new();
     for line in bytes.split(|it| *it == b'\n') {
         let Ok(entry) = serde_json::from_slice::<RegistryLine>(line) else { continue };
         match entry {
@@ -307,7 +307,7 @@ fn read(file: &mut File) -> Vec<Leftover> {
             RegistryLine::Call { call, cookie, tag, since, command, task, purpose } => {
                 let record = LiveProcessesRecord { mark: ProcessTag { cookie, tag }, since };
                 let session = session.clone();
-                calls.push(Leftover {
+                calls.push(LiveProcesses {
                     session,
                     session_lives: false,
                     purpose,
@@ -330,7 +330,7 @@ fn read(file: &mut File) -> Vec<Leftover> {
     living(calls)
 }
 
-fn living(mut calls: Vec<Leftover>) -> Vec<Leftover> {
+fn living(mut calls: Vec<LiveProcesses>) -> Vec<LiveProcesses> {
     let wanted: Vec<ProcessQuery<'_>> = calls.iter().map(|it| it.record.wanted()).collect();
     let found = search::search(&wanted);
     for (call, ids) in calls.iter_mut().zip(found) {

@@ -13,13 +13,13 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{Announced, Lifetime, MARK_VARIABLE, ProcessId, ProcessOwner, ProcessTag, guardian, search};
+use crate::{Lifetime, MARK_VARIABLE, ProcessId, ProcessOwner, ProcessTag, SpawnIntent, guardian, search};
 
 /// How a tree is started, and who ends it when we cannot.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessTreeOptions<'a> {
     /// What is about to start.
-    pub about: Announced<'a>,
+    pub about: SpawnIntent<'a>,
     /// What its leader is separated from.
     pub isolation: TreeIsolation,
     /// Who ends it when we are killed.

@@ -30,4 +30,4 @@ pub use message::{Message, MessageBlock, Role, ToolUse};
 pub use mode::PermissionMode;
 pub use nearest::nearest;
 pub use usage::Usage;
-pub use variables::Variables;
+pub use variables::EnvVars;

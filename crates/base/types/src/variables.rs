@@ -11,9 +11,9 @@ use crate::secrets::{is_own_secret, is_provider_secret};
 /// A process has one environment, but sessions of one process may have different
 /// homes and keys: a session reads its variables here and nowhere else.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Variables(Arc<BTreeMap<OsString, OsString>>);
+pub struct EnvVars(Arc<BTreeMap<OsString, OsString>>);
 
-impl Variables {
+impl EnvVars {
     /// The environment of this process, as it is now.
     pub fn of_process() -> Self {
         Self(Arc::new(std::env::vars_os().collect()))
@@ -67,7 +67,7 @@ impl Variables {
     }
 }
 
-impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
+impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for EnvVars {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
         let all = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
         Self(Arc::new(all.collect()))
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn variables_of_a_session_are_its_own() {
-        let base: Variables = [("HOME", "/a"), ("FLAG", "0")].into_iter().collect();
+        let base: EnvVars = [("HOME", "/a"), ("FLAG", "0")].into_iter().collect();
         let other = base.clone().with("HOME", "/b").with("FLAG", "1").without("NONE");
-        let seen = |it: &Variables| (it.text("HOME"), it.is_on("FLAG"), it.text("NONE"));
+        let seen = |it: &EnvVars| (it.text("HOME"), it.is_on("FLAG"), it.text("NONE"));
         assert_eq!(seen(&base), (Some("/a".to_owned()), false, None));
         assert_eq!(seen(&other), (Some("/b".to_owned()), true, None));
         assert_eq!(other.without("HOME").text("HOME"), None);
@@ -92,7 +92,7 @@ mod tests {
     fn keys_of_models_are_not_inherited() {
         let names = |keep: &str| {
             let all = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GH_TOKEN", "OTEL_X", "PATH"];
-            let variables: Variables = all.into_iter().map(|name| (name, "x")).collect();
+            let variables: EnvVars = all.into_iter().map(|name| (name, "x")).collect();
             let variables = variables.with("HAFT_ENV_KEEP", keep);
             let names: Vec<_> =
                 variables.inherited().map(|(name, _)| name.to_string_lossy().into_owned()).collect();

@@ -91,7 +91,7 @@ pub struct HookDefinition {
     /// What it runs for.
     pub matcher: HookMatcher,
     /// What it does.
-    pub handler: Handler,
+    pub handler: HookHandler,
     /// A permission rule: the hook runs only for calls the rule matches.
     pub condition: Option<String>,
     /// Variables of its process beside those of all hooks.
@@ -103,7 +103,7 @@ pub struct HookDefinition {
     /// When the caller hears from it.
     pub mode: HookRunMode,
     /// How often it runs.
-    pub repeat: Repeat,
+    pub repeat: HookRepeat,
     /// What the person sees while it runs.
     pub status_message: Option<String>,
     /// Where it was defined.
@@ -125,7 +125,7 @@ pub enum HookRunMode {
 
 /// How often a hook runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Repeat {
+pub enum HookRepeat {
     /// Every time.
     Always,
     /// The first time only.
@@ -134,7 +134,7 @@ pub enum Repeat {
 
 /// What a hook does.
 #[derive(Clone, Debug)]
-pub enum Handler {
+pub enum HookHandler {
     /// Runs a program.
     Command(CommandHandler),
     /// Posts the input to a server.
@@ -215,7 +215,7 @@ pub struct ExternalHandler {
     pub fields: Map<String, Value>,
 }
 
-impl Handler {
+impl HookHandler {
     /// The `type` of the handler in settings.
     pub fn kind(&self) -> HandlerKind {
         match self {
@@ -271,7 +271,7 @@ fn external_label(external: &ExternalHandler) -> String {
 
 impl HookDefinition {
     /// A hook that runs always, for everything, with the event's defaults.
-    pub fn new(event: HookEvent, handler: Handler, source: Arc<HookSource>) -> Self {
+    pub fn new(event: HookEvent, handler: HookHandler, source: Arc<HookSource>) -> Self {
         Self::matching(event, HookMatcher::all(), handler, source)
     }
 
@@ -279,7 +279,7 @@ impl HookDefinition {
     pub fn matching(
         event: HookEvent,
         matcher: HookMatcher,
-        handler: Handler,
+        handler: HookHandler,
         source: Arc<HookSource>,
     ) -> Self {
         Self {
@@ -292,7 +292,7 @@ impl HookDefinition {
             env: Vec::new(),
             on_error: ErrorPolicy::Default,
             mode: HookRunMode::Wait,
-            repeat: Repeat::Always,
+            repeat: HookRepeat::Always,
             status_message: None,
             source,
             agent: None,
@@ -309,7 +309,7 @@ impl HookDefinition {
     }
 }
 
-fn derived_id(event: HookEvent, matcher: &HookMatcher, handler: &Handler) -> HookId {
+fn derived_id(event: HookEvent, matcher: &HookMatcher, handler: &HookHandler) -> HookId {
     let digest = Sha256::digest(format!("{event}\0{}\0{}", matcher.text(), handler.identity()));
     let hex: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     HookId::new(format!("{event}-{hex}"))

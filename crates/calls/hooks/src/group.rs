@@ -12,7 +12,7 @@ use std::{
 };
 
 use haft_process::{
-    Announced, OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, TreeIsolation,
+    OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, SpawnIntent, TreeIsolation,
 };
 use rustix::process::Signal;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -59,7 +59,7 @@ impl HookGroup {
     ) -> io::Result<(Self, HookPipes)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let about =
-            Announced { purpose: ProcessPurpose::Hook, call: name.id, command: name.command, task: "" };
+            SpawnIntent { purpose: ProcessPurpose::Hook, call: name.id, command: name.command, task: "" };
         let plan = ProcessTreeOptions {
             about,
             isolation: TreeIsolation::OwnSession,

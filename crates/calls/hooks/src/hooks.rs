@@ -5,14 +5,14 @@ use tokio::time::Instant;
 
 use crate::{
     BlockCause, ErrorEffect, ErrorPolicy, HookCall, HookDecision, HookDefinition, HookEvent, HookId,
-    HookInput, HookRewrite, HookRunMode, HookStart, HooksOutcome, Ports, Repeat, RuleMatcher,
+    HookInput, HookPorts, HookRepeat, HookRewrite, HookRunMode, HookStart, HooksOutcome, RuleMatcher,
     background::BackgroundHooks,
-    matcher::Match,
+    matcher::MatchResult,
     merge::{Contribution, merge},
-    runner::{Core, Detached, PreparedHook, SelectedHook, Waited, detached},
+    runner::{DetachedHandler, PreparedHook, SelectedHook, SharedHooks, Waited, detached},
     running::Announcement,
     settle::refused_rewrite,
-    state::Trouble,
+    state::HookFaultKind,
 };
 
 /// The hooks of a session, ready to run.
@@ -24,7 +24,7 @@ pub struct Hooks {
     /// One bit per event, so that an event nobody listens to costs one test.
     listening: u64,
     hooks: Arc<[Arc<PreparedHook>]>,
-    core: Arc<Core>,
+    core: Arc<SharedHooks>,
     background: Arc<BackgroundHooks>,
 }
 
@@ -43,15 +43,15 @@ pub enum RefusedRewrite {
 impl Hooks {
     /// Hooks in configuration order: where two of them want different things,
     /// the later wins.
-    pub fn new(definitions: Vec<HookDefinition>, ports: Ports) -> Self {
-        let core = Arc::new(Core { ports, state: Arc::default() });
+    pub fn new(definitions: Vec<HookDefinition>, ports: HookPorts) -> Self {
+        let core = Arc::new(SharedHooks { ports, state: Arc::default() });
         Self::with(definitions, core, Arc::default())
     }
 
     /// The same session with other hooks and ports: what was counted and what
     /// runs in the background lives on.
-    pub fn reconfigured(&self, definitions: Vec<HookDefinition>, ports: Ports) -> Self {
-        let core = Arc::new(Core { ports, state: Arc::clone(&self.core.state) });
+    pub fn reconfigured(&self, definitions: Vec<HookDefinition>, ports: HookPorts) -> Self {
+        let core = Arc::new(SharedHooks { ports, state: Arc::clone(&self.core.state) });
         Self::with(definitions, core, Arc::clone(&self.background))
     }
 
@@ -68,7 +68,11 @@ impl Hooks {
         Self::with(kept, Arc::clone(&self.core), Arc::clone(&self.background))
     }
 
-    fn with(definitions: Vec<HookDefinition>, core: Arc<Core>, background: Arc<BackgroundHooks>) -> Self {
+    fn with(
+        definitions: Vec<HookDefinition>,
+        core: Arc<SharedHooks>,
+        background: Arc<BackgroundHooks>,
+    ) -> Self {
         let listening = definitions.iter().fold(0, |bits, it| bits | it.event.bit());
         let prepare = |definition: HookDefinition| {
             let identity = format!(
@@ -132,14 +136,14 @@ impl Hooks {
     /// Reports that the tool accepted a rewritten input.
     pub fn rewrite_accepted(&self, rewrite: &HookRewrite) {
         for id in &rewrite.by {
-            self.core.state.worked(id, Trouble::Rewriting);
+            self.core.state.worked(id, HookFaultKind::Rewriting);
         }
     }
 
     /// Reports that the tool did not accept a rewritten input, and returns what
     /// follows: a gate that answers nonsense is a gate that broke.
     pub fn rewrite_refused(&self, rewrite: &HookRewrite, problem: &str) -> RefusedRewrite {
-        let count = |id: &HookId| (id.clone(), self.core.state.failed(id, Trouble::Rewriting));
+        let count = |id: &HookId| (id.clone(), self.core.state.failed(id, HookFaultKind::Rewriting));
         let counted: Vec<(HookId, u32)> = rewrite.by.iter().map(count).collect();
         let names: Vec<&str> = rewrite.by.iter().map(HookId::as_str).collect();
         match (rewrite.on_error, counted.iter().max_by_key(|(_, in_a_row)| *in_a_row)) {
@@ -165,9 +169,9 @@ impl Hooks {
         };
         for hook in self.hooks.iter().filter(|it| is_for(&it.definition)) {
             let problem = match matches(&hook.definition, input) {
-                Match::No => continue,
-                Match::Yes => None,
-                Match::Unknown(problem) => Some(problem),
+                MatchResult::No => continue,
+                MatchResult::Yes => None,
+                MatchResult::Unknown(problem) => Some(problem),
             };
             if !condition_holds(&hook.definition, input, is_about) {
                 continue;
@@ -187,8 +191,8 @@ impl Hooks {
             }
         }
         chosen.retain(|it| match it.hook.definition.repeat {
-            Repeat::Always => true,
-            Repeat::Once => self.core.state.take_only_turn(&it.hook.definition.id),
+            HookRepeat::Always => true,
+            HookRepeat::Once => self.core.state.take_only_turn(&it.hook.definition.id),
         });
         chosen
     }
@@ -210,7 +214,9 @@ impl Hooks {
         tracing::debug!(%hook, event, mode = ?definition.mode, limit = ?definition.timeout, "a hook begins");
         let waited = match definition.mode {
             HookRunMode::Wait => self.core.answer(&chosen, call, Announcement::Watch).await,
-            HookRunMode::Background | HookRunMode::BackgroundRewake => Waited::Detached(Detached::Unstarted),
+            HookRunMode::Background | HookRunMode::BackgroundRewake => {
+                Waited::Detached(DetachedHandler::Unstarted)
+            }
         };
         tracing::debug!(%hook, event, took = ?started.elapsed(), "the hook is waited for no longer");
         match waited {
@@ -239,7 +245,7 @@ fn condition_holds(definition: &HookDefinition, input: &HookInput, is_about: &Ru
     input.event.tool().is_some() && is_about(rule)
 }
 
-fn matches(definition: &HookDefinition, input: &HookInput) -> Match {
+fn matches(definition: &HookDefinition, input: &HookInput) -> MatchResult {
     match input.event.subject() {
         Some(subject) => {
             let aliases = input.aliases.iter().map(String::as_str);
@@ -247,8 +253,8 @@ fn matches(definition: &HookDefinition, input: &HookInput) -> Match {
         }
         // Nothing to match on: the matcher is ignored, unless it is broken.
         None => match definition.matcher.problem() {
-            Some(problem) => Match::Unknown(problem.to_owned()),
-            None => Match::Yes,
+            Some(problem) => MatchResult::Unknown(problem.to_owned()),
+            None => MatchResult::Yes,
         },
     }
 }

@@ -7,7 +7,7 @@
 //! the model and the person, a rewritten input, and a report per hook.
 //!
 //! **Does not know** tools, permission rules, models, MCP, or where settings
-//! live. What it needs of them is in [`Ports`]; definitions come in through
+//! live. What it needs of them is in [`HookPorts`]; definitions come in through
 //! [`parse_definitions`] or are built by hand.
 //!
 //! **Invariant:** a hook that broke is never mistaken for one that said no
@@ -51,8 +51,8 @@ mod state;
 
 pub use cut::TEXT_LIMIT;
 pub use definition::{
-    Callback, CommandHandler, ErrorEffect, ErrorPolicy, ExternalHandler, Handler, HandlerKind,
-    HookDefinition, HookId, HookRunMode, HookSource, HttpHandler, Repeat,
+    Callback, CommandHandler, ErrorEffect, ErrorPolicy, ExternalHandler, HandlerKind, HookDefinition,
+    HookHandler, HookId, HookRepeat, HookRunMode, HookSource, HttpHandler,
 };
 pub use elicited::{ElicitationOverride, ElicitedAction};
 pub use event::{BlockEffect, HookEvent, UnknownEvent};
@@ -64,9 +64,9 @@ pub use input::{
     PostToolUseFailure, PreCompact, PreToolUse, SessionEnd, SessionSource, SessionStart, Stop, SubagentStart,
     SubagentStop, ToolServerInput, UserPromptSubmit,
 };
-pub use matcher::{HookMatcher, Match};
+pub use matcher::{HookMatcher, MatchResult};
 pub use outcome::{
-    BlockCause, EventExtras, HookDecision, HookReport, HookRewrite, HookRunResult, HooksOutcome, Stopped,
+    BlockCause, EventExtras, HookDecision, HookReport, HookRewrite, HookRunResult, HooksOutcome, StopTurn,
 };
 pub use output::{
     BackgroundRequest, GeneralDecision, HookOutput, HookPermissionAnswer, OutputError, PermissionBehavior,
@@ -75,6 +75,6 @@ pub use output::{
 pub use page::events_page;
 pub use parse::{DefinitionProblem, parse_definitions};
 pub use ports::{
-    CallbackAnswer, ExternalHandlers, HookCall, HookCallback, HookEnvironment, HookObserver, HookStart,
-    HttpPolicy, Ports, RuleMatcher, TextStore,
+    CallbackAnswer, ExternalHandlers, HookCall, HookCallback, HookEnvironment, HookObserver, HookPorts,
+    HookStart, HttpPolicy, RuleMatcher, TextStore,
 };

@@ -20,7 +20,7 @@ enum MatcherForm {
 
 /// What a matcher says about a subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Match {
+pub enum MatchResult {
     /// The hook runs.
     Yes,
     /// The hook does not run.
@@ -71,13 +71,13 @@ impl HookMatcher {
     }
 
     /// Whether it matches any of these names of one subject.
-    pub fn matches<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Match {
+    pub fn matches<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> MatchResult {
         match &self.form {
-            MatcherForm::All => Match::Yes,
-            MatcherForm::Broken(problem) => Match::Unknown(problem.clone()),
+            MatcherForm::All => MatchResult::Yes,
+            MatcherForm::Broken(problem) => MatchResult::Unknown(problem.clone()),
             MatcherForm::Names(list) => {
                 let found = names.into_iter().any(|name| list.iter().any(|it| it == name));
-                if found { Match::Yes } else { Match::No }
+                if found { MatchResult::Yes } else { MatchResult::No }
             }
             MatcherForm::Regex(regex) => matches_regex(regex, names),
         }
@@ -88,13 +88,13 @@ fn names(text: &str) -> Vec<String> {
     text.split(['|', ',']).map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-fn matches_regex<'a>(regex: &Regex, names: impl IntoIterator<Item = &'a str>) -> Match {
-    let mut answer = Match::No;
+fn matches_regex<'a>(regex: &Regex, names: impl IntoIterator<Item = &'a str>) -> MatchResult {
+    let mut answer = MatchResult::No;
     for name in names {
         match regex.is_match(name) {
-            Ok(true) => return Match::Yes,
+            Ok(true) => return MatchResult::Yes,
             Ok(false) => (),
-            Err(error) => answer = Match::Unknown(format!("the matcher gave up on {name:?}: {error}")),
+            Err(error) => answer = MatchResult::Unknown(format!("the matcher gave up on {name:?}: {error}")),
         }
     }
     answer
@@ -126,7 +126,7 @@ mod tests {
             ("^(?!mcp__).*", "mcp__a__b", false),
             ("(Edit|Write)$", "MultiEdit", true),
         ] {
-            let want = if want { Match::Yes } else { Match::No };
+            let want = if want { MatchResult::Yes } else { MatchResult::No };
             assert_eq!(HookMatcher::parse(matcher).matches([name]), want, "{matcher:?} {name}");
         }
     }
@@ -136,16 +136,19 @@ mod tests {
         for text in ["(", "[a", "(?<x", "*foo"] {
             let matcher = HookMatcher::parse(text);
             assert!(matcher.problem().is_some(), "{text}");
-            assert!(matches!(matcher.matches(["Bash"]), Match::Unknown(_)), "{text}");
+            assert!(matches!(matcher.matches(["Bash"]), MatchResult::Unknown(_)), "{text}");
         }
         // A pattern that would backtrack for ever gives up, and says so.
         let name = "a".repeat(60);
-        assert!(matches!(HookMatcher::parse(r"^(?:(a+)(?!c))+b$").matches([&*name]), Match::Unknown(_)));
+        assert!(matches!(
+            HookMatcher::parse(r"^(?:(a+)(?!c))+b$").matches([&*name]),
+            MatchResult::Unknown(_)
+        ));
     }
 
     #[test]
     fn any_name_of_the_subject_counts() {
-        assert_eq!(HookMatcher::parse("Task").matches(["Agent", "Task"]), Match::Yes);
-        assert_eq!(HookMatcher::parse("^Task$").matches(["Agent", "Task"]), Match::Yes);
+        assert_eq!(HookMatcher::parse("Task").matches(["Agent", "Task"]), MatchResult::Yes);
+        assert_eq!(HookMatcher::parse("^Task$").matches(["Agent", "Task"]), MatchResult::Yes);
     }
 }

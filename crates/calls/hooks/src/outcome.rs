@@ -19,7 +19,7 @@ pub struct HooksOutcome {
     /// Texts for the person, in configuration order.
     pub system_messages: Vec<String>,
     /// Set when a hook wants the turn to end.
-    pub stop: Option<Stopped>,
+    pub stop: Option<StopTurn>,
     /// What only some events know.
     pub extras: EventExtras,
     /// One per hook that ran, in configuration order.
@@ -67,7 +67,7 @@ pub enum BlockCause {
 
 /// The end of the turn, asked for by a hook.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Stopped {
+pub struct StopTurn {
     /// Why, for the person; empty when the hook did not say.
     pub reason: String,
 }

@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use serde_json::{Map, Value};
 
 use crate::{
-    BlockEffect, CommandHandler, ErrorEffect, ErrorPolicy, ExternalHandler, Handler, HandlerKind,
-    HookDefinition, HookEvent, HookId, HookRunMode, HookSource, HttpHandler, Repeat, matcher::HookMatcher,
+    BlockEffect, CommandHandler, ErrorEffect, ErrorPolicy, ExternalHandler, HandlerKind, HookDefinition,
+    HookEvent, HookHandler, HookId, HookRepeat, HookRunMode, HookSource, HttpHandler, matcher::HookMatcher,
 };
 
 /// Something in a `hooks` object that a person should look at.
@@ -25,7 +25,7 @@ impl fmt::Display for DefinitionProblem {
 }
 
 /// Reads a `hooks` object. Whatever is wrong with a definition is reported, and
-/// what could have been a gate stays in the list as [`Handler::Unusable`]: it
+/// what could have been a gate stays in the list as [`HookHandler::Unusable`]: it
 /// fails whenever it would have run, as its `on_error` says.
 pub fn parse_definitions(
     hooks: &Value,
@@ -75,7 +75,7 @@ impl DefinitionReader<'_> {
 
     fn unusable_group(&mut self, event: HookEvent, pointer: &str, message: &str) {
         self.problem(pointer, message);
-        let handler = Handler::Unusable(format!("hooks{pointer} {message}"));
+        let handler = HookHandler::Unusable(format!("hooks{pointer} {message}"));
         self.definitions.push(HookDefinition::new(event, handler, Arc::clone(self.source)));
     }
 
@@ -105,12 +105,12 @@ impl DefinitionReader<'_> {
             Ok(handler) if !place.event.supports(handler.kind()) => {
                 let message = format!("{} hooks can only be commands or MCP tools", place.event);
                 self.problem(&place.pointer, &message);
-                Handler::Unusable(message)
+                HookHandler::Unusable(message)
             }
             Ok(handler) => handler,
             Err(message) => {
                 self.problem(&place.pointer, &message);
-                Handler::Unusable(format!("hooks{}: {message}", place.pointer))
+                HookHandler::Unusable(format!("hooks{}: {message}", place.pointer))
             }
         };
         let mut definition =
@@ -144,7 +144,7 @@ impl DefinitionReader<'_> {
             self.problem(format!("{}/if", place.pointer), message);
         }
         if self.flag(place, fields, "once") {
-            into.repeat = Repeat::Once;
+            into.repeat = HookRepeat::Once;
         }
         if self.flag(place, fields, "asyncRewake") {
             into.mode = HookRunMode::BackgroundRewake;
@@ -222,10 +222,10 @@ impl DefinitionReader<'_> {
     }
 }
 
-fn read_handler(fields: &Map<String, Value>) -> Result<Handler, String> {
+fn read_handler(fields: &Map<String, Value>) -> Result<HookHandler, String> {
     match fields.get("type").and_then(Value::as_str) {
-        Some("command") => read_command(fields).map(Handler::Command),
-        Some("http") => read_http(fields).map(Handler::Http),
+        Some("command") => read_command(fields).map(HookHandler::Command),
+        Some("http") => read_http(fields).map(HookHandler::Http),
         Some("mcp_tool") => external(HandlerKind::McpTool, &["server", "tool"], fields),
         Some("prompt") => external(HandlerKind::Prompt, &["prompt"], fields),
         Some("agent") => external(HandlerKind::Agent, &["prompt"], fields),
@@ -277,11 +277,11 @@ fn read_http(fields: &Map<String, Value>) -> Result<HttpHandler, String> {
     Ok(HttpHandler { url, headers, allowed_env_vars })
 }
 
-fn external(kind: HandlerKind, needed: &[&str], fields: &Map<String, Value>) -> Result<Handler, String> {
+fn external(kind: HandlerKind, needed: &[&str], fields: &Map<String, Value>) -> Result<HookHandler, String> {
     for name in needed {
         text(fields, name)?;
     }
-    Ok(Handler::External(ExternalHandler { kind, fields: fields.clone() }))
+    Ok(HookHandler::External(ExternalHandler { kind, fields: fields.clone() }))
 }
 
 #[cfg(test)]

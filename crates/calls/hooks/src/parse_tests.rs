@@ -23,7 +23,7 @@ fn a_full_definition_is_read() {
     assert_eq!(exec.timeout, Duration::from_millis(1500));
     assert_eq!(exec.condition.as_deref(), Some("Bash(git *)"));
     assert_eq!(exec.status_message.as_deref(), Some("checking"));
-    assert_eq!((exec.repeat, exec.mode), (Repeat::Once, HookRunMode::Wait));
+    assert_eq!((exec.repeat, exec.mode), (HookRepeat::Once, HookRunMode::Wait));
     assert_eq!(exec.on_error, ErrorPolicy::Explicit(ErrorEffect::Open));
     assert_eq!(exec.handler.label(), "check a b");
     assert_eq!(shell.mode, HookRunMode::Background);
@@ -71,7 +71,7 @@ fn what_is_wrong_is_named_and_a_gate_stays_in_the_list() {
     ] {
         let (definitions, problems) = parse(&hooks);
         assert!(problems.len() == 1 && problems[0].contains(problem), "{hooks}: {problems:?}");
-        let found = definitions.iter().filter(|it| matches!(it.handler, Handler::Unusable(_))).count();
+        let found = definitions.iter().filter(|it| matches!(it.handler, HookHandler::Unusable(_))).count();
         assert_eq!(found, unusable, "{hooks}");
     }
 }
@@ -129,7 +129,7 @@ proptest::proptest! {
             _ => true,
         };
         proptest::prop_assert_eq!(!definitions.is_empty(), wanted);
-        let broken = definitions.iter().filter(|it| matches!(it.handler, Handler::Unusable(_))).count();
+        let broken = definitions.iter().filter(|it| matches!(it.handler, HookHandler::Unusable(_))).count();
         proptest::prop_assert!(broken <= problems.len());
     }
 }

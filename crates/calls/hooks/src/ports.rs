@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use haft_process::ProcessOwner;
-use haft_types::Variables;
+use haft_types::EnvVars;
 use serde_json::Value;
 
 use crate::{ExternalHandler, HookEvent, HookFailure, HookId, HookInput, HookOutput, HookReport};
@@ -138,7 +138,7 @@ pub struct HttpPolicy {
 #[derive(Clone, Debug, Default)]
 pub struct HookEnvironment {
     /// The variables hooks inherit; those of this process when nobody says.
-    pub inherited: Option<Variables>,
+    pub inherited: Option<EnvVars>,
     /// The project, as hooks know it.
     pub project_dir: PathBuf,
     /// Where a hook may write `export` lines for later commands.
@@ -156,7 +156,7 @@ impl HookEnvironment {
             let name = name.to_string_lossy();
             !self.remove.iter().any(|it| *it == name)
         };
-        let inherited = self.inherited.clone().unwrap_or_else(Variables::of_process);
+        let inherited = self.inherited.clone().unwrap_or_else(EnvVars::of_process);
         let inherited = inherited.inherited().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut all: Vec<_> = inherited.filter(|(name, _)| keep(name)).collect();
         all.extend(self.set.iter().chain(own).map(|(name, value)| (name.into(), value.into())));
@@ -188,7 +188,7 @@ fn takes_env_file(event: HookEvent) -> bool {
 /// Everything the engine needs from outside. All of it is optional but the
 /// environment.
 #[derive(Clone, Default)]
-pub struct Ports {
+pub struct HookPorts {
     /// The environment of hooks' processes.
     pub environment: HookEnvironment,
     /// Owns the processes of the session. The default owner lists them nowhere.
@@ -209,7 +209,7 @@ pub struct Ports {
     pub strict_commands: bool,
 }
 
-impl fmt::Debug for Ports {
+impl fmt::Debug for HookPorts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ports")
             .field("environment", &self.environment)

@@ -7,8 +7,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    Callback, CallbackAnswer, CommandHandler, ErrorEffect, ErrorPolicy, Handler, HookCall, HookDefinition,
-    HookFailure, HookOutput, HookReport, HookRunMode, HookRunResult, PermissionDecision, Ports,
+    Callback, CallbackAnswer, CommandHandler, ErrorEffect, ErrorPolicy, HookCall, HookDefinition,
+    HookFailure, HookHandler, HookOutput, HookPorts, HookReport, HookRunMode, HookRunResult,
+    PermissionDecision,
     answer::HandlerAnswer,
     command::{CommandEnd, CommandRun, Stragglers},
     http,
@@ -20,8 +21,8 @@ use crate::{
 
 /// What every hook of a session shares.
 #[derive(Debug, Default)]
-pub(crate) struct Core {
-    pub(crate) ports: Ports,
+pub(crate) struct SharedHooks {
+    pub(crate) ports: HookPorts,
     pub(crate) state: Arc<HookState>,
 }
 
@@ -46,16 +47,16 @@ pub(crate) struct SelectedHook {
 /// What came of starting a handler.
 pub(crate) enum Waited {
     Answer(Box<HandlerAnswer>, Option<Stragglers>),
-    Detached(Detached),
+    Detached(DetachedHandler),
 }
 
 /// A handler nobody waits for.
-pub(crate) enum Detached {
+pub(crate) enum DetachedHandler {
     Unstarted,
     Running(Box<RunningHook>, Duration),
 }
 
-impl Core {
+impl SharedHooks {
     /// Starts a hook and waits for what it says.
     pub(crate) async fn answer(
         &self,
@@ -71,17 +72,17 @@ impl Core {
             );
         }
         let answer = match &definition.handler {
-            Handler::Command(handler) => {
+            HookHandler::Command(handler) => {
                 let run = self.command_run(handler, chosen, call);
                 return match run.run(announcement).await {
                     CommandEnd::Answered(answer, remains) => Waited::Answer(answer, remains),
                     CommandEnd::Announced(running, limit) => {
-                        Waited::Detached(Detached::Running(running, limit))
+                        Waited::Detached(DetachedHandler::Running(running, limit))
                     }
                 };
             }
-            Handler::Unusable(why) => HandlerAnswer::broken(HookFailure::Unusable(why.clone())),
-            Handler::Http(_) | Handler::Callback(_) | Handler::External(_) => {
+            HookHandler::Unusable(why) => HandlerAnswer::broken(HookFailure::Unusable(why.clone())),
+            HookHandler::Http(_) | HookHandler::Callback(_) | HookHandler::External(_) => {
                 let asked = tokio::time::timeout(definition.timeout, self.ask(definition, call));
                 match asked.await {
                     Ok(answer) => answer,
@@ -106,7 +107,7 @@ impl Core {
             }
             (policy, _) => policy,
         };
-        let Ports { environment, processes, .. } = &self.ports;
+        let HookPorts { environment, processes, .. } = &self.ports;
         let HookDefinition { id, env, timeout, .. } = definition;
         CommandRun { id, processes, handler, environment, env, call, timeout: *timeout, policy }
     }
@@ -115,15 +116,15 @@ impl Core {
     async fn ask(&self, definition: &HookDefinition, call: &HookCall) -> HandlerAnswer {
         let event = definition.event;
         match &definition.handler {
-            Handler::Http(handler) => {
-                let Ports { http, environment, .. } = &self.ports;
+            HookHandler::Http(handler) => {
+                let HookPorts { http, environment, .. } = &self.ports;
                 match http::ask(handler, http, environment, call).await {
                     Ok(body) => HandlerAnswer::of_body(&body, event, definition.on_error),
                     Err(failure) => HandlerAnswer::broken(failure),
                 }
             }
-            Handler::Callback(callback) => ask_callback(callback, call).await,
-            Handler::External(handler) => match &self.ports.external {
+            HookHandler::Callback(callback) => ask_callback(callback, call).await,
+            HookHandler::External(handler) => match &self.ports.external {
                 Some(external) => match external.run(handler, call).await {
                     // Text is read like the output of a command.
                     Ok(Value::String(text)) => HandlerAnswer::of_body(&text, event, definition.on_error),
@@ -135,7 +136,7 @@ impl Core {
                     HandlerAnswer::broken(HookFailure::NoHandler(why))
                 }
             },
-            Handler::Command(_) | Handler::Unusable(_) => HandlerAnswer::default(),
+            HookHandler::Command(_) | HookHandler::Unusable(_) => HandlerAnswer::default(),
         }
     }
 
@@ -157,13 +158,13 @@ impl Core {
         self: Arc<Self>,
         chosen: SelectedHook,
         call: HookCall,
-        detached: Detached,
+        detached: DetachedHandler,
     ) {
         let started = Instant::now();
         let waited = match detached {
-            Detached::Unstarted => self.answer(&chosen, &call, Announcement::Ignore).await,
-            Detached::Running(running, limit) => match &chosen.hook.definition.handler {
-                Handler::Command(handler) => {
+            DetachedHandler::Unstarted => self.answer(&chosen, &call, Announcement::Ignore).await,
+            DetachedHandler::Running(running, limit) => match &chosen.hook.definition.handler {
+                HookHandler::Command(handler) => {
                     let run = self.command_run(handler, &chosen, &call);
                     match run.wait(*running, started + limit, Announcement::Ignore).await {
                         CommandEnd::Answered(answer, remains) => Waited::Answer(answer, remains),

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::{
     BlockCause, BlockEffect, ErrorEffect, GeneralDecision, HookDefinition, HookEvent, HookFailure, HookId,
-    HookOutput, HookPermissionAnswer, HookReport, HookRunResult, PermissionBehavior, PermissionDecision,
-    Ports,
+    HookOutput, HookPermissionAnswer, HookPorts, HookReport, HookRunResult, PermissionBehavior,
+    PermissionDecision,
     answer::HandlerAnswer,
     cut,
     merge::{Contribution, MergedVerdict, verdict_of},
-    state::{HookState, Trouble},
+    state::{HookFaultKind, HookState},
 };
 
 /// After so many failures in a row a message says how to get rid of the hook.
@@ -28,7 +28,7 @@ pub(crate) struct AnsweredHook<'a> {
 }
 
 /// Weighs an answer.
-pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &Ports, state: &HookState) -> Contribution {
+pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &HookPorts, state: &HookState) -> Contribution {
     let AnsweredHook { definition, on_error, is_declared_gate, mut answer, duration } = answered;
     let (id, event) = (&definition.id, definition.event);
     fit_texts(&mut answer, id, ports);
@@ -37,7 +37,7 @@ pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &Ports, state: &HookStat
     let mut verdict = said.filter(|it| counts(it, event)).map(|it| with_reason(it, definition));
     let happened = match answer.failure.take() {
         Some(failure) => {
-            let in_a_row = state.failed(id, Trouble::Running);
+            let in_a_row = state.failed(id, HookFaultKind::Running);
             let is_let_pass =
                 !is_declared_gate && !ports.strict_commands && ended_by_itself(&failure, &answer);
             let effect = if can_close(event) && !is_let_pass { on_error } else { ErrorEffect::Open };
@@ -48,9 +48,9 @@ pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &Ports, state: &HookStat
             HookRunResult::Broke { failure, in_a_row, effect }
         }
         None => {
-            state.worked(id, Trouble::Running);
+            state.worked(id, HookFaultKind::Running);
             if answer.output.specific.updated_input.is_none() {
-                state.worked(id, Trouble::Rewriting);
+                state.worked(id, HookFaultKind::Rewriting);
             }
             if says_no(verdict.as_ref(), &answer.output) { HookRunResult::SaidNo } else { HookRunResult::Ran }
         }
@@ -139,7 +139,12 @@ fn close(event: HookEvent, reason: String, verdict: &mut Option<MergedVerdict>, 
 }
 
 /// What the model and the person read when a gate could not run.
-fn closed_reason(definition: &HookDefinition, failure: &HookFailure, in_a_row: u32, ports: &Ports) -> String {
+fn closed_reason(
+    definition: &HookDefinition,
+    failure: &HookFailure,
+    in_a_row: u32,
+    ports: &HookPorts,
+) -> String {
     let HookDefinition { id, handler, source, .. } = definition;
     let label = handler.label();
     let first = format!(
@@ -149,7 +154,7 @@ fn closed_reason(definition: &HookDefinition, failure: &HookFailure, in_a_row: u
     format!("{first}{}", advice(id, in_a_row, ports))
 }
 
-fn advice(id: &HookId, in_a_row: u32, ports: &Ports) -> String {
+fn advice(id: &HookId, in_a_row: u32, ports: &HookPorts) -> String {
     if in_a_row < PATIENCE {
         return String::new();
     }
@@ -163,7 +168,7 @@ fn advice(id: &HookId, in_a_row: u32, ports: &Ports) -> String {
 }
 
 /// What the tool's refusal of a rewritten input means.
-pub(crate) fn refused_rewrite(id: &HookId, problem: &str, in_a_row: u32, ports: &Ports) -> String {
+pub(crate) fn refused_rewrite(id: &HookId, problem: &str, in_a_row: u32, ports: &HookPorts) -> String {
     let first = format!(
         "The hook {id} rewrote the input into one the tool does not accept: {problem}. Nobody said no, but \
          a gate that breaks stays closed."
@@ -171,7 +176,7 @@ pub(crate) fn refused_rewrite(id: &HookId, problem: &str, in_a_row: u32, ports: 
     format!("{first}{}", advice(id, in_a_row, ports))
 }
 
-fn fit_texts(answer: &mut HandlerAnswer, id: &HookId, ports: &Ports) {
+fn fit_texts(answer: &mut HandlerAnswer, id: &HookId, ports: &HookPorts) {
     let keep = ports.keep_text.as_deref();
     let fit = |text: &mut Option<String>| {
         if let Some(full) = text.take() {

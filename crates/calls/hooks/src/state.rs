@@ -15,14 +15,14 @@ pub(crate) struct HookState {
 /// The two ways in which a hook can be broken. They are counted apart: a hook
 /// may run well and still rewrite every input into one that no tool takes.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) enum Trouble {
+pub(crate) enum HookFaultKind {
     Running,
     Rewriting,
 }
 
 #[derive(Debug, Default)]
 struct HookMemory {
-    failures_in_a_row: HashMap<(HookId, Trouble), u32>,
+    failures_in_a_row: HashMap<(HookId, HookFaultKind), u32>,
     done_once: HashSet<HookId>,
 }
 
@@ -32,7 +32,7 @@ impl HookState {
     }
 
     /// Counts a failure, and returns how many there were in a row.
-    pub(crate) fn failed(&self, id: &HookId, trouble: Trouble) -> u32 {
+    pub(crate) fn failed(&self, id: &HookId, trouble: HookFaultKind) -> u32 {
         let mut memory = self.memory();
         let count = memory.failures_in_a_row.entry((id.clone(), trouble)).or_default();
         *count = count.saturating_add(1);
@@ -40,7 +40,7 @@ impl HookState {
     }
 
     /// A success ends a row of failures.
-    pub(crate) fn worked(&self, id: &HookId, trouble: Trouble) {
+    pub(crate) fn worked(&self, id: &HookId, trouble: HookFaultKind) {
         self.memory().failures_in_a_row.remove(&(id.clone(), trouble));
     }
 

@@ -5,7 +5,7 @@ use haft_tool::{AllowReason, BoxFuture, DynCall};
 use crate::{
     Behavior, Decision, Policy,
     judge::DecisionStrength,
-    reason::Why,
+    reason::ReasonDetail,
     rule::{Rule, RuleSubject},
 };
 
@@ -80,11 +80,11 @@ impl Policy {
         };
         match answer {
             ClassifierAnswer::Approve => {
-                let approved = Why::Classifier { blocked: None };
+                let approved = ReasonDetail::Classifier { blocked: None };
                 decision.answered(DecisionStrength::Allowed, &approved)
             }
             ClassifierAnswer::Block(reason) => {
-                let blocked = Why::Classifier { blocked: Some(reason) };
+                let blocked = ReasonDetail::Classifier { blocked: Some(reason) };
                 decision.answered(DecisionStrength::Denied, &blocked)
             }
             ClassifierAnswer::Abstain => decision,
@@ -102,7 +102,7 @@ fn request(decision: &Decision, tool: &str, call: &dyn DynCall) -> ClassifierReq
 }
 
 impl Decision {
-    fn answered(mut self, standing: DecisionStrength, why: &Why) -> Self {
+    fn answered(mut self, standing: DecisionStrength, why: &ReasonDetail) -> Self {
         self.behavior = standing.behavior();
         self.reason = why.to_string();
         self.source = why.source();
@@ -117,10 +117,10 @@ impl Decision {
 /// Counts what a classifier blocks; after three in a row or twenty in all the
 /// person is asked again, because something is amiss.
 #[derive(Debug, Default)]
-pub(crate) struct CircuitBreaker(Mutex<Blocks>);
+pub(crate) struct CircuitBreaker(Mutex<BlockCounts>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Blocks {
+struct BlockCounts {
     in_a_row: u32,
     in_all: u32,
 }
@@ -148,7 +148,7 @@ impl CircuitBreaker {
 
     /// A person looked: counting starts again.
     pub(crate) fn reset(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Blocks::default();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = BlockCounts::default();
     }
 }
 

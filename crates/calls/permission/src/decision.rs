@@ -70,7 +70,7 @@ pub enum DecisionSource {
 
 /// One judged part of a call: a path, a simple command, an address.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Part {
+pub struct JudgedPart {
     /// What was judged.
     pub subject: String,
     /// What may happen to it.
@@ -105,7 +105,7 @@ pub struct Decision {
     #[serde(skip)]
     pub source: DecisionSource,
     /// Everything that was judged.
-    pub parts: Vec<Part>,
+    pub parts: Vec<JudgedPart>,
     /// What each agent of the chain said, the calling one first; empty when
     /// there is only one.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -29,7 +29,7 @@ pub fn explain(decision: &Decision) -> String {
 
 /// What a change would do, shown before it is made.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Preview {
+pub struct UpdatePreview {
     /// One line: the rules, what they cover, and for how long.
     pub summary: String,
     /// Calls that would run without asking.
@@ -39,10 +39,10 @@ pub struct Preview {
 }
 
 /// Shows what a change would do.
-pub fn preview(update: &PermissionUpdate) -> Preview {
+pub fn preview(update: &PermissionUpdate) -> UpdatePreview {
     let kept = kept(update.destination());
     let summary =
-        |text: String| Preview { summary: format!("{text} ({kept})"), matches: vec![], misses: vec![] };
+        |text: String| UpdatePreview { summary: format!("{text} ({kept})"), matches: vec![], misses: vec![] };
     match update {
         PermissionUpdate::AddRules(list) | PermissionUpdate::ReplaceRules(list) => {
             let verb = match list.behavior {
@@ -116,7 +116,7 @@ fn prefix_of(command: &str) -> Option<&str> {
 
 /// Commands a rule would match, and some it would not. A rule about every
 /// command needs none.
-fn examples(rule: &RuleText, preview: &mut Preview) {
+fn examples(rule: &RuleText, preview: &mut UpdatePreview) {
     let ("Bash", Some(command)) = (&*rule.tool_name, rule.rule_content.as_deref().map(str::trim)) else {
         return;
     };

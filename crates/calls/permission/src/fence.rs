@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_tool::{Fenced, PathRestrictions};
+use haft_tool::{PathRestrictions, RestrictedPath};
 use haft_types::PermissionMode;
 
 use crate::{
@@ -62,7 +62,7 @@ struct DeniedPathSearch<'a> {
     matcher: &'a PathMatcher,
     using: PathUse,
     rule: &'a dyn Fn(usize) -> String,
-    list: &'a mut Vec<Fenced>,
+    list: &'a mut Vec<RestrictedPath>,
     left: usize,
 }
 
@@ -74,7 +74,7 @@ impl DeniedPathSearch<'_> {
             let is_name = !path.as_os_str().as_encoded_bytes().iter().any(|it| b"*?[{".contains(it));
             let counts = self.using == PathUse::Write && is_name || path.symlink_metadata().is_ok();
             if let Some(number) = self.matcher.fences(path, self.using).filter(|_| counts) {
-                self.list.push(Fenced { path: path.to_owned(), rule: (self.rule)(number) });
+                self.list.push(RestrictedPath { path: path.to_owned(), rule: (self.rule)(number) });
             }
         }
     }
@@ -117,7 +117,7 @@ impl DeniedPathSearch<'_> {
                 self.left -= 1;
                 let path = entry.path();
                 if let Some(number) = self.matcher.fences(&path, self.using) {
-                    self.list.push(Fenced { path, rule: (self.rule)(number) });
+                    self.list.push(RestrictedPath { path, rule: (self.rule)(number) });
                 } else if entry.file_type().is_ok_and(|it| it.is_dir()) {
                     open.push(path);
                 }
@@ -151,8 +151,9 @@ mod tests {
         let deny =
             ["Read(.env)", "Read(**/secrets/**)", "Edit(*.pem)", "Edit(b.txt)", "Edit(absent)", "Read"];
         let fence = fence_of(&root, &deny);
-        let shown = |list: &[Fenced]| -> Vec<(String, String)> {
-            let name = |it: &Fenced| it.path.strip_prefix(&root).unwrap_or(&it.path).display().to_string();
+        let shown = |list: &[RestrictedPath]| -> Vec<(String, String)> {
+            let name =
+                |it: &RestrictedPath| it.path.strip_prefix(&root).unwrap_or(&it.path).display().to_string();
             list.iter().map(|it| (name(it), it.rule.clone())).collect()
         };
         let row = |path: &str, rule: &str| (path.to_owned(), rule.to_owned());

@@ -53,15 +53,15 @@ pub use agent::{AgentRights, DelegatedRight, ExcludedDir};
 pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest, SpeculativeAnswer};
 pub use builder::PolicyBuilder;
 pub use command::{BashJudge, RunningCommands, SessionCommands};
-pub use decision::{Behavior, Decision, DecisionSource, HookOpinion, LevelDecision, Part};
-pub use explain::{Preview, explain, preview};
+pub use decision::{Behavior, Decision, DecisionSource, HookOpinion, JudgedPart, LevelDecision};
+pub use explain::{UpdatePreview, explain, preview};
 pub use live::LivePermissions;
 pub use names::Names;
 pub use plain::PlainWordsJudge;
 pub use policy::{OutsideWorkspace, PathRuleReach, Policy, ReadOnlyEnforced, SandboxedAskPolicy};
 pub use port::{
-    AlwaysAskReason, CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, Face,
-    FileTarget, FileUse, FileUseKind, FileUseScope, RuleCoverage, Through,
+    AlwaysAskReason, CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, FileMention,
+    FileTarget, FileUse, FileUseKind, FileUseScope, RuleCoverage, RuleForm,
 };
-pub use rule::{RuleEntry, RuleSource, Warning};
+pub use rule::{RuleEntry, RuleSource, RuleWarning};
 pub use update::{Destination, PermissionUpdate, RuleList, RuleText};

@@ -5,7 +5,7 @@ use haft_tool::DynCall;
 
 use crate::{
     AgentRights, Behavior, Decision, Destination, Names, PermissionUpdate, Policy, PolicyBuilder, RuleSource,
-    Warning,
+    RuleWarning,
     auto::{CircuitBreaker, SpeculativeAnswer},
 };
 
@@ -78,7 +78,7 @@ impl LivePermissions {
     /// is its own, and so is what was allowed to it alone ([`Destination::Agent`]).
     /// Keeping a change beyond the session is up to the caller, see
     /// [`LivePermissions::keeps`].
-    pub fn apply(&self, update: &PermissionUpdate) -> Vec<Warning> {
+    pub fn apply(&self, update: &PermissionUpdate) -> Vec<RuleWarning> {
         match (&self.above, update) {
             (None, _) => self.change(|policy| policy.to_builder().update(update).build()),
             (Some(above), PermissionUpdate::SetMode { mode, .. }) => {
@@ -204,7 +204,7 @@ impl LivePermissions {
         self.breaker.reset();
     }
 
-    fn change(&self, make: impl FnOnce(&Policy) -> Policy) -> Vec<Warning> {
+    fn change(&self, make: impl FnOnce(&Policy) -> Policy) -> Vec<RuleWarning> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.policy.load_full();
         let after = make(&before);

@@ -1,6 +1,6 @@
 use haft_tool::CommandLine;
 
-use crate::{CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, Face};
+use crate::{CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, RuleForm};
 
 /// Understands command lines made of plain words and nothing else.
 ///
@@ -18,10 +18,10 @@ impl CommandJudge for PlainWordsJudge {
             line.split([' ', '\t', '\n']).filter(|it| !it.is_empty()).map(String::from).collect();
         let doubt = doubt_about(line, &words);
         let deny_faces = match doubt {
-            None => vec![Face::new(words.clone())],
+            None => vec![RuleForm::new(words.clone())],
             // Some command hides somewhere in here: it may start at any word.
             Some(_) => {
-                (0..words.len().min(MAX_STARTS)).map(|from| Face::new(words[from..].to_vec())).collect()
+                (0..words.len().min(MAX_STARTS)).map(|from| RuleForm::new(words[from..].to_vec())).collect()
             }
         };
         let part = CommandPart {

@@ -6,14 +6,14 @@ use haft_types::PermissionMode;
 
 use crate::{
     Behavior, Classifier, CommandJudge, CommandPart, Decision, HookOpinion, LevelDecision, PolicyBuilder,
-    RuleEntry, Warning,
+    RuleEntry, RuleWarning,
     agent::AgentLevel,
     auto,
     checkouts::Checkouts,
     judge::{CallSubject, DecisionStrength, DecisionTally, Level, LevelRole, PartialDecision},
     matcher::PathUse,
     places::ResolvedDirs,
-    reason::Why,
+    reason::ReasonDetail,
     rule::Rule,
     ruleset::RuleSet,
     scope::{CallReadScope, levels},
@@ -32,7 +32,7 @@ pub struct Policy {
 pub(crate) struct PolicyInner {
     pub(crate) blueprint: PolicyBuilder,
     pub(crate) rules: RuleSet,
-    pub(crate) warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<RuleWarning>,
     /// Rights that may be passed on but not used, as denies.
     pub(crate) held_back: Option<RuleSet>,
     pub(crate) agent: Option<AgentLevel>,
@@ -215,7 +215,7 @@ impl Policy {
     }
 
     /// What is wrong with the rules.
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[RuleWarning] {
         &self.inner.warnings
     }
 
@@ -343,10 +343,13 @@ impl Policy {
         self.inner.held_back.as_ref()
     }
 
-    pub(crate) fn delegate_only(&self, rule: &Rule) -> Why {
+    pub(crate) fn delegate_only(&self, rule: &Rule) -> ReasonDetail {
         let mut delegations = self.inner.blueprint.delegations.iter();
         let to = delegations.find(|it| it.rule == rule.entry.text).map(|it| Arc::clone(&it.to));
-        Why::DelegateOnly { rule: rule.entry.clone(), to: to.unwrap_or_else(|| Arc::from("other agents")) }
+        ReasonDetail::DelegateOnly {
+            rule: rule.entry.clone(),
+            to: to.unwrap_or_else(|| Arc::from("other agents")),
+        }
     }
 }
 

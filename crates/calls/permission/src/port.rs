@@ -47,13 +47,13 @@ pub struct CommandPart {
     pub text: String,
     /// What an allow rule may be compared with; one match is enough. Empty
     /// when no rule can speak for the command.
-    pub allow_faces: Vec<Face>,
+    pub allow_faces: Vec<RuleForm>,
     /// What a deny or ask rule is compared with: also the command behind
     /// wrappers, assignments and absolute paths.
-    pub deny_faces: Vec<Face>,
+    pub deny_faces: Vec<RuleForm>,
     /// What it may run, because its words name it, though it is not known to: a
     /// deny rule about one of these asks.
-    pub suspect_faces: Vec<Face>,
+    pub suspect_faces: Vec<RuleForm>,
     /// What the command does by its nature.
     pub nature: CommandNature,
     /// Files it names.
@@ -69,7 +69,7 @@ pub struct CommandPart {
 
 /// The words of a command in one of its readings, without quotes.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Face {
+pub struct RuleForm {
     /// The words.
     pub words: Vec<String>,
     /// The same with a blank between them.
@@ -78,7 +78,7 @@ pub struct Face {
     pub coverage: RuleCoverage,
 }
 
-impl Face {
+impl RuleForm {
     /// Takes the words of a command.
     pub fn new(words: Vec<String>) -> Self {
         Self { text: words.join(" "), words, coverage: RuleCoverage::AnyRule }
@@ -123,7 +123,7 @@ pub struct FileUse {
     /// Whether it is read or written.
     pub kind: FileUseKind,
     /// How the command names it.
-    pub through: Through,
+    pub through: FileMention,
     /// Whether everything below is meant, too.
     pub reach: FileUseScope,
 }
@@ -132,7 +132,7 @@ impl FileUse {
     /// A file that is an operand and nothing more.
     pub fn operand(path: impl Into<PathBuf>, kind: FileUseKind) -> Self {
         let target = FileTarget::Path(path.into());
-        Self { target, kind, through: Through::Operand, reach: FileUseScope::Itself }
+        Self { target, kind, through: FileMention::Operand, reach: FileUseScope::Itself }
     }
 }
 
@@ -171,7 +171,7 @@ pub enum FileUseKind {
 
 /// How a command names a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Through {
+pub enum FileMention {
     /// As an operand, which a rule about the command covers.
     Operand,
     /// By redirection, which the shell does and no rule about the command

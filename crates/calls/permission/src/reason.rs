@@ -11,7 +11,7 @@ use crate::{Behavior, RuleEntry, matcher::PathUse, protected::Protection, shown}
 
 /// Every reason there is, as data; its text is made when somebody looks.
 #[derive(Clone, Debug)]
-pub(crate) enum Why {
+pub(crate) enum ReasonDetail {
     /// A hook said no, yes, or wants a question.
     HookDenies(String),
     HookAsks(String),
@@ -105,7 +105,7 @@ pub(crate) enum Why {
     Sandboxed,
     /// The mode denies what would ask.
     DontAsk {
-        inner: Box<Why>,
+        inner: Box<ReasonDetail>,
     },
     /// A classifier answered.
     Classifier {
@@ -135,7 +135,7 @@ pub(crate) enum RuleLink {
     SameFile(PathBuf),
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for ReasonDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HookDenies(text) => write!(f, "a hook refused it: {}", shown::text(text)),

@@ -7,7 +7,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 
 use crate::{
-    Behavior, CommandPart, Face, Names, RuleCoverage, RuleEntry, Warning,
+    Behavior, CommandPart, Names, RuleCoverage, RuleEntry, RuleForm, RuleWarning,
     expansion::PathShape,
     hardlink::{FileId, same_file},
     matcher::{PathMatcher, PathUse},
@@ -66,7 +66,7 @@ const EDIT: usize = 1;
 const MAX_VIEWS: usize = 4096;
 
 impl RuleSet {
-    pub(crate) fn new(entries: Vec<RuleEntry>, names: Arc<Names>) -> (Self, Vec<Warning>) {
+    pub(crate) fn new(entries: Vec<RuleEntry>, names: Arc<Names>) -> (Self, Vec<RuleWarning>) {
         let mut set = Self { names: Arc::clone(&names), ..Self::default() };
         let mut warnings = Vec::new();
         for entry in entries {
@@ -236,7 +236,7 @@ impl RuleSet {
         let by_pattern =
             numbers.into_iter().map(|number| &self.rules[number]).find(|rule| match &rule.about {
                 RuleSubject::Command(pattern) if rule.entry.behavior == behavior => {
-                    let reaches = |face: &Face| match face.coverage {
+                    let reaches = |face: &RuleForm| match face.coverage {
                         _ if behavior != Behavior::Allow => true,
                         RuleCoverage::AnyRule => true,
                         RuleCoverage::ExactRule => !pattern.is_prefix(),
@@ -251,7 +251,7 @@ impl RuleSet {
     }
 
     /// Numbers of the rules that could match a command, in order.
-    fn command_candidates(&self, part: &CommandPart, faces: &[Face]) -> Vec<usize> {
+    fn command_candidates(&self, part: &CommandPart, faces: &[RuleForm]) -> Vec<usize> {
         let words = faces.iter().filter_map(|face| face.text.split(' ').next());
         let written = part.text.split_whitespace().next();
         let mut numbers: Vec<usize> = self.commands.anywhere.clone();

@@ -28,8 +28,8 @@ pub(crate) struct CallReadScope {
     /// Real places of what was declared.
     declared: Vec<PathBuf>,
     answered: ResolvedAsks,
-    ready: OnceLock<Ready>,
-    dirs: RwLock<HashMap<OsString, Arc<Dir>>>,
+    ready: OnceLock<ReadScopeLookup>,
+    dirs: RwLock<HashMap<OsString, Arc<KnownDir>>>,
 }
 
 /// Which questions are out of the way once the call runs.
@@ -49,7 +49,7 @@ struct ScopeContext {
 }
 
 /// What is looked up when the first file is.
-struct Ready {
+struct ReadScopeLookup {
     forbidden: Vec<ForbiddenReads>,
     /// Where files must lie; nothing means anywhere.
     trees: Option<Vec<PathBuf>>,
@@ -57,7 +57,7 @@ struct Ready {
 }
 
 /// What is known about a directory.
-struct Dir {
+struct KnownDir {
     real: PathBuf,
     same: bool,
     forbidden: bool,
@@ -89,7 +89,7 @@ impl CallReadScope {
         }
     }
 
-    fn ready(&self) -> &Ready {
+    fn ready(&self) -> &ReadScopeLookup {
         self.ready.get_or_init(|| {
             let mut trees = self.declared.clone();
             let forbidden: Vec<ForbiddenReads> = levels(&self.policy)
@@ -102,11 +102,15 @@ impl CallReadScope {
                 .collect();
             let named: Vec<(PathBuf, usize)> =
                 forbidden.iter().flat_map(ForbiddenReads::named).cloned().collect();
-            Ready { linked: linked_files(&named), forbidden, trees: (!self.cx.anywhere).then_some(trees) }
+            ReadScopeLookup {
+                linked: linked_files(&named),
+                forbidden,
+                trees: (!self.cx.anywhere).then_some(trees),
+            }
         })
     }
 
-    fn dir(&self, path: &Path) -> Option<Arc<Dir>> {
+    fn dir(&self, path: &Path) -> Option<Arc<KnownDir>> {
         let known = self.dirs.read().unwrap_or_else(PoisonError::into_inner).get(path.as_os_str()).cloned();
         if known.is_some() {
             return known;
@@ -115,7 +119,7 @@ impl CallReadScope {
         let same = real.as_os_str() == path.as_os_str();
         let forbids = |path: &Path| self.ready().forbidden.iter().any(|it| it.below(path));
         let forbidden = forbids(path) || !same && forbids(&real);
-        let dir = Arc::new(Dir { real, same, forbidden });
+        let dir = Arc::new(KnownDir { real, same, forbidden });
         let mut dirs = self.dirs.write().unwrap_or_else(PoisonError::into_inner);
         dirs.insert(path.as_os_str().to_owned(), Arc::clone(&dir));
         Some(dir)

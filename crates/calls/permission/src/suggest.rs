@@ -4,8 +4,8 @@ use haft_tool::{CallContext, CommandLine};
 use haft_types::PermissionMode;
 
 use crate::{
-    Behavior, CommandContext, Destination, PermissionUpdate, Policy, RuleList, RuleText, judge::Wish,
-    rule::escape,
+    Behavior, CommandContext, Destination, PermissionUpdate, Policy, RuleList, RuleText,
+    judge::NeededAllowance, rule::escape,
 };
 
 /// As many rules as one answer may add.
@@ -13,7 +13,11 @@ const MAX_RULES: usize = 5;
 
 /// Changes that would let the same call run next time, each no wider than a
 /// person would have written it.
-pub(crate) fn suggest(policy: &Policy, wishes: &[Wish], cx: &CallContext) -> Vec<PermissionUpdate> {
+pub(crate) fn suggest(
+    policy: &Policy,
+    wishes: &[NeededAllowance],
+    cx: &CallContext,
+) -> Vec<PermissionUpdate> {
     let mut updates: Vec<PermissionUpdate> = Vec::new();
     let mut add = |update: PermissionUpdate| {
         if !updates.contains(&update) {
@@ -22,23 +26,23 @@ pub(crate) fn suggest(policy: &Policy, wishes: &[Wish], cx: &CallContext) -> Vec
     };
     for wish in wishes {
         match wish {
-            Wish::Tool(tool) => add(rules(vec![rule(tool, None)], Destination::LocalSettings)),
-            Wish::Named { tool, name } => {
+            NeededAllowance::Tool(tool) => add(rules(vec![rule(tool, None)], Destination::LocalSettings)),
+            NeededAllowance::Named { tool, name } => {
                 add(rules(vec![rule(tool, Some(name.clone()))], Destination::LocalSettings));
             }
-            Wish::Fetch(host) => {
+            NeededAllowance::Fetch(host) => {
                 let spec = Some(format!("domain:{host}"));
                 add(rules(vec![rule("WebFetch", spec)], Destination::LocalSettings));
             }
-            Wish::Read { forms } => add(path_rules(policy, "Read", forms, cx)),
-            Wish::Edit { forms, inside: true } => {
+            NeededAllowance::Read { forms } => add(path_rules(policy, "Read", forms, cx)),
+            NeededAllowance::Edit { forms, inside: true } => {
                 let (mode, destination) = (PermissionMode::AcceptEdits, Destination::Session);
                 add(PermissionUpdate::SetMode { mode, destination });
                 let files = forms.iter().map(|form| rule("Edit", Some(absolute(form))));
                 add(rules(files.collect(), destination));
             }
-            Wish::Edit { forms, inside: false } => add(path_rules(policy, "Edit", forms, cx)),
-            Wish::Line(line) => {
+            NeededAllowance::Edit { forms, inside: false } => add(path_rules(policy, "Edit", forms, cx)),
+            NeededAllowance::Line(line) => {
                 let found = command_rules(policy, line, cx);
                 if !found.is_empty() {
                     add(rules(found, Destination::LocalSettings));

@@ -20,7 +20,7 @@ use crate::{
     Answer, AnsweredBy, ApprovalRecord, Approver, CallDecision, DenialSource, NoApprover, Question,
     SessionHooks,
     ask::refusal,
-    hooks::{HookNotes, IfContext, PreToolOutcome, RuleMatches, Subject},
+    hooks::{HookNotes, HookSubject, IfContext, PreToolOutcome, RuleMatches},
     pipeline::CallStageError,
 };
 
@@ -236,10 +236,10 @@ impl Gate {
         tool: &'a dyn DynTool,
         call: &'a dyn DynCall,
         cx: &'a CallContext,
-    ) -> Subject<'a> {
+    ) -> HookSubject<'a> {
         let policy = self.permissions.policy();
         let (mode, agent_type) = (policy.mode, self.agent_type.as_deref());
-        Subject {
+        HookSubject {
             tool,
             input: call.input(),
             cx,
@@ -256,9 +256,9 @@ impl Gate {
         input: &'a Value,
         answers: &'a RuleMatches,
         cx: &'a CallContext,
-    ) -> Subject<'a> {
+    ) -> HookSubject<'a> {
         let (mode, agent_type) = (self.mode(), self.agent_type.as_deref());
-        Subject { tool, input, cx, mode, agent_type, compared: IfContext::Past(answers) }
+        HookSubject { tool, input, cx, mode, agent_type, compared: IfContext::Past(answers) }
     }
 
     /// The mode in force.

@@ -30,7 +30,7 @@ pub struct SessionHooks {
 }
 
 /// A call as hooks are told about it.
-pub(crate) struct Subject<'a> {
+pub(crate) struct HookSubject<'a> {
     pub(crate) tool: &'a dyn DynTool,
     pub(crate) input: &'a Value,
     pub(crate) cx: &'a CallContext,
@@ -51,7 +51,7 @@ pub(crate) enum IfContext<'a> {
 /// Which rules are about a call that is gone by now.
 pub(crate) type RuleMatches = HashMap<String, bool>;
 
-impl Subject<'_> {
+impl HookSubject<'_> {
     /// Whether a rule is about the call. A rule that came after the call may be.
     pub(crate) fn is_about(&self, rule: &str) -> bool {
         match &self.compared {
@@ -78,7 +78,7 @@ pub(crate) struct PreToolOutcome {
 
 /// What all hooks after a call said together.
 #[derive(Debug, Default)]
-pub(crate) struct After {
+pub(crate) struct PostToolOutcome {
     /// The model reads this instead.
     pub(crate) updated_output: Option<Value>,
     /// An objection the model has to deal with.
@@ -177,7 +177,7 @@ impl SessionHooks {
     }
 
     /// Before the permission check.
-    pub(crate) async fn before(&self, subject: &Subject<'_>) -> PreToolOutcome {
+    pub(crate) async fn before(&self, subject: &HookSubject<'_>) -> PreToolOutcome {
         if !self.listens(HookEvent::PreToolUse) {
             return PreToolOutcome::default();
         }
@@ -230,7 +230,7 @@ impl SessionHooks {
     /// Before a person is asked; an answer here is theirs.
     pub(crate) async fn permission_request(
         &self,
-        subject: &Subject<'_>,
+        subject: &HookSubject<'_>,
         suggestions: &[PermissionUpdate],
     ) -> Option<Answer> {
         if !self.listens(HookEvent::PermissionRequest) {
@@ -253,7 +253,7 @@ impl SessionHooks {
     }
 
     /// After a call was refused.
-    pub(crate) async fn permission_denied(&self, subject: &Subject<'_>, reason: &str) {
+    pub(crate) async fn permission_denied(&self, subject: &HookSubject<'_>, reason: &str) {
         if !self.listens(HookEvent::PermissionDenied) {
             return;
         }
@@ -269,16 +269,16 @@ impl SessionHooks {
     /// After a call ran, whatever came of it.
     pub(crate) async fn after(
         &self,
-        subject: &Subject<'_>,
+        subject: &HookSubject<'_>,
         ran: &Result<Output, ToolError>,
         took: Duration,
-    ) -> After {
+    ) -> PostToolOutcome {
         let event = match ran {
             Ok(_) => HookEvent::PostToolUse,
             Err(_) => HookEvent::PostToolUseFailure,
         };
         if !self.listens(event) {
-            return After::default();
+            return PostToolOutcome::default();
         }
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let (tool_name, tool_input) = (subject.tool.name().to_owned(), subject.input.clone());
@@ -314,7 +314,7 @@ impl SessionHooks {
             _ => None,
         };
         let extras = outcome.extras;
-        After {
+        PostToolOutcome {
             updated_output: extras.updated_tool_output.or(extras.updated_mcp_tool_output),
             objection,
             notes,
@@ -347,12 +347,12 @@ impl SessionHooks {
         self.get().close(patience).await;
     }
 
-    async fn run(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> haft_hooks::HooksOutcome {
+    async fn run(&self, subject: &HookSubject<'_>, event: impl Into<EventInput>) -> haft_hooks::HooksOutcome {
         let input = self.input(subject, event);
         self.get().run_for_call(&input, &|rule| subject.is_about(rule)).await
     }
 
-    fn input(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> HookInput {
+    fn input(&self, subject: &HookSubject<'_>, event: impl Into<EventInput>) -> HookInput {
         let cwd = subject.cx.cwd.to_path_buf();
         let base = self.base_of(&subject.cx.agent_id, subject.agent_type, cwd, subject.mode);
         HookInput { base, event: event.into(), aliases: subject.tool.aliases() }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     CallDecision, CallLog, CallReport, CallStart, CallTiming, Gate, ParsedCall, ResultStore,
-    hooks::{After, HookNotes, RuleMatches},
+    hooks::{HookNotes, PostToolOutcome, RuleMatches},
     parsed::{CalledTool, ToolCall},
     rewritten::WrittenFiles,
     timing::StageTimer,
@@ -300,8 +300,8 @@ impl Pipeline {
         &self,
         observer: Option<CallObserver>,
         mut ran: Result<Output, ToolError>,
-    ) -> (Result<Output, ToolError>, After) {
-        let Some(observer) = observer else { return (ran, After::default()) };
+    ) -> (Result<Output, ToolError>, PostToolOutcome) {
+        let Some(observer) = observer else { return (ran, PostToolOutcome::default()) };
         let left = match &ran {
             Ok(output) => WrittenFiles::of(output).await,
             Err(_) => None,
@@ -312,7 +312,7 @@ impl Pipeline {
             biased;
             after = self.gate.hooks().after(&subject, &ran, started.elapsed()) => after,
             // Whoever interrupts does not wait for observers.
-            () = interrupted_for(&cx.cancel, self.grace) => After::default(),
+            () = interrupted_for(&cx.cancel, self.grace) => PostToolOutcome::default(),
         };
         if let (Ok(output), Some(left)) = (&mut ran, left) {
             output.content.0.extend(left.rewritten().await.map(Block::text));
@@ -365,7 +365,7 @@ impl Drop for CallTask {
 /// Stage eight.
 fn finished(
     called: &CalledTool,
-    (ran, after): (Result<Output, ToolError>, After),
+    (ran, after): (Result<Output, ToolError>, PostToolOutcome),
     mut notes: HookNotes,
     taken: Option<String>,
 ) -> Result<Finished, CallStageError> {

@@ -36,8 +36,8 @@ pub use haft_types::{Block, CallId, Content};
 pub use input::{check as check_input, example, schema_problem};
 pub use outcome::{Outcome, Output};
 pub use permit::{
-    AllowReason, Fenced, GrantedPath, PathRestrictions, Permit, ReadNetworkUse, ReadScope, UnrestrictedRead,
-    Verdict,
+    AllowReason, GrantedPath, PathRestrictions, Permit, ReadNetworkUse, ReadScope, RestrictedPath,
+    UnrestrictedRead, Verdict,
 };
 pub use raw::{RawTool, ToolHints};
 pub use reach::{Access, AccessSet};

@@ -78,16 +78,16 @@ pub trait ReadScope: Send + Sync {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PathRestrictions {
     /// Paths that must not be read, everything below included.
-    pub unreadable: Vec<Fenced>,
+    pub unreadable: Vec<RestrictedPath>,
     /// Paths that must not be changed, everything below included.
-    pub unchangeable: Vec<Fenced>,
+    pub unchangeable: Vec<RestrictedPath>,
     /// Which rules name more than could be looked up, a line each.
     pub missed: Vec<String>,
 }
 
 /// A path that is out of reach.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Fenced {
+pub struct RestrictedPath {
     /// Absolute.
     pub path: PathBuf,
     /// The rule that says so, as written.

@@ -47,14 +47,14 @@ impl Connected<IncomingStream<'_, Breakable>> for ConnectionBreaker {
 pub(crate) struct Breakable(pub(crate) TcpListener);
 
 impl Listener for Breakable {
-    type Io = Io;
+    type Io = BreakableIo;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Io, SocketAddr) {
+    async fn accept(&mut self) -> (BreakableIo, SocketAddr) {
         let (stream, addr) = Listener::accept(&mut self.0).await;
         // Without it, small pieces wait for an acknowledgement.
         let _ = stream.set_nodelay(true);
-        (Io { stream, breaker: ConnectionBreaker::default() }, addr)
+        (BreakableIo { stream, breaker: ConnectionBreaker::default() }, addr)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -62,12 +62,12 @@ impl Listener for Breakable {
     }
 }
 
-pub(crate) struct Io {
+pub(crate) struct BreakableIo {
     stream: TcpStream,
     breaker: ConnectionBreaker,
 }
 
-impl AsyncRead for Io {
+impl AsyncRead for BreakableIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -77,7 +77,7 @@ impl AsyncRead for Io {
     }
 }
 
-impl AsyncWrite for Io {
+impl AsyncWrite for BreakableIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.breaker.check()?;
         Pin::new(&mut self.stream).poll_write(cx, buf)

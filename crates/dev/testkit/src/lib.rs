@@ -43,5 +43,6 @@ pub use script::{AwsKey, Forced, MockLimits, Script, ScriptError};
 pub use server::MockModel;
 pub use signature::signature_of;
 pub use turn::{
-    ByteFault, Cut, ErrorReply, MockWhen, ReplyPiece, Stall, TextMatcher, Times, ToolPiece, Turn, UsageReply,
+    ByteFault, ErrorReply, MockWhen, ReplyPiece, StreamCut, StreamStall, TextMatcher, Times, ToolPiece, Turn,
+    UsageReply,
 };

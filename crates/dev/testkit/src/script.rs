@@ -167,7 +167,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{ReplyPiece, Stall, Times};
+    use crate::{ReplyPiece, StreamStall, Times};
 
     #[test]
     fn a_script_file_says_what_it_means() {
@@ -186,8 +186,8 @@ mod tests {
         assert_eq!(script.window, 20_000);
         assert!(script.strict);
         assert_eq!(script.turns[1].times, Times::Always);
-        assert!(matches!(script.turns[1].reply[2], ReplyPiece::Stall(Stall::Ms(5))));
-        assert!(matches!(script.turns[1].reply[3], ReplyPiece::Stall(Stall::Forever)));
+        assert!(matches!(script.turns[1].reply[2], ReplyPiece::Stall(StreamStall::Ms(5))));
+        assert!(matches!(script.turns[1].reply[3], ReplyPiece::Stall(StreamStall::Forever)));
         assert_eq!(script.turns[2].times, Times::Count(3));
         assert!(script.turns[1].when.last_user.as_ref().unwrap().fits("well hello"));
         let again: Script = serde_json::from_value(serde_json::to_value(&script).unwrap()).unwrap();

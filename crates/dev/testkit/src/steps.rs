@@ -4,14 +4,14 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 
-use crate::turn::{Cut, Stall, Turn};
+use crate::turn::{StreamCut, StreamStall, Turn};
 
 /// One thing that happens to a body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StreamStep {
     Bytes(Vec<u8>),
-    Stall(Stall),
-    Cut(Cut),
+    Stall(StreamStall),
+    Cut(StreamCut),
 }
 
 /// Puts the turn's byte faults where they belong.
@@ -93,13 +93,15 @@ pub(crate) fn body(steps: Vec<StreamStep>, tell: impl FnOnce(StreamEnd) + Send +
                     }
                     return Some((Ok(Bytes::from(bytes)), (steps, teller)));
                 }
-                Some(StreamStep::Stall(Stall::Ms(ms))) => tokio::time::sleep(Duration::from_millis(ms)).await,
-                Some(StreamStep::Stall(Stall::Forever)) => std::future::pending::<()>().await,
-                Some(StreamStep::Cut(Cut::End)) | None => {
+                Some(StreamStep::Stall(StreamStall::Ms(ms))) => {
+                    tokio::time::sleep(Duration::from_millis(ms)).await
+                }
+                Some(StreamStep::Stall(StreamStall::Forever)) => std::future::pending::<()>().await,
+                Some(StreamStep::Cut(StreamCut::End)) | None => {
                     teller.tell(StreamEnd::Played);
                     return None;
                 }
-                Some(StreamStep::Cut(Cut::Reset)) => {
+                Some(StreamStep::Cut(StreamCut::Reset)) => {
                     // The server writes what it has when the body makes it
                     // wait; without that the cut would come too early.
                     tokio::task::yield_now().await;
@@ -120,7 +122,7 @@ mod tests {
     fn a_fault_sits_at_its_byte() {
         let steps = || vec![StreamStep::Bytes(b"abc".to_vec()), StreamStep::Bytes(b"def".to_vec())];
         for (byte, want) in [(0, ""), (2, "ab"), (3, "abc"), (4, "abcd"), (6, "abcdef"), (9, "abcdef")] {
-            let cut = insert_at(steps(), byte, StreamStep::Cut(Cut::End));
+            let cut = insert_at(steps(), byte, StreamStep::Cut(StreamCut::End));
             let before = cut.iter().take_while(|step| !matches!(step, StreamStep::Cut(_)));
             let bytes: Vec<u8> = before
                 .flat_map(|step| match step {

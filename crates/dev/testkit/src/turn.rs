@@ -31,9 +31,9 @@ pub struct Turn {
     /// What was used; without it, what was counted.
     pub usage: Option<UsageReply>,
     /// Ends the body at a byte.
-    pub cut: Option<ByteFault<Cut>>,
+    pub cut: Option<ByteFault<StreamCut>>,
     /// Pauses the body at a byte.
-    pub stall: Option<ByteFault<Stall>>,
+    pub stall: Option<ByteFault<StreamStall>>,
 }
 
 impl Turn {
@@ -102,7 +102,7 @@ impl Turn {
 
     /// Cuts the body at a byte.
     #[must_use]
-    pub fn cut_at(mut self, byte: usize, how: Cut) -> Self {
+    pub fn cut_at(mut self, byte: usize, how: StreamCut) -> Self {
         self.cut = Some(ByteFault { byte, what: how });
         self
     }
@@ -218,9 +218,9 @@ pub enum ReplyPiece {
     /// An unfinished thinking block: neither signature nor end comes.
     OpenThinking(String),
     /// Nothing for a while.
-    Stall(Stall),
+    Stall(StreamStall),
     /// The body ends here.
-    Cut(Cut),
+    Cut(StreamCut),
     /// An error frame in the middle of the stream; nothing comes after it.
     Error(ErrorReply),
     /// Bytes put into the body as they are.
@@ -292,7 +292,7 @@ pub struct ByteFault<T> {
 /// How a body ends too early.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cut {
+pub enum StreamCut {
     /// The connection breaks.
     Reset,
     /// The body ends as if it were whole.
@@ -302,7 +302,7 @@ pub enum Cut {
 /// How long nothing comes.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stall {
+pub enum StreamStall {
     /// Until the client goes away.
     Forever,
     /// So many milliseconds.

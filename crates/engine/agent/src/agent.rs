@@ -11,18 +11,18 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentCommands, AgentEvent, AgentInbox, AgentSettings, Budget, Bust, Conversation, EndReason, ForkPoint,
-    InjectionReason, Kept, LateInputPolicy, Restored, RunUsage, StoredPrefix, SystemPrompt, TurnEnd,
-    UserInput,
+    AgentCommands, AgentEvent, AgentInbox, AgentSettings, Budget, CacheMiss, Conversation, EndReason,
+    ForkPoint, InjectionReason, LateInputPolicy, PreservedState, Restored, RunUsage, StoredPrefix,
+    SystemPrompt, TurnEnd, UserInput,
     cassette::{RecordedRun, RunRecorder},
     conversation::{MessageOrigin, NewLogLine, uuid},
     ledger::Reservation,
     log::LogState,
-    prefix::{DeclaredPrefix, Watch},
+    prefix::{CacheTracker, DeclaredPrefix},
     prompt_run::TurnProgress,
     repeats::RepetitionGuard,
     request::DEFAULT_MAX_TOKENS,
-    structured::Structured,
+    structured::StructuredOutput,
     turn::{EndedAnswer, NoAnswer},
     unusable::LastAnswer,
     window::{ObservedWindow, WindowOverflow},
@@ -58,7 +58,7 @@ pub struct Agent {
     pub(crate) left: HashSet<CallId>,
     /// Whether the last answer of an earlier process is there as a whole.
     pub(crate) answer_is_whole: bool,
-    pub(crate) structured: Option<Structured>,
+    pub(crate) structured: Option<StructuredOutput>,
     /// A tool that is declared and not there: requests begin like another
     /// agent's, which has it.
     pub(crate) declared_only: Option<haft_model::ToolDef>,
@@ -68,11 +68,11 @@ pub struct Agent {
     pub(crate) declared: Option<DeclaredPrefix>,
     /// What they began with in an earlier process.
     pub(crate) stored: StoredPrefix,
-    pub(crate) watch: Watch,
+    pub(crate) watch: CacheTracker,
     /// Caches that were lost since the last prompt.
-    pub(crate) busts: Vec<Bust>,
-    pub(crate) kept: Kept,
-    noted: Kept,
+    pub(crate) busts: Vec<CacheMiss>,
+    pub(crate) kept: PreservedState,
+    noted: PreservedState,
     /// More room for answers, after one was cut.
     pub(crate) raised: Option<u32>,
     /// Whether the provider paused its last answer and goes on with it.
@@ -153,10 +153,10 @@ impl Agent {
             fork_point: ForkPoint::default(),
             declared: None,
             stored: StoredPrefix::default(),
-            watch: Watch::default(),
+            watch: CacheTracker::default(),
             busts: Vec::new(),
-            kept: Kept::default(),
-            noted: Kept::default(),
+            kept: PreservedState::default(),
+            noted: PreservedState::default(),
             raised: None,
             paused: false,
             warned: false,
@@ -168,13 +168,13 @@ impl Agent {
 
     /// The prompt must end in output that follows this schema.
     pub fn require_output(&mut self, schema: Value) -> Result<(), String> {
-        self.structured = Some(Structured::new(schema)?);
+        self.structured = Some(StructuredOutput::new(schema)?);
         Ok(())
     }
 
     /// What the output must follow, if anything.
     pub fn output_schema(&self) -> Option<&Value> {
-        self.structured.as_ref().map(Structured::schema)
+        self.structured.as_ref().map(StructuredOutput::schema)
     }
 
     /// Writes down everything from now on.
@@ -209,7 +209,7 @@ impl Agent {
     }
 
     /// Goes on with what an earlier run kept.
-    pub fn restore_kept(&mut self, kept: Kept) {
+    pub fn restore_kept(&mut self, kept: PreservedState) {
         self.noted = kept.clone();
         self.kept = kept;
     }
@@ -282,7 +282,7 @@ impl Agent {
             messages: run.messages,
             denials: run.denials,
             busts: std::mem::take(&mut self.busts),
-            structured_output: self.structured.as_mut().and_then(Structured::take),
+            structured_output: self.structured.as_mut().and_then(StructuredOutput::take),
             stop_reason: run.stop_reason,
             duration: run.started.elapsed(),
             api_duration: self.spending.api_time,

@@ -8,7 +8,7 @@ use haft_types::{AgentId, Message, MessageBlock, Role, Usage};
 use crate::{Budget, ForkBasis, RequestCost, child::cost_of, request::DEFAULT_MAX_TOKENS};
 
 /// Who asks beside the work, and who pays.
-pub struct Aside<'a> {
+pub struct SideRequest<'a> {
     /// Who answers.
     pub provider: &'a Arc<dyn Provider>,
     /// Who pays.
@@ -22,8 +22,8 @@ impl ForkBasis {
     /// with the same bytes, which the provider has at hand. Nothing is called, and
     /// the conversation does not hold it. Nothing comes back where nobody pays, where
     /// it fails, and where the answer has no words.
-    pub async fn ask_aside(&self, aside: Aside<'_>, question: &str) -> Option<String> {
-        let Aside { provider, payer, agent } = aside;
+    pub async fn ask_aside(&self, aside: SideRequest<'_>, question: &str) -> Option<String> {
+        let SideRequest { provider, payer, agent } = aside;
         let mut request = self.aside_request(provider.as_ref(), question);
         let price = provider.info(&request.model).price;
         let _set_aside = match price {

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use haft_hooks::{HookEvent, HooksOutcome, Stop, SubagentStop};
-use haft_model::{Price, Provider, Request, Speed};
+use haft_model::{Provider, Request, Speed, TokenPrice};
 use haft_types::{AgentId, Message, MessageBlock, Role, SessionId, Usage};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, Budget, Conversation, Exhausted, InjectionReason, RequestCost, Restored,
+    Agent, Budget, Conversation, InjectionReason, LimitReached, RequestCost, Restored,
     ledger::{CostEstimate, OwnRequest},
     log::LogState,
     turn::NoAnswer,
@@ -19,7 +19,7 @@ use crate::{
 const CACHE_WRITE: f64 = 1.25;
 
 /// What a request may cost.
-pub(crate) fn cost_of(provider: &dyn Provider, price: Price, request: &Request) -> CostEstimate {
+pub(crate) fn cost_of(provider: &dyn Provider, price: TokenPrice, request: &Request) -> CostEstimate {
     let input = Usage { input_tokens: provider.estimate_tokens(request), ..Usage::default() };
     let million = Usage { output_tokens: 1_000_000, ..Usage::default() };
     CostEstimate {
@@ -38,7 +38,7 @@ impl Agent {
 
     /// Sets money aside for a request, if somebody else pays. Its answer may be
     /// shorter then.
-    pub(crate) async fn afford(&mut self, request: &mut Request) -> Result<(), Exhausted> {
+    pub(crate) async fn afford(&mut self, request: &mut Request) -> Result<(), LimitReached> {
         let price = self.provider.info(&request.model).price;
         let Some(price) = price else { return Ok(()) };
         if self.patron.is_none() && self.ledger.limit().is_none() {
@@ -51,7 +51,7 @@ impl Agent {
             Some(payer) => payer.reserve(cost).await,
             None => self.ledger.reserve_own(cost, turn).await,
         };
-        let (reservation, tokens) = set_aside.map_err(Exhausted::Budget)?;
+        let (reservation, tokens) = set_aside.map_err(LimitReached::Budget)?;
         request.max_tokens = tokens;
         self.reserved = Some(reservation);
         Ok(())

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Agent, AgentEvent, CompactedEvent, Compaction,
     conversation::compact_metadata,
-    log::{RequestPurpose, Stub},
+    log::{RequestPurpose, ResultStub},
     window::WindowMeasure,
 };
 
@@ -59,7 +59,7 @@ const LAST_RUNG: u32 = 5;
 
 /// How much room there has to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Room {
+enum RequiredRoom {
     /// For the next request.
     Enough,
     /// For some more after it.
@@ -70,17 +70,17 @@ impl Agent {
     /// Makes the conversation shorter when the next request would nearly fill
     /// the window.
     pub(crate) async fn make_room(&mut self, cancel: &CancellationToken) {
-        if self.fits(Room::Enough) {
+        if self.fits(RequiredRoom::Enough) {
             return;
         }
         for rung in 1..=LAST_RUNG {
             tracing::info!(session = %self.conversation.session_id(), rung, "makes room in the window");
             // A step that helps only for a moment is not worth a changed prefix.
-            if self.shorten(rung, cancel).await && self.fits(Room::ToWorkIn) {
+            if self.shorten(rung, cancel).await && self.fits(RequiredRoom::ToWorkIn) {
                 return;
             }
             // What is left is mostly tools and instructions: that is as it is.
-            if MECHANICAL <= rung && self.fits(Room::Enough) {
+            if MECHANICAL <= rung && self.fits(RequiredRoom::Enough) {
                 return;
             }
         }
@@ -109,11 +109,11 @@ impl Agent {
         )
     }
 
-    fn fits(&mut self, room: Room) -> bool {
+    fn fits(&mut self, room: RequiredRoom) -> bool {
         let room_here = self.measure();
         match room {
-            Room::Enough => room_here.tokens <= room_here.enough,
-            Room::ToWorkIn => room_here.tokens <= room_here.to_work_in,
+            RequiredRoom::Enough => room_here.tokens <= room_here.enough,
+            RequiredRoom::ToWorkIn => room_here.tokens <= room_here.to_work_in,
         }
     }
 
@@ -162,7 +162,7 @@ impl Agent {
 
     /// Results as previews with a path to the whole: as many as needed, the
     /// oldest first, and what the model has not seen yet last of all.
-    async fn stubs(&mut self) -> Vec<Stub> {
+    async fn stubs(&mut self) -> Vec<ResultStub> {
         let WindowMeasure { tokens, enough, to_work_in } = self.measure();
         let mut left = tokens;
         // Where the estimate says that it fits, somebody knows better.
@@ -185,7 +185,10 @@ impl Agent {
                 if left <= goal || !(least < chars || (idx < old && 0 < media)) {
                     continue;
                 }
-                stubs.push(Stub { call: tool_use_id.clone(), text: self.stub(tool_use_id, content).await });
+                stubs.push(ResultStub {
+                    call: tool_use_id.clone(),
+                    text: self.stub(tool_use_id, content).await,
+                });
                 let saved = chars.saturating_sub(PREVIEW_SIZE) as u64 * 10 / 33 + media * MEDIA_TOKENS;
                 left = left.saturating_sub(saved);
             }

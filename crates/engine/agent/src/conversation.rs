@@ -12,10 +12,10 @@ use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage}
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Attachment, Held, Kept, Masker, StoredPrefix,
+    Attachment, Masker, PreservedState, ResultsInContext, StoredPrefix,
     log::{
-        self, AttachmentLine, ContentForm, ConversationLine, Head, LogEntry, LogFile, LogState, LogWriter,
-        LoggedMessage, ReadReport, RequestLine, Stub, SystemLine, UnpaidAnswers, WriterLine,
+        self, AttachmentLine, ContentForm, ConversationLine, LineHeader, LogEntry, LogFile, LogState,
+        LogWriter, LoggedMessage, ReadReport, RequestLine, ResultStub, SystemLine, UnpaidAnswers, WriterLine,
     },
     logged_results::{shorten_texts, unchanged_results},
     unfinished::{CallsInLog, ExternalCallStates},
@@ -49,7 +49,7 @@ pub struct Conversation {
     /// The ids of all calls there ever were.
     calls: HashSet<CallId>,
     /// Which results are in the next request.
-    held: Held,
+    held: ResultsInContext,
     /// Which of them are only stubs.
     stubbed: HashSet<CallId>,
     /// Keeps secrets out of the log.
@@ -72,7 +72,7 @@ pub struct Restored {
     /// What calls left behind for the next time.
     pub meta: Vec<(CallId, Map<String, Value>)>,
     /// What outlives compactions.
-    pub kept: Kept,
+    pub kept: PreservedState,
     /// What every request began with.
     pub prefix: StoredPrefix,
     /// How many requests were answered.
@@ -138,7 +138,7 @@ impl Conversation {
             stamp: Map::new(),
             ends: HashMap::new(),
             calls: HashSet::new(),
-            held: Held::default(),
+            held: ResultsInContext::default(),
             stubbed: HashSet::new(),
             masker: Masker::default(),
             is_sidechain: false,
@@ -213,7 +213,7 @@ impl Conversation {
     }
 
     /// Tells others which results are in the next request.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> ResultsInContext {
         self.held.clone()
     }
 
@@ -492,12 +492,12 @@ impl Conversation {
     }
 
     /// Results become shorter; the log says which, and keeps the long ones.
-    pub(crate) fn shorten_results(&mut self, stubs: Vec<Stub>) -> std::io::Result<()> {
+    pub(crate) fn shorten_results(&mut self, stubs: Vec<ResultStub>) -> std::io::Result<()> {
         self.apply_stubs(&stubs);
         self.note(LogState::Stubs { stubs })
     }
 
-    fn apply_stubs(&mut self, stubs: &[Stub]) {
+    fn apply_stubs(&mut self, stubs: &[ResultStub]) {
         let texts: HashMap<&CallId, &str> = stubs.iter().map(|it| (&it.call, it.text.as_str())).collect();
         let is_meant = |block: &MessageBlock| matches!(block, MessageBlock::ToolResult { tool_use_id, .. } if texts.contains_key(tool_use_id));
         for message in &mut self.messages {
@@ -547,9 +547,9 @@ impl Conversation {
         texts.collect::<Vec<_>>().join("")
     }
 
-    fn head(&mut self, uuid: String) -> Head {
+    fn head(&mut self, uuid: String) -> LineHeader {
         let parent_uuid = self.last_uuid.replace(uuid.clone());
-        Head {
+        LineHeader {
             uuid,
             parent_uuid,
             session_id: self.session_id.to_string(),

@@ -6,7 +6,7 @@ use haft_tool_runtime::{CallDisplay, CallReport};
 use haft_types::{CallId, Message, MessageBlock, Usage};
 use serde_json::Value;
 
-use crate::{Bust, Exhausted};
+use crate::{CacheMiss, LimitReached};
 
 /// What an agent tells while it works, in order. Who shows it decides what.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub enum AgentEvent {
     /// The conversation was made shorter.
     Compacted(CompactedEvent),
     /// A request could not go on from what the provider had cached.
-    Bust(Bust),
+    Bust(CacheMiss),
     /// Something the person should know.
     Notice(String),
 }
@@ -145,7 +145,7 @@ pub struct TurnEnd {
     /// Calls that were not allowed.
     pub denials: Vec<DeniedToolCall>,
     /// Caches that were lost on the way.
-    pub busts: Vec<Bust>,
+    pub busts: Vec<CacheMiss>,
     /// The validated output, when one was asked for.
     pub structured_output: Option<Value>,
     /// Why the model stopped, if it did.
@@ -162,7 +162,7 @@ pub enum EndReason {
     /// The model was done.
     Completed,
     /// A bound was reached.
-    Exhausted(Exhausted),
+    Exhausted(LimitReached),
     /// The person interrupted.
     Interrupted,
     /// A hook, or whoever was asked, ended it.
@@ -186,7 +186,7 @@ impl EndReason {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Completed => "completed",
-            Self::Exhausted(Exhausted::Turns(_)) => "max_turns",
+            Self::Exhausted(LimitReached::Turns(_)) => "max_turns",
             Self::Exhausted(_) => "budget",
             Self::Interrupted => "interrupted",
             Self::Stopped(_) => "stopped",

@@ -10,7 +10,7 @@ use crate::Agent;
 
 /// What the next request would hold, in tokens, about.
 #[derive(Clone, Debug, Serialize)]
-pub struct WindowFill {
+pub struct WindowUsage {
     /// Which model.
     pub model: String,
     /// Tokens of its window.
@@ -46,7 +46,7 @@ const LARGEST: usize = 5;
 
 impl Agent {
     /// What the next request would hold.
-    pub fn window_fill(&mut self) -> WindowFill {
+    pub fn window_fill(&mut self) -> WindowUsage {
         let request = self.request();
         let mut parts = Vec::new();
         for (idx, part) in request.system.iter().enumerate() {
@@ -62,7 +62,7 @@ impl Agent {
         parts.push(tools_part(&request.tools));
         let (said, largest) = conversation_parts(&request.messages);
         parts.extend(said);
-        WindowFill {
+        WindowUsage {
             loaded: self.tools.state.loaded.clone(),
             window: self.window(),
             answer: u64::from(request.max_tokens),

@@ -8,9 +8,9 @@ use haft_types::CallId;
 /// Which results the next request holds in full. Clones share it: tools that
 /// say "you have seen this already" ask here first.
 #[derive(Clone, Debug, Default)]
-pub struct Held(Arc<Mutex<HashSet<CallId>>>);
+pub struct ResultsInContext(Arc<Mutex<HashSet<CallId>>>);
 
-impl Held {
+impl ResultsInContext {
     /// Whether the result of this call is in the next request.
     pub fn holds(&self, call: &CallId) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(call)

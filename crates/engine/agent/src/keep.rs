@@ -14,7 +14,7 @@ use crate::repeats::RepetitionEffect;
 /// State that outlives every compaction and every restart.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Kept {
+pub struct PreservedState {
     /// What the person said last, word for word.
     pub last_words: String,
     /// The plan that was agreed to.
@@ -51,7 +51,7 @@ const MOST: usize = 40;
 const SKILL: usize = 20_000;
 const SKILLS: usize = 100_000;
 
-impl Kept {
+impl PreservedState {
     /// Takes in what a call did.
     pub(crate) fn see(&mut self, call: &ToolUse, report: &CallReport, effect: RepetitionEffect) {
         if matches!(report.error, Some(ErrorKind::Denied | ErrorKind::GateFailed)) {

@@ -58,25 +58,27 @@ mod window;
 mod witness;
 
 pub use agent::{Agent, AgentListener, ReplayCalls};
-pub use aside::Aside;
+pub use aside::SideRequest;
 pub use charge::RequestCost;
 pub use conversation::{Conversation, Restored};
 pub use event::{
     AgentEvent, BlockEvent, CompactedEvent, Compaction, DeniedToolCall, EndReason, InjectedMessage,
     InjectionReason, ResultEvent, RetractedAnswer, TurnEnd,
 };
-pub use fill::{WindowFill, WindowPart};
+pub use fill::{WindowPart, WindowUsage};
 pub use fork::{ForkBasis, ForkPoint};
 pub use haft_tool_runtime::LEFT_FOR_LATER;
-pub use held::Held;
+pub use held::ResultsInContext;
 pub use input::{AgentInbox, Attachment, AttachmentKind, UserInput};
-pub use keep::{Kept, PreservedItem};
+pub use keep::{PreservedItem, PreservedState};
 pub use ledger::{Budget, ReportReserve};
-pub use limits::{Exhausted, RunLimits, RunUsage};
+pub use limits::{LimitReached, RunLimits, RunUsage};
 pub use mask::{MaskedResults, Masker};
 pub use on_demand::{AgentCommands, CompactionOutcome, SettingsChange};
-pub use prefix::{Bust, CacheMissCause, LoggedPrefix, StoredPrefix};
-pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryOwner, OutputStyle, SystemPrompt};
+pub use prefix::{CacheMiss, CacheMissCause, LoggedPrefix, StoredPrefix};
+pub use prompt::{
+    MemoryFile, MemoryFiles, MemoryOwner, OutputStyle, PromptBase, PromptEnvironment, SystemPrompt,
+};
 pub use repeats::RepeatLimits;
 pub use settings::{AgentSettings, LateInputPolicy};
 pub use unfinished::ExternalCallStates;

@@ -34,7 +34,7 @@ pub struct RunUsage {
 
 /// A bound that was reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Exhausted {
+pub enum LimitReached {
     /// Requests.
     Turns(u32),
     /// Money.
@@ -47,14 +47,14 @@ pub enum Exhausted {
 
 impl RunLimits {
     /// The first bound that another request would break.
-    pub(crate) fn reached(&self, spent: &RunUsage, since: Instant) -> Option<Exhausted> {
+    pub(crate) fn reached(&self, spent: &RunUsage, since: Instant) -> Option<LimitReached> {
         let tokens = total(&spent.usage);
         self.max_turns
             .filter(|most| *most <= spent.turns)
-            .map(Exhausted::Turns)
-            .or_else(|| self.max_usd.filter(|most| *most <= spent.usd).map(Exhausted::Budget))
-            .or_else(|| self.max_tokens.filter(|most| *most <= tokens).map(Exhausted::Tokens))
-            .or_else(|| self.max_time.filter(|most| *most <= since.elapsed()).map(Exhausted::Time))
+            .map(LimitReached::Turns)
+            .or_else(|| self.max_usd.filter(|most| *most <= spent.usd).map(LimitReached::Budget))
+            .or_else(|| self.max_tokens.filter(|most| *most <= tokens).map(LimitReached::Tokens))
+            .or_else(|| self.max_time.filter(|most| *most <= since.elapsed()).map(LimitReached::Time))
     }
 }
 
@@ -79,10 +79,10 @@ impl RunLimits {
 
     /// The bound that was exceeded by what was spent. What only just suffices is within
     /// its bound.
-    pub(crate) fn exceeded(&self, spent: &RunUsage) -> Option<Exhausted> {
+    pub(crate) fn exceeded(&self, spent: &RunUsage) -> Option<LimitReached> {
         let tokens = total(&spent.usage);
-        let usd = self.max_usd.filter(|most| *most < spent.usd).map(Exhausted::Budget);
-        usd.or_else(|| self.max_tokens.filter(|most| *most < tokens).map(Exhausted::Tokens))
+        let usd = self.max_usd.filter(|most| *most < spent.usd).map(LimitReached::Budget);
+        usd.or_else(|| self.max_tokens.filter(|most| *most < tokens).map(LimitReached::Tokens))
     }
 }
 

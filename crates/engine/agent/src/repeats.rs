@@ -27,7 +27,7 @@ impl Default for RepeatLimits {
 
 /// What to do with a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Repeated {
+pub(crate) enum RepetitionVerdict {
     /// Run it.
     Run,
     /// Answer it with this.
@@ -78,20 +78,20 @@ impl RepetitionGuard {
     }
 
     /// Asked before a call runs.
-    pub(crate) fn look(&mut self, call: &ToolUse) -> Repeated {
-        let Some(seen) = self.calls.get_mut(&of_call(call)) else { return Repeated::Run };
+    pub(crate) fn look(&mut self, call: &ToolUse) -> RepetitionVerdict {
+        let Some(seen) = self.calls.get_mut(&of_call(call)) else { return RepetitionVerdict::Run };
         let time = seen.times + 1;
         if time < self.limits.refuse {
-            return Repeated::Run;
+            return RepetitionVerdict::Run;
         }
         seen.times = time;
         if self.limits.stop <= time {
-            return Repeated::Stop(format!(
+            return RepetitionVerdict::Stop(format!(
                 "{} was called {time} times with the same input and the same result",
                 call.name
             ));
         }
-        Repeated::Refuse(format!(
+        RepetitionVerdict::Refuse(format!(
             "Not run again: this is call number {time} with the same input, and the result was the same every time \
              (see {}). Change the input, use another tool, or tell the user what is in the way",
             seen.first
@@ -183,9 +183,9 @@ mod tests {
             let (name, result) = step.split_once('=').unwrap_or((step, ""));
             let call = ToolUse { id: format!("c{idx}").into(), name: name.to_owned(), input: json!({}) };
             match repeats.look(&call) {
-                Repeated::Refuse(_) => out.push('n'),
-                Repeated::Stop(_) => out.push('s'),
-                Repeated::Run => {
+                RepetitionVerdict::Refuse(_) => out.push('n'),
+                RepetitionVerdict::Stop(_) => out.push('s'),
+                RepetitionVerdict::Run => {
                     out.push('r');
                     let mut report =
                         CallReport::refused(call.id.clone(), name.to_owned(), ErrorKind::Failed, result);

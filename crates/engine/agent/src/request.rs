@@ -12,8 +12,8 @@ use crate::{
     charge::UsedTokens,
     conversation::MessageOrigin,
     log::{LogState, RequestLine, RequestPurpose},
-    prefix::{CacheMissReason, DeclaredPrefix, Sources, Watch},
-    structured::Structured,
+    prefix::{CacheMissReason, CacheTracker, DeclaredPrefix, PrefixSources},
+    structured::StructuredOutput,
 };
 
 /// Room for an answer when nobody says otherwise.
@@ -66,18 +66,18 @@ impl Agent {
     /// What the next request begins with: the same as the one before, if that is
     /// possible.
     fn declaration(&mut self) -> (Vec<SystemPart>, Arc<ToolSet>) {
-        let declared = self.declare(Beginning::Kept);
+        let declared = self.declare(PrefixContinuity::Kept);
         (declared.system(), declared.set())
     }
 
-    pub(crate) fn declare(&mut self, beginning: Beginning) -> &mut DeclaredPrefix {
+    pub(crate) fn declare(&mut self, beginning: PrefixContinuity) -> &mut DeclaredPrefix {
         if self.declared.as_ref().is_some_and(|it| !it.is_of(self.conversation.session_id())) {
             // Another session: nothing of the old one is in its requests.
             self.declared = None;
-            self.watch = Watch::default();
+            self.watch = CacheTracker::default();
         }
         let pool = self.tools.pool.get();
-        let from = Sources {
+        let from = PrefixSources {
             session: self.conversation.session_id(),
             prompt: &self.prompt,
             pool: &pool,
@@ -85,15 +85,15 @@ impl Agent {
             structured: self
                 .structured
                 .as_ref()
-                .map(Structured::definition)
+                .map(StructuredOutput::definition)
                 .or_else(|| self.declared_only.clone()),
             messages: self.conversation.messages(),
         };
         let declared =
             self.declared.get_or_insert_with(|| DeclaredPrefix::new(&from, std::mem::take(&mut self.stored)));
         match beginning {
-            Beginning::Kept => declared.follow(&from),
-            Beginning::Renewed => declared.renew(&from),
+            PrefixContinuity::Kept => declared.follow(&from),
+            PrefixContinuity::Renewed => declared.renew(&from),
         }
         declared
     }
@@ -101,7 +101,7 @@ impl Agent {
     /// The prompt that requests begin with: [`Agent::prompt`], or the one an
     /// earlier process sent, where the difference can be told.
     pub fn sent_prompt(&mut self) -> SystemPrompt {
-        self.declare(Beginning::Kept).prompt().clone()
+        self.declare(PrefixContinuity::Kept).prompt().clone()
     }
 
     /// The conversation is another one now: everything is declared anew.
@@ -114,7 +114,7 @@ impl Agent {
             let pool = self.tools.pool.get();
             self.prompt.deferred_tools = pool.deferred().map(|(name, _)| name.to_owned()).collect();
         }
-        self.declare(Beginning::Renewed);
+        self.declare(PrefixContinuity::Renewed);
     }
 
     /// Tells the model what the beginning of its requests does not, and the log
@@ -125,7 +125,7 @@ impl Agent {
             self.say_from(Message { role: Role::User, content }, InjectionReason::Context, origin);
         }
         let pool = self.tools.pool.get();
-        let declared = self.declare(Beginning::Kept);
+        let declared = self.declare(PrefixContinuity::Kept);
         let (news, states) = (declared.take_news(&pool), declared.take_log());
         if !news.is_empty() {
             let told = tags::reminder(&news.join("\n\n"));
@@ -138,7 +138,7 @@ impl Agent {
     /// seen from then on. Says what else has to be loaded for that.
     pub(crate) fn refer(&mut self, call: &ToolUse, report: &mut CallReport) -> Option<ContextChange> {
         let pool = self.tools.pool.get();
-        let declared = self.declare(Beginning::Kept);
+        let declared = self.declare(PrefixContinuity::Kept);
         for block in &report.content.0 {
             if let Block::ToolReference { tool_name } = block {
                 declared.refer(tool_name);
@@ -190,7 +190,7 @@ impl Agent {
 
 /// Whether a request begins as the one before did.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Beginning {
+pub(crate) enum PrefixContinuity {
     /// It does.
     Kept,
     /// The conversation is another one, so that it need not.

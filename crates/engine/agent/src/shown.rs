@@ -4,7 +4,7 @@
 use haft_types::MessageBlock;
 
 use crate::{
-    Agent, EndReason, Exhausted,
+    Agent, EndReason, LimitReached,
     log::{LogState, ShownContent, ShownLine, ShownReason},
 };
 
@@ -102,13 +102,13 @@ impl EndReason {
             Self::Stopped(why) | Self::NoProgress(why) | Self::Incomplete(why) => {
                 Some(format!("Stopped: {why}"))
             }
-            Self::Exhausted(Exhausted::Budget(most)) => {
+            Self::Exhausted(LimitReached::Budget(most)) => {
                 Some(format!("Stopped: the budget of ${most} is spent."))
             }
-            Self::Exhausted(Exhausted::Tokens(most)) => {
+            Self::Exhausted(LimitReached::Tokens(most)) => {
                 Some(format!("Stopped: the limit of {most} tokens was reached."))
             }
-            Self::Exhausted(Exhausted::Time(most)) => {
+            Self::Exhausted(LimitReached::Time(most)) => {
                 Some(format!("Stopped: the time limit of {} s was reached.", most.as_secs()))
             }
             _ => None,

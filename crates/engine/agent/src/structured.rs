@@ -15,14 +15,14 @@ pub(crate) const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 const ATTEMPTS: u32 = 5;
 
 /// Waits for output that follows a schema.
-pub(crate) struct Structured {
+pub(crate) struct StructuredOutput {
     schema: Value,
     attempts: u32,
     problems: Vec<String>,
     output: Option<Value>,
 }
 
-impl Structured {
+impl StructuredOutput {
     pub(crate) fn new(schema: Value) -> Result<Self, String> {
         if !schema.is_object() {
             return Err(format!("an output schema must be a JSON object, got {schema}"));

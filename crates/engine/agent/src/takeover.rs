@@ -8,7 +8,7 @@ use crate::{
     Conversation, Restored,
     conversation::{MessageOrigin, NewLogLine, uuid},
     log::{CallFinishedLine, LogEntry, LogState},
-    unfinished::{CallsInLog, ExternalCallStates, Unfinished},
+    unfinished::{CallsInLog, ExternalCallStates, UnfinishedCall},
 };
 
 impl Conversation {
@@ -45,7 +45,7 @@ impl Conversation {
             };
             let entries = self.entries(vec![line]);
             self.settled.extend(entries);
-            if became == Unfinished::LeftForLater {
+            if became == UnfinishedCall::LeftForLater {
                 let line = CallFinishedLine::left(&call, &AgentId::Main);
                 calls.done(&line);
                 self.settled.push(LogEntry::Haft(LogState::Call(Box::new(line))));

@@ -11,15 +11,16 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, BlockEvent, Exhausted, InjectedMessage, InjectionReason, ResultEvent, RetractedAnswer,
+    Agent, AgentEvent, BlockEvent, InjectedMessage, InjectionReason, LimitReached, ResultEvent,
+    RetractedAnswer,
     agent::ReplayCalls,
     charge::UsedTokens,
     conversation::{MessageOrigin, NewLogLine, uuid},
     log::{CallFinishedLine, LogState, ShownReason},
     prefix::CacheMissReason,
-    repeats::{Repeated, RepetitionEffect},
+    repeats::{RepetitionEffect, RepetitionVerdict},
     shown::OpenText,
-    structured::{STRUCTURED_OUTPUT, Structured},
+    structured::{STRUCTURED_OUTPUT, StructuredOutput},
     unique_ids::CallIds,
 };
 
@@ -42,7 +43,7 @@ pub(crate) enum NoAnswer {
     /// The provider failed before any call was handed out.
     Failed(ModelError),
     /// Nobody pays for the request: it was not sent.
-    TooDear(Exhausted),
+    TooDear(LimitReached),
 }
 
 /// The answer while it comes in.
@@ -296,7 +297,7 @@ impl Agent {
             return self.tell_waiting(answer, &call.id);
         }
         let looked = self.repeats.look(&call);
-        if looked == Repeated::Run
+        if looked == RepetitionVerdict::Run
             && let Some((cassette, calls)) = &self.cassette
             && *calls != ReplayCalls::Real
         {
@@ -316,7 +317,7 @@ impl Agent {
             }
         }
         match looked {
-            Repeated::Run => {
+            RepetitionVerdict::Run => {
                 answer.running.push(Some(answer.calls.len()));
                 let outline = executor.push(match &self.cassette {
                     Some((cassette, _)) => cassette.with_new_ids(call.clone()),
@@ -325,10 +326,10 @@ impl Agent {
                 answer.calls.push(AnswerSlot { call, effect: effect_of(outline), ran: true });
                 self.tell_calls(executor);
             }
-            Repeated::Refuse(message) => {
+            RepetitionVerdict::Refuse(message) => {
                 answer.refuse(call, message);
             }
-            Repeated::Stop(reason) => {
+            RepetitionVerdict::Stop(reason) => {
                 answer.refuse(call, format!("Not run: {reason}"));
                 answer.futile = Some(reason);
             }
@@ -466,7 +467,7 @@ impl Agent {
         &mut self,
         request: &mut haft_model::Request,
         cancel: &CancellationToken,
-    ) -> Result<Result<(), Exhausted>, NoAnswer> {
+    ) -> Result<Result<(), LimitReached>, NoAnswer> {
         tokio::select! {
             afforded = self.afford(request) => Ok(afforded),
             () = cancel.cancelled() => Err(NoAnswer::Interrupted(Vec::new())),
@@ -518,8 +519,7 @@ impl IncomingAnswer {
         }
     }
 
-    /// A block is complete; it becomes part of the conversation when it is certain
-    /// that the answer stands.
+    /// A complete block joins the conversation when the answer is certain to stand.
     fn hold_block(&mut self, block: MessageBlock) -> AgentEvent {
         let uuid = uuid();
         self.pending.push((uuid.clone(), block.clone()));
@@ -571,7 +571,7 @@ impl IncomingAnswer {
     /// The call hands over the output that was asked for.
     fn accept(&mut self, call: ToolUse) {
         tracing::debug!(call = %call.id, tool = call.name, "the model calls a tool");
-        self.done.insert(self.calls.len(), Structured::accepted(&call));
+        self.done.insert(self.calls.len(), StructuredOutput::accepted(&call));
         self.calls.push(AnswerSlot { call, effect: RepetitionEffect::Looked, ran: false });
     }
 

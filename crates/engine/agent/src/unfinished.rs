@@ -19,7 +19,7 @@ pub(crate) struct CallsInLog {
 
 /// What became of a call without a result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Unfinished {
+pub(crate) enum UnfinishedCall {
     /// It may have had its effect.
     Unknown,
     /// It cannot have had one: it was not said to start, and its process would
@@ -67,7 +67,7 @@ impl CallsInLog {
         session: &str,
         epoch: Option<u64>,
         seen: &dyn ExternalCallStates,
-    ) -> Vec<(ToolUse, String, Unfinished)> {
+    ) -> Vec<(ToolUse, String, UnfinishedCall)> {
         let open = open_calls(messages).into_iter().filter(|it| !seen.is_known_elsewhere(it));
         let open: Vec<ToolUse> = open.cloned().collect();
         if open.is_empty() {
@@ -77,9 +77,9 @@ impl CallsInLog {
         let was_fenced = self.asked_by.as_ref().is_some_and(|writer| writer.was_fenced(epoch));
         let result = |call: ToolUse| {
             let became = match self.started.contains(&call.id) {
-                false if was_fenced => Unfinished::LeftForLater,
-                false if tells_all => Unfinished::WithoutEffect,
-                _ => Unfinished::Unknown,
+                false if was_fenced => UnfinishedCall::LeftForLater,
+                false if tells_all => UnfinishedCall::WithoutEffect,
+                _ => UnfinishedCall::Unknown,
             };
             let text = became.text(seen.effects(&call.id).as_deref());
             (call, text, became)
@@ -88,7 +88,7 @@ impl CallsInLog {
     }
 }
 
-impl Unfinished {
+impl UnfinishedCall {
     fn text(self, seen: Option<&str>) -> String {
         match (self, seen) {
             (Self::Unknown | Self::WithoutEffect, Some(seen)) => format!(

@@ -18,13 +18,13 @@ use std::{
 
 use haft_bash_analysis::{AnalysisContext, analyse};
 use haft_builtin_tools::bash::{
-    Bash, BashInspector, BashSettings, Choice, CommandConfiner, CommandSnapshots as _, ConfinedCommand,
-    PendingCommand,
+    Bash, BashInspector, BashSettings, CommandConfiner, CommandSnapshots as _, ConfinedCommand,
+    ConfinementChoice, PendingCommand,
     undo::{JournalCommandUndo, SnapshotLimits},
 };
 use haft_permission::{BashJudge, Policy};
 use haft_shell::{
-    run::{Shell, ShellConfig, Tasks},
+    run::{Shell, ShellConfig, TaskRegistry},
     sandbox::{
         Confinement, Network, Sandbox, SandboxConfig, SandboxStrictness, WorkspacePolicy, run_if_helper,
     },
@@ -32,7 +32,7 @@ use haft_shell::{
 use haft_tool::{CallContext, CallId, erase};
 use haft_tool_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_types::{PermissionMode, ToolUse};
-use haft_workspace::{Files, FullContextView, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{FullContextView, JournalLimits, SessionFiles, Workspace, WorkspaceConfig};
 use serde_json::json;
 
 const ROUNDS: usize = 101;
@@ -79,8 +79,8 @@ fn judging() {
 struct Walls(Arc<Confinement>);
 
 impl CommandConfiner for Walls {
-    fn choose(&self, _about: &ConfinedCommand<'_>) -> Choice {
-        Choice::Walls(Arc::clone(&self.0))
+    fn choose(&self, _about: &ConfinedCommand<'_>) -> ConfinementChoice {
+        ConfinementChoice::Walls(Arc::clone(&self.0))
     }
 }
 
@@ -95,7 +95,7 @@ impl Bench {
         let work = top.join("work");
         let mut config = ShellConfig::new(session, top.join("state"));
         config.capture = None;
-        let tasks = Tasks::new(Shell::open(config).unwrap());
+        let tasks = TaskRegistry::new(Shell::open(config).unwrap());
         let facts = BashInspector { home: None, roots: vec![work.clone()] };
         let roots = Arc::new(vec![work.clone()]);
         let mut bash = Bash::new(tasks, Arc::new(facts), roots, BashSettings::default());
@@ -206,7 +206,7 @@ async fn looking(top: PathBuf) {
     let state_dir = top.join("journal");
     let config = WorkspaceConfig { state_dir, root: root.clone(), limits: JournalLimits::default() };
     let workspace = Arc::new(Workspace::open(config).unwrap());
-    let files = Arc::new(Files::new(workspace, None, FullContextView));
+    let files = Arc::new(SessionFiles::new(workspace, None, FullContextView));
     let snapshots = JournalCommandUndo::new(files, None, SnapshotLimits::default());
     let call = CallId::from("call");
     let about = PendingCommand {

@@ -30,12 +30,12 @@ use haft_lsp::{LspSettings, PoolLimits, ProgramPath, ServerPool};
 use haft_net::{PrivateHosts, SystemNetwork, WebClient, WebLimits};
 use haft_shell::{
     own::until_wall_clock,
-    run::{Shell, ShellConfig, Tasks},
+    run::{Shell, ShellConfig, TaskRegistry},
 };
 use haft_tool::{
     AllowReason, CallContext, DynTool, GrantedPath, Permit, ProgressSink, UnrestrictedRead, erase,
 };
-use haft_workspace::{Files, FullContextView, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{FullContextView, JournalLimits, SessionFiles, Workspace, WorkspaceConfig};
 use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::RcDom;
 use serde_json::json;
@@ -122,7 +122,7 @@ async fn cold_server() {
     for number in 0..9 {
         let mut config = ShellConfig::new(format!("bench-{number}"), dir.path().join("state"));
         config.capture = None;
-        let tasks = Tasks::new(Shell::open(config).unwrap());
+        let tasks = TaskRegistry::new(Shell::open(config).unwrap());
         let said =
             json!({"slow": {"command": "sleep", "args": ["1000"], "extensionToLanguage": {".x": "text"}}});
         let mut settings = LspSettings::default();
@@ -163,7 +163,7 @@ async fn edits() {
     std::fs::create_dir_all(&work).unwrap();
     let mut config = ShellConfig::new("bench-edits", place.join("state"));
     config.capture = None;
-    let tasks = Tasks::new(Shell::open(config).unwrap());
+    let tasks = TaskRegistry::new(Shell::open(config).unwrap());
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../system/lsp/tests/all/support/fake_server.py");
     let said = json!({"fake": {"command": "python3", "args": [script.canonicalize().unwrap(), "--pull"],
@@ -179,7 +179,8 @@ async fn edits() {
     desk.tell_with(Box::new(|said| assert_eq!(said, "", "the server says nothing")));
     let limits = JournalLimits::default();
     let config = WorkspaceConfig { state_dir: place.join("journal"), root: work.clone(), limits };
-    let files = Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
+    let files =
+        Arc::new(SessionFiles::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
     let edit = |news: Arc<dyn EditObserver>| {
         erase(Edit::new(Arc::clone(&files), Arc::new(KnownShapes)).with_news(news))
     };

@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool::{DynTool, Tool, erase};
-use haft_workspace::Files;
+use haft_workspace::SessionFiles;
 
 pub mod agent;
 pub mod ask_user_question;
@@ -93,7 +93,7 @@ pub struct ToolServices {
     /// How searching tools search.
     pub find: SearchToolSettings,
     /// The files of the session, and what was seen of them.
-    pub files: Arc<Files>,
+    pub files: Arc<SessionFiles>,
     /// How much Read shows at once.
     pub read: read::ReadLimits,
     /// Where Read unpacks pictures and documents.
@@ -101,7 +101,7 @@ pub struct ToolServices {
     /// Keeps edits from breaking files that decide what is allowed.
     pub config_check: Arc<dyn ConfigCheck>,
     /// Commands that run, and those that go on in the background.
-    pub tasks: Arc<Tasks>,
+    pub tasks: Arc<TaskRegistry>,
     /// What is known about a command before it runs.
     pub commands: Arc<dyn bash::CommandInspector>,
     /// The directories commands may stay in.

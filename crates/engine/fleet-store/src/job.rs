@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{FleetName, JobNeeds, RunId};
+use crate::{FleetName, JobRequirements, RunId};
 
 /// How urgent a job is; every urgent one starts before every normal one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -113,8 +113,8 @@ pub struct JobHead {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// What it needs before it starts.
-    #[serde(default, skip_serializing_if = "JobNeeds::is_empty")]
-    pub needs: JobNeeds,
+    #[serde(default, skip_serializing_if = "JobRequirements::is_empty")]
+    pub needs: JobRequirements,
 }
 
 /// A job to be queued.
@@ -255,7 +255,7 @@ pub struct JobRecord {
 
 /// How many jobs are in which state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct JobCounts {
     /// By state; states without jobs are left out.
     pub by_state: BTreeMap<JobState, u64>,
     /// Queued ones that are paused.
@@ -264,7 +264,7 @@ pub struct Counts {
     pub ended_last_minute: u64,
 }
 
-impl Counts {
+impl JobCounts {
     /// How many jobs are in a state.
     #[must_use]
     pub fn of(&self, state: JobState) -> u64 {

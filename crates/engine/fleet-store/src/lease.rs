@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{FleetName, JobHead, MachineShare, RunId};
+use crate::{FleetName, JobHead, ResourceRequest, RunId};
 
 /// What a worker shows with everything it does to a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct ClaimJobs {
     /// At most so many.
     pub most: u32,
     /// What its machine has, for all jobs it holds.
-    pub machine: MachineShare,
+    pub machine: ResourceRequest,
     /// How long others wait for a sign of life before they give the worker up.
     pub lease: Duration,
     /// How long to wait for a first job.

@@ -32,12 +32,12 @@ mod schedule;
 pub use core::cancel_control;
 pub use error::StoreError;
 pub use job::{
-    CancelledJob, Counts, JobClass, JobFilter, JobHead, JobPage, JobRecord, JobState, LimitScope, NewJob,
+    CancelledJob, JobClass, JobCounts, JobFilter, JobHead, JobPage, JobRecord, JobState, LimitScope, NewJob,
     PageOfJobs, PauseScope, Requeue, ScopeLimits, Submitted,
 };
 pub use lease::{ClaimJobs, Lease, LeaseKey, LeaseRenewal, WorkerRecord};
 pub use name::{FleetName, NameError, RunId};
-pub use needs::{JobNeeds, MachineShare};
+pub use needs::{JobRequirements, ResourceRequest};
 pub use open::FleetAddress;
 pub use ports::{
     BlobHash, BlobStore, EngineFinding, FleetStore, JobQueue, LogStore, Revision, ScheduleStore, StoreFuture,
@@ -45,6 +45,6 @@ pub use ports::{
 };
 pub use run_log::{ControlEntry, LogEnd, LogLine, NewControl};
 pub use schedule::{
-    CounterLimit, Draw, FiredSlot, FiringTime, MissedSlots, NewSchedule, Reserved, ScheduleRecord,
-    TokenBucket,
+    BucketDraw, CounterLimit, FiredSlot, FiringTime, MissedSlots, NewSchedule, ReserveOutcome,
+    ScheduleRecord, TokenBucket,
 };

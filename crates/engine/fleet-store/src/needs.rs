@@ -7,7 +7,7 @@ use crate::RunId;
 /// What of a machine a job wants for itself, and what a worker's machine has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct MachineShare {
+pub struct ResourceRequest {
     /// Processors.
     #[serde(skip_serializing_if = "is_nothing")]
     pub cpu: u64,
@@ -24,7 +24,7 @@ fn is_nothing(it: &u64) -> bool {
     *it == 0
 }
 
-impl MachineShare {
+impl ResourceRequest {
     /// Whether nothing is asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -58,16 +58,16 @@ impl MachineShare {
 
 /// What a job needs before it starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobNeeds {
+pub struct JobRequirements {
     /// A worker with so much of its machine left.
-    #[serde(default, skip_serializing_if = "MachineShare::is_empty")]
-    pub machine: MachineShare,
+    #[serde(default, skip_serializing_if = "ResourceRequest::is_empty")]
+    pub machine: ResourceRequest,
     /// These ended well. When one of them ends otherwise, the job is cancelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunId>,
 }
 
-impl JobNeeds {
+impl JobRequirements {
     /// Whether it needs nothing but a slot.
     #[must_use]
     pub fn is_empty(&self) -> bool {

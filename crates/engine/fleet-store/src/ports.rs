@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    CancelledJob, ClaimJobs, ControlEntry, CounterLimit, Counts, Draw, FiredSlot, FleetName, JobFilter,
-    JobPage, JobState, Lease, LeaseKey, LeaseRenewal, LimitScope, LogEnd, LogLine, NewControl, NewJob,
-    NewSchedule, PageOfJobs, PauseScope, Requeue, Reserved, RunId, ScheduleRecord, ScopeLimits, StoreError,
-    Submitted, TokenBucket, WorkerRecord, engine::FleetEngine,
+    BucketDraw, CancelledJob, ClaimJobs, ControlEntry, CounterLimit, FiredSlot, FleetName, JobCounts,
+    JobFilter, JobPage, JobState, Lease, LeaseKey, LeaseRenewal, LimitScope, LogEnd, LogLine, NewControl,
+    NewJob, NewSchedule, PageOfJobs, PauseScope, Requeue, ReserveOutcome, RunId, ScheduleRecord, ScopeLimits,
+    StoreError, Submitted, TokenBucket, WorkerRecord, engine::FleetEngine,
 };
 
 /// What every port answers with.
@@ -92,7 +92,7 @@ pub trait JobQueue: Send + Sync {
     fn jobs(&self, filter: JobFilter, page: PageOfJobs) -> StoreFuture<'_, JobPage>;
 
     /// How many jobs are in which state.
-    fn counts(&self, filter: JobFilter) -> StoreFuture<'_, Counts>;
+    fn counts(&self, filter: JobFilter) -> StoreFuture<'_, JobCounts>;
 
     /// What a job is about.
     fn body(&self, run: RunId) -> StoreFuture<'_, Value>;
@@ -230,11 +230,16 @@ pub trait ScheduleStore: Send + Sync {
     fn counters(&self, prefix: String) -> StoreFuture<'_, Vec<(String, i64)>>;
 
     /// Adds an amount to all counters if none would be over its ceiling.
-    fn reserve(&self, amount: i64, of: Vec<CounterLimit>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved>;
+    fn reserve(
+        &self,
+        amount: i64,
+        of: Vec<CounterLimit>,
+        by: Option<LeaseKey>,
+    ) -> StoreFuture<'_, ReserveOutcome>;
 
     /// Draws from a bucket what there is of `want`. The first draw of a key makes
     /// the bucket; later ones may change its size.
-    fn draw(&self, key: String, want: u64, bucket: TokenBucket) -> StoreFuture<'_, Draw>;
+    fn draw(&self, key: String, want: u64, bucket: TokenBucket) -> StoreFuture<'_, BucketDraw>;
 
     /// Corrects what was drawn by what was really used: positive gives back,
     /// negative takes more, below empty if need be.

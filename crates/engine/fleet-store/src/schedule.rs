@@ -91,7 +91,7 @@ pub struct CounterLimit {
 
 /// Whether an amount was added to all counters, or to none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reserved {
+pub enum ReserveOutcome {
     /// It was; the counters are now, in the order asked, this.
     Yes(Vec<i64>),
     /// It was not.
@@ -116,7 +116,7 @@ pub struct TokenBucket {
 
 /// What was drawn from a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Draw {
+pub struct BucketDraw {
     /// So much; less than asked for when there was less, 0 while frozen.
     pub granted: u64,
     /// When there will be what was missing.

@@ -4,21 +4,21 @@ use reqwest::{Method, Url, header::HeaderMap};
 /// Where tokens come from.
 pub trait TokenSource: Send + Sync {
     /// What to show, if there is a login; renewed when it is about to end.
-    fn pass<'a>(&'a self, method: &'a Method, url: &'a Url) -> BoxFuture<'a, Option<Pass>>;
+    fn pass<'a>(&'a self, method: &'a Method, url: &'a Url) -> BoxFuture<'a, Option<AuthHeader>>;
 
     /// Reads the headers of an answer. Says whether they hold something without
     /// which the request was refused.
     fn heard(&self, url: &Url, headers: &HeaderMap) -> bool;
 
     /// The server refused what it was shown; tries to get something else.
-    fn renew<'a>(&'a self, refused: Refused<'a>) -> BoxFuture<'a, RenewalOutcome>;
+    fn renew<'a>(&'a self, refused: AuthChallenge<'a>) -> BoxFuture<'a, RenewalOutcome>;
 
     /// Why a login by hand would not help a server that still refuses.
     fn no_use(&self) -> Option<String>;
 }
 
 /// What a request shows to be let in.
-pub struct Pass {
+pub struct AuthHeader {
     /// The token.
     pub token: String,
     /// That the token is ours, for tokens that are no use to others.
@@ -27,7 +27,7 @@ pub struct Pass {
 
 /// What a server refused.
 #[derive(Clone, Copy)]
-pub enum Refused<'a> {
+pub enum AuthChallenge<'a> {
     /// That token, or to let us in without.
     Token {
         /// What it was shown.

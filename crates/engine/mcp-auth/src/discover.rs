@@ -10,7 +10,7 @@ use super::wire::{NO_PAGE, OAuthHttp, SharedOAuthHttp};
 use crate::HttpEndpoint;
 
 /// The authorization server of a server.
-pub(super) struct Authority {
+pub(super) struct AuthServer {
     pub(super) manager: AuthorizationManager,
     pub(super) metadata: AuthorizationMetadata,
     pub(super) source: AuthServerSource,
@@ -33,7 +33,7 @@ pub(super) async fn find(
     endpoint: &HttpEndpoint,
     challenge: Option<&str>,
     wire: &Arc<OAuthHttp>,
-) -> Result<Authority, String> {
+) -> Result<AuthServer, String> {
     let failed = |err: AuthError| wire.reason(&err.to_string());
     let client = Arc::new(SharedOAuthHttp(Arc::clone(wire)));
     let mut manager = AuthorizationManager::new_with_oauth_http_client(endpoint.url.as_str(), client)
@@ -59,7 +59,7 @@ pub(super) async fn find(
         is_private(&endpoint.url, address)?;
     }
     manager.set_metadata(metadata.clone());
-    Ok(Authority { manager, metadata, source })
+    Ok(AuthServer { manager, metadata, source })
 }
 
 /// What goes to the authorization server must not be readable on the way, unless
@@ -79,7 +79,7 @@ fn is_private(server: &str, address: Option<&String>) -> Result<(), String> {
     }
 }
 
-impl Authority {
+impl AuthServer {
     /// What the server is called in tokens.
     pub(super) async fn resource(&mut self) -> Result<String, String> {
         // The SDK tells it only to those who log in.

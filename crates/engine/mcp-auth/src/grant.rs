@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::{
     clock::now,
-    discover::{Authority, find},
+    discover::{AuthServer, find},
     dpop::Dpop,
     sign::SigningKey,
-    store::{Login, LoginRecord},
+    store::{LoginRecord, LoginTokens},
     wire::OAuthHttp,
 };
 use crate::{ClientKey, HttpEndpoint, IdentityProvider, OAuthGrant, OAuthSettings, ProviderAddress};
@@ -42,7 +42,7 @@ pub(super) async fn obtain(
     endpoint: &HttpEndpoint,
     challenge: Option<&str>,
     before: Option<&LoginRecord>,
-) -> Result<Login, GrantError> {
+) -> Result<LoginTokens, GrantError> {
     let wire = OAuthHttp::new(endpoint).await.map_err(GrantError::Trouble)?;
     let authority = find(endpoint, challenge, &wire).await.map_err(GrantError::Trouble)?;
     let asking = GrantRequest { settings: &endpoint.oauth, wire: &wire, authority };
@@ -66,7 +66,7 @@ pub(super) fn wants_proof(challenge: Option<&str>) -> bool {
 struct GrantRequest<'a> {
     settings: &'a OAuthSettings,
     wire: &'a Arc<OAuthHttp>,
-    authority: Authority,
+    authority: AuthServer,
 }
 
 impl GrantRequest<'_> {
@@ -76,7 +76,11 @@ impl GrantRequest<'_> {
             .is_some_and(|it| it.contains(&"ES256".into()))
     }
 
-    async fn token(mut self, scopes: Vec<String>, challenge: Option<&str>) -> Result<Login, GrantError> {
+    async fn token(
+        mut self,
+        scopes: Vec<String>,
+        challenge: Option<&str>,
+    ) -> Result<LoginTokens, GrantError> {
         let resource = self.authority.resource().await.map_err(GrantError::Trouble)?;
         let mut fields = match &self.settings.grant {
             OAuthGrant::Browser | OAuthGrant::ClientCredentials => {
@@ -100,7 +104,7 @@ impl GrantRequest<'_> {
         let credentials = credentials.ok_or_else(|| {
             GrantError::Trouble(String::from("the authorization server answered without a token"))
         })?;
-        Ok(Login {
+        Ok(LoginTokens {
             credentials,
             challenge: challenge.map(str::to_owned),
             bound_key: self.wire.bound.get().map(|it| it.keep().to_owned()),
@@ -240,7 +244,7 @@ async fn token_url(issuer: &str, wire: &OAuthHttp) -> Result<String, String> {
 /// What is kept of an answer.
 fn credentials(
     settings: &OAuthSettings,
-    authority: &Authority,
+    authority: &AuthServer,
     mut body: Value,
     asked: &[String],
 ) -> Option<StoredCredentials> {

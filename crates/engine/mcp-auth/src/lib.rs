@@ -33,7 +33,7 @@ mod store;
 mod token;
 mod wire;
 
-pub use authorize::{Pass, Refused, RenewalOutcome, TokenSource, explain};
+pub use authorize::{AuthChallenge, AuthHeader, RenewalOutcome, TokenSource, explain};
 pub use callback::CallbackListener;
 pub use endpoint::HttpEndpoint;
 pub use login::{LoginError, LoginFlow, begin};

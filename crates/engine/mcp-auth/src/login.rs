@@ -7,10 +7,10 @@ use rmcp::transport::auth::{
 
 use super::{
     AuthOptions,
-    discover::{AuthServerSource, Authority, find},
+    discover::{AuthServer, AuthServerSource, find},
     dpop::Dpop,
     grant::wants_proof,
-    store::{Login, LoginRecord, TokenFile},
+    store::{LoginRecord, LoginTokens, TokenFile},
     wire::OAuthHttp,
 };
 use crate::HttpEndpoint;
@@ -28,7 +28,7 @@ impl From<String> for LoginError {
 
 /// A login that waits for the user to come back from the browser.
 pub struct LoginFlow {
-    authority: Authority,
+    authority: AuthServer,
     wire: Arc<OAuthHttp>,
     store: InMemoryCredentialStore,
     file: Arc<TokenFile>,
@@ -99,7 +99,7 @@ pub async fn begin(
 }
 
 /// Whether a login there can be trusted to stay ours.
-fn is_safe(authority: &Authority) -> Result<(), LoginError> {
+fn is_safe(authority: &AuthServer) -> Result<(), LoginError> {
     if !authority.has_page() {
         return Err(LoginError(String::from(
             "its authorization server has no page to log in at; set `oauth.grant` in its entry",
@@ -122,7 +122,7 @@ fn is_safe(authority: &Authority) -> Result<(), LoginError> {
 /// Who we are: who the configuration says, whom a document describes, or
 /// somebody new.
 async fn client(
-    authority: &mut Authority,
+    authority: &mut AuthServer,
     endpoint: &HttpEndpoint,
     redirect_uri: &str,
     scopes: &[&str],
@@ -193,7 +193,7 @@ impl LoginFlow {
         let credentials = stored.ok_or_else(|| LoginError(String::from("the server gave no token")))?;
         let UnfinishedLogin { server, url, client_secret, redirect_uri, challenge } = self.record;
         let bound_key = self.wire.bound.get().map(|it| it.keep().to_owned());
-        let login = Login { credentials, challenge, bound_key };
+        let login = LoginTokens { credentials, challenge, bound_key };
         let record =
             LoginRecord { server, url, client_secret, redirect_uri, settings: None, wanted: None, login };
         self.file.save(&record).map_err(|err| LoginError(format!("the login cannot be stored: {err}")))

@@ -135,7 +135,7 @@ impl fmt::Debug for ClientSecret {
 /// The entry as people write it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Written {
+struct WrittenOAuth {
     grant: Option<String>,
     client_id: Option<String>,
     client_secret: Option<String>,
@@ -191,11 +191,11 @@ fn secret(name: &str, text: Option<String>, file: Option<PathBuf>) -> Result<Opt
 
 impl<'de> Deserialize<'de> for OAuthSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Written::deserialize(from)?.settings().map_err(serde::de::Error::custom)
+        WrittenOAuth::deserialize(from)?.settings().map_err(serde::de::Error::custom)
     }
 }
 
-impl Written {
+impl WrittenOAuth {
     fn settings(self) -> Result<OAuthSettings, String> {
         let client_secret = secret("clientSecret", self.client_secret, self.client_secret_file)?;
         let key = secret("privateKey", self.private_key, self.private_key_file)?;

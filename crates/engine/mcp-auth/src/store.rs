@@ -35,13 +35,13 @@ pub(crate) struct LoginRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) wanted: Option<String>,
     #[serde(flatten)]
-    pub(super) login: Login,
+    pub(super) login: LoginTokens,
 }
 
 /// What was come by.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Login {
+pub(crate) struct LoginTokens {
     pub(super) credentials: StoredCredentials,
     /// What the server said when it asked for it: where its authorization server
     /// is, often only stands there.
@@ -52,14 +52,14 @@ pub(crate) struct Login {
     pub(super) bound_key: Option<String>,
 }
 
-impl std::fmt::Debug for Login {
+impl std::fmt::Debug for LoginTokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The rest is secret, or dull.
         f.debug_struct("Login").field("credentials", &self.credentials).finish_non_exhaustive()
     }
 }
 
-impl Login {
+impl LoginTokens {
     fn response(&self) -> Value {
         serde_json::to_value(&self.credentials.token_response).unwrap_or_default()
     }
@@ -95,7 +95,7 @@ pub struct TokenFile {
 }
 
 /// Held while a token is exchanged for a new one.
-pub(super) struct Exclusive(#[expect(dead_code, reason = "closing it gives the lock back")] Option<File>);
+pub(super) struct TokenLock(#[expect(dead_code, reason = "closing it gives the lock back")] Option<File>);
 
 /// An exchange takes less, even of several requests; who holds the lock longer
 /// hangs.
@@ -141,9 +141,9 @@ impl TokenFile {
     }
 
     /// Waits until no other process is exchanging this token, but not for ever.
-    pub(super) async fn exclusive(&self) -> io::Result<Exclusive> {
+    pub(super) async fn exclusive(&self) -> io::Result<TokenLock> {
         let Some(path) = self.path.as_ref().map(|it| it.with_extension("lock")) else {
-            return Ok(Exclusive(None));
+            return Ok(TokenLock(None));
         };
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
@@ -152,7 +152,7 @@ impl TokenFile {
         let deadline = Instant::now() + LOCK_LIMIT;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Exclusive(Some(file))),
+                Ok(()) => return Ok(TokenLock(Some(file))),
                 Err(TryLockError::Error(err)) => return Err(err),
                 Err(TryLockError::WouldBlock) if deadline < Instant::now() => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "another process keeps it"));

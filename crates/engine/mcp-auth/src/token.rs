@@ -14,12 +14,12 @@ use super::{
     discover::{AuthServerSource, find},
     dpop::Dpop,
     grant::{self, GrantError},
-    store::{Login, LoginRecord, TokenFile},
+    store::{LoginRecord, LoginTokens, TokenFile},
     wire::OAuthHttp,
 };
 use haft_types::text::hex;
 
-use crate::{HttpEndpoint, Pass, Refused, RenewalOutcome, TokenSource};
+use crate::{AuthChallenge, AuthHeader, HttpEndpoint, RenewalOutcome, TokenSource};
 
 /// A token is exchanged this long before it ends, or in the last quarter of a
 /// short life.
@@ -85,7 +85,7 @@ impl OAuthTokens {
         };
         let record = self.load();
         let login = record.as_ref().map(|it| &it.login);
-        let is_new = match (login.and_then(Login::access_token), refused) {
+        let is_new = match (login.and_then(LoginTokens::access_token), refused) {
             (Some(token), Some(refused)) => token != refused,
             (Some(_), None) => true,
             (None, _) => false,
@@ -133,10 +133,9 @@ impl OAuthTokens {
 
     async fn refreshed(&self, record: LoginRecord, challenge: Option<&str>) -> RenewalOutcome {
         match exchange(&self.endpoint, &record, challenge).await {
-            Ok(credentials) => {
-                self.save(LoginRecord { login: Login { credentials, ..record.login.clone() }, ..record })
-            }
-            Err(Lost::ForGood) => {
+            Ok(credentials) => self
+                .save(LoginRecord { login: LoginTokens { credentials, ..record.login.clone() }, ..record }),
+            Err(RenewalFailure::ForGood) => {
                 // What is not known any more is not shown again. What was granted stays,
                 // for the next login.
                 let mut lost = record;
@@ -145,7 +144,7 @@ impl OAuthTokens {
                 RenewalOutcome::Impossible
             }
             // The authorization server is having a bad moment: the login is still good.
-            Err(Lost::ForNow(reason)) => {
+            Err(RenewalFailure::ForNow(reason)) => {
                 RenewalOutcome::Later(format!("the login could not be renewed just now: {reason}"))
             }
         }
@@ -160,7 +159,7 @@ impl OAuthTokens {
 
     /// Renews a token that is about to end. If that fails, the old one may still
     /// do; if not, the server will say so.
-    async fn renewed_early(&self, login: &Login) {
+    async fn renewed_early(&self, login: &LoginTokens) {
         let is_soon = self.state().not_before.is_some_and(|it| Instant::now() < it);
         if is_soon {
             return;
@@ -182,7 +181,7 @@ impl OAuthTokens {
     }
 
     /// The key a login is bound to.
-    fn bound(&self, login: &Login) -> Option<Arc<Dpop>> {
+    fn bound(&self, login: &LoginTokens) -> Option<Arc<Dpop>> {
         let kept = login.bound_key.as_deref().filter(|_| login.is_bound())?;
         let mut state = self.state();
         if state.bound.as_ref().is_none_or(|it| it.keep() != kept) {
@@ -192,12 +191,12 @@ impl OAuthTokens {
     }
 }
 
-fn is_about_to_end(login: &Login) -> bool {
+fn is_about_to_end(login: &LoginTokens) -> bool {
     login.remaining().is_some_and(|(left, lifetime)| left < REFRESH_EARLY_SECONDS.min(lifetime / 4).max(1))
 }
 
 /// What became of a login that could not be renewed.
-enum Lost {
+enum RenewalFailure {
     ForGood,
     ForNow(String),
 }
@@ -211,40 +210,40 @@ async fn exchange(
     endpoint: &HttpEndpoint,
     record: &LoginRecord,
     challenge: Option<&str>,
-) -> Result<StoredCredentials, Lost> {
+) -> Result<StoredCredentials, RenewalFailure> {
     let credentials = &record.login.credentials;
-    let wire = OAuthHttp::new(endpoint).await.map_err(Lost::ForNow)?;
+    let wire = OAuthHttp::new(endpoint).await.map_err(RenewalFailure::ForNow)?;
     if let Some(bound) = record.login.bound_key.as_deref().and_then(Dpop::kept) {
         wire.bound.set(Arc::new(bound)).ok();
     }
     let challenge = challenge.filter(|it| !it.is_empty()).or(record.login.challenge.as_deref());
-    let mut authority = find(endpoint, challenge, &wire).await.map_err(Lost::ForNow)?;
+    let mut authority = find(endpoint, challenge, &wire).await.map_err(RenewalFailure::ForNow)?;
     if authority.source == AuthServerSource::Guessed && credentials.issuer.is_some() {
         // A token must not go to where nobody said it belongs.
-        return Err(Lost::ForNow(String::from("its authorization server cannot be found")));
+        return Err(RenewalFailure::ForNow(String::from("its authorization server cannot be found")));
     }
     let failed = |err: AuthError| match (&err, wire.refusal()) {
-        (AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired, _) => Lost::ForGood,
-        (_, Some(refusal)) if FOR_GOOD.contains(&refusal.code.as_str()) => Lost::ForGood,
-        _ => Lost::ForNow(wire.reason(&err.to_string())),
+        (AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired, _) => RenewalFailure::ForGood,
+        (_, Some(refusal)) if FOR_GOOD.contains(&refusal.code.as_str()) => RenewalFailure::ForGood,
+        _ => RenewalFailure::ForNow(wire.reason(&err.to_string())),
     };
     let store = InMemoryCredentialStore::new();
     store.save(credentials.clone()).await.map_err(failed)?;
     authority.manager.set_credential_store(store.clone());
     if !authority.manager.initialize_from_store().await.map_err(failed)? {
         // The server has moved to another authorization server.
-        return Err(Lost::ForGood);
+        return Err(RenewalFailure::ForGood);
     }
     if let Some(secret) = &record.client_secret {
         let client = OAuthClientConfig::new(&credentials.client_id, &record.redirect_uri);
         authority.manager.configure_client(client.with_client_secret(secret)).map_err(failed)?;
     }
     authority.manager.refresh_token().await.map_err(failed)?;
-    store.load().await.map_err(failed)?.ok_or(Lost::ForGood)
+    store.load().await.map_err(failed)?.ok_or(RenewalFailure::ForGood)
 }
 
 impl TokenSource for OAuthTokens {
-    fn pass<'a>(&'a self, method: &'a Method, url: &'a Url) -> BoxFuture<'a, Option<Pass>> {
+    fn pass<'a>(&'a self, method: &'a Method, url: &'a Url) -> BoxFuture<'a, Option<AuthHeader>> {
         Box::pin(async move {
             let mut login = self.load()?.login;
             if is_about_to_end(&login) && (self.is_headless() || login.can_be_refreshed()) {
@@ -254,7 +253,7 @@ impl TokenSource for OAuthTokens {
             let bound = self.bound(&login);
             let token = login.access_token()?;
             let proof = bound.and_then(|it| it.proof(method.as_str(), url, Some(&token)).ok());
-            Some(Pass { token, proof })
+            Some(AuthHeader { token, proof })
         })
     }
 
@@ -263,15 +262,15 @@ impl TokenSource for OAuthTokens {
         bound.is_some_and(|it| it.heard(url, headers))
     }
 
-    fn renew<'a>(&'a self, refused: Refused<'a>) -> BoxFuture<'a, RenewalOutcome> {
+    fn renew<'a>(&'a self, refused: AuthChallenge<'a>) -> BoxFuture<'a, RenewalOutcome> {
         Box::pin(async move {
             match refused {
-                Refused::Token { token, challenge } => self.renewed(token, Some(challenge)).await,
+                AuthChallenge::Token { token, challenge } => self.renewed(token, Some(challenge)).await,
                 // More than was granted is a person's to ask for, where there is one.
-                Refused::Scope { token, challenge } if self.is_headless() => {
+                AuthChallenge::Scope { token, challenge } if self.is_headless() => {
                     self.renewed(Some(token), Some(challenge)).await
                 }
-                Refused::Scope { challenge, .. } => self.note_wanted(challenge).await,
+                AuthChallenge::Scope { challenge, .. } => self.note_wanted(challenge).await,
             }
         })
     }

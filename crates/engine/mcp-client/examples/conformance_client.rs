@@ -5,7 +5,7 @@
 use std::{error::Error, path::Path, sync::Arc, time::Duration};
 
 use haft_mcp_client::{
-    AuthOptions, Elicit, ElicitAnswer, Elicitation, HttpEndpoint, ManagerOptions, McpManager,
+    AuthOptions, ElicitAnswer, Elicitation, ElicitationHandler, HttpEndpoint, ManagerOptions, McpManager,
     ProtocolRevision, ServerConfig, ServerEndpoint, ServerState,
 };
 use haft_permission::Policy;
@@ -22,7 +22,7 @@ const MAX_LOGINS: usize = 3;
 /// A person who agrees to everything.
 struct Agreeable;
 
-impl Elicit for Agreeable {
+impl ElicitationHandler for Agreeable {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         let mut content = request.defaults();
         if let Some(Value::Object(minimal)) = request.schema.as_ref().map(example) {

@@ -10,7 +10,7 @@
 //! **Does not know** settings files, terminals, models or any concrete tool,
 //! nor how a token is come by (`haft-mcp-auth`) or how tools are served
 //! (`haft-mcp-server`).
-//! Whom to ask ([`Elicit`], [`Sample`]), where bytes go ([`MediaSink`]) and which
+//! Whom to ask ([`ElicitationHandler`], [`SamplingHandler`]), where bytes go ([`MediaSink`]) and which
 //! pages to open ([`LoginFlow`]) are the host's business.
 //!
 //! **Invariant:** one bad tool, result, message or server costs nothing but
@@ -36,14 +36,14 @@ mod wire;
 
 pub use adapt::{MediaDirectory, MediaSink, ModelImage, tool_name, tool_prefix};
 pub use client::{
-    Annotations, CallTracing, Capabilities, ClientPorts, Elicit, ElicitAnswer, Elicitation, OfferedTool,
-    PromptArgument, PromptDef, ProtocolRevision, ResourceDef, ResourceTemplate, Sample, SamplingError,
-    ServerInfo, ServerRoot, SkippedOffer, protocol_versions,
+    Annotations, CallTracing, Capabilities, ClientPorts, ElicitAnswer, Elicitation, ElicitationHandler,
+    OfferedTool, PromptArgument, PromptDef, ProtocolRevision, ResourceDef, ResourceTemplate, SamplingError,
+    SamplingHandler, ServerInfo, ServerRoot, SkippedOffer, protocol_versions,
 };
 pub use config::{
-    Approval, Approvals, DeclarationProblem, Declared, ProjectChoices, ResolvedServers, SamplingConfirm,
-    SamplingRules, ServerConfig, ServerEndpoint, ServerMatcher, ServerPolicy, ServerRules, ServerScope,
-    Timeouts, Trust, Waiting, add_server, declared_servers, remove_server, resolve,
+    Approval, Approvals, DeclarationProblem, ProjectChoices, ResolvedServers, SamplingConfirm, SamplingRules,
+    ServerConfig, ServerDeclaration, ServerEndpoint, ServerMatcher, ServerPolicy, ServerRules, ServerScope,
+    ServerTrust, Timeouts, UnapprovedServer, add_server, declared_servers, remove_server, resolve,
 };
 /// Logins, as configurations and hosts of servers name them.
 pub use haft_mcp_auth::{
@@ -51,8 +51,8 @@ pub use haft_mcp_auth::{
     LoginFlow, OAuthGrant, OAuthSettings, ProviderAddress,
 };
 pub use supervise::{
-    Enabled, ManagerOptions, McpManager, Noise, PromptCommand, ServerEvent, ServerQueryError, ServerState,
-    ServerStatus, WeakMcpManager,
+    ManagerOptions, McpManager, NonProtocolOutput, PromptCommand, ServerEnabled, ServerEvent,
+    ServerQueryError, ServerState, ServerStatus, WeakMcpManager,
 };
 pub use tools::resource_tools;
 pub use transport::{

@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ToolServer,
-    caller::{Caller, ProtocolEra},
-    client::{CallClient, CallInFlight, Can, ClientInput, ClientRequest},
+    caller::{McpCaller, ProtocolEra},
+    client::{CallClient, CallInFlight, ClientInput, ClientRequest, DeclaredCapabilities},
     inputs::{InputRound, to_request},
     result, stored,
     tasks_of_clients::{TaskCaller, rename},
@@ -79,7 +79,7 @@ impl ToolServer {
     pub(super) async fn call(
         &self,
         mut params: CallToolRequestParams,
-        mut caller: Caller,
+        mut caller: McpCaller,
     ) -> Result<CallToolResponse, ErrorData> {
         let Ok(_slot) = self.shared.busy.try_acquire() else {
             return Err(ErrorData::internal_error("too many calls at once; try again", None));
@@ -125,7 +125,12 @@ impl ToolServer {
     }
 
     /// Begins to run the call through the pipeline.
-    fn start(&self, params: CallToolRequestParams, can: Can, caller: TaskCaller) -> RunningToolCall {
+    fn start(
+        &self,
+        params: CallToolRequestParams,
+        can: DeclaredCapabilities,
+        caller: TaskCaller,
+    ) -> RunningToolCall {
         let (client, wishes) = CallClient::new(can);
         let (sink, progress) = ProgressSink::channel();
         let call = next_call_id(&self.client);
@@ -177,8 +182,8 @@ impl ToolServer {
             true => result::ResultSchema::Declared,
             false => result::ResultSchema::Undeclared,
         };
-        let stored = stored::Stored::of(&self.shared.pipeline.results, &running.call, &report.content)
-            .or_else(|| stored::Stored::named_in(report.data.as_ref()?, &self.shared));
+        let stored = stored::StoredResult::of(&self.shared.pipeline.results, &running.call, &report.content)
+            .or_else(|| stored::StoredResult::named_in(report.data.as_ref()?, &self.shared));
         Ok(result::result(report, structured, stored))
     }
 

@@ -11,7 +11,7 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::client::Can;
+use super::client::DeclaredCapabilities;
 
 /// Which era of the protocol a request belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,10 +23,10 @@ pub(super) enum ProtocolEra {
 }
 
 /// The client behind one request.
-pub(super) struct Caller {
+pub(super) struct McpCaller {
     pub(super) peer: Peer<RoleServer>,
     pub(super) protocol: ProtocolEra,
-    pub(super) can: Can,
+    pub(super) can: DeclaredCapabilities,
     /// Fires when the client takes its request back.
     pub(super) withdrawn: CancellationToken,
     token: Option<ProgressToken>,
@@ -34,7 +34,7 @@ pub(super) struct Caller {
     steps: f64,
 }
 
-impl Caller {
+impl McpCaller {
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
         let is_modern = context
             .protocol_version()
@@ -43,7 +43,7 @@ impl Caller {
         let capabilities = context.client_capabilities().unwrap_or_default();
         let legacy = Self::legacy(
             context.peer.clone(),
-            Can::from_capabilities(&capabilities),
+            DeclaredCapabilities::from_capabilities(&capabilities),
             &context.meta,
             context.ct.clone(),
         );
@@ -57,7 +57,7 @@ impl Caller {
     /// A client whose session said what it can.
     pub(super) fn legacy(
         peer: Peer<RoleServer>,
-        can: Can,
+        can: DeclaredCapabilities,
         meta: &RequestMetaObject,
         withdrawn: CancellationToken,
     ) -> Self {

@@ -49,19 +49,19 @@ impl Drop for CallInFlight {
 #[derive(Clone)]
 pub struct CallClient {
     wishes: mpsc::UnboundedSender<ClientRequest>,
-    can: Can,
+    can: DeclaredCapabilities,
 }
 
 /// What a client declared that it can do.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Can {
+pub(super) struct DeclaredCapabilities {
     pub(super) elicit: bool,
     pub(super) sample: bool,
     pub(super) list_roots: bool,
     pub(super) follow_tasks: bool,
 }
 
-impl Can {
+impl DeclaredCapabilities {
     pub(super) fn from_capabilities(capabilities: &ClientCapabilities) -> Self {
         Self {
             elicit: capabilities.elicitation.is_some(),
@@ -135,7 +135,7 @@ impl InputKind {
 pub struct NotAnswered;
 
 impl CallClient {
-    pub(super) fn new(can: Can) -> (Self, mpsc::UnboundedReceiver<ClientRequest>) {
+    pub(super) fn new(can: DeclaredCapabilities) -> (Self, mpsc::UnboundedReceiver<ClientRequest>) {
         let (wishes, receiver) = mpsc::unbounded_channel();
         (Self { wishes, can }, receiver)
     }

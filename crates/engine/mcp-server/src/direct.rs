@@ -35,7 +35,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{ToolServer, call::until, caller::Caller, client::Can};
+use super::{ToolServer, call::until, caller::McpCaller, client::DeclaredCapabilities};
 
 /// Longer lines are left to the SDK, which bounds them.
 const MAX_LINE: usize = 1 << 20;
@@ -52,7 +52,7 @@ const AFTER_STOP: Duration = Duration::from_secs(2);
 
 /// A line that is answered here.
 #[derive(Debug)]
-enum Direct {
+enum FastPathLine {
     Call { id: RequestId, params: CallParams },
     Cancel { id: RequestId },
 }
@@ -108,7 +108,7 @@ struct CancelledParams {
     request_id: RequestId,
 }
 
-impl Direct {
+impl FastPathLine {
     /// Reads what is certain to be understood in full; all else is the SDK's.
     fn parse(line: &[u8]) -> Option<Self> {
         if memmem::find(line, b"\"tools/call\"").is_some() {
@@ -157,7 +157,7 @@ fn answer(id: &RequestId, outcome: Result<CallToolResponse, ErrorData>) -> Vec<u
 /// A session the SDK has begun.
 pub(super) struct SdkSession {
     peer: Peer<RoleServer>,
-    can: Can,
+    can: DeclaredCapabilities,
 }
 
 impl SdkSession {
@@ -166,7 +166,7 @@ impl SdkSession {
     pub(super) fn of(peer: Peer<RoleServer>) -> Option<Self> {
         let info = peer.peer_info()?;
         let is_modern = ProtocolVersion::V_2026_07_28.as_str() <= info.protocol_version.as_str();
-        let can = Can::from_capabilities(&info.capabilities);
+        let can = DeclaredCapabilities::from_capabilities(&info.capabilities);
         (!is_modern && !can.follow_tasks).then_some(Self { peer, can })
     }
 }
@@ -188,8 +188,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ClientLines<R, W> {
     pub(super) async fn carry(self) {
         let Self { server, mut input, mut output, sdk, session, stop } = self;
         let (mut sdk_out, mut sdk_in) = tokio::io::split(sdk);
-        let mut calls = Calls { server, session, running: JoinSet::new(), withdraw: HashMap::new() };
-        let mut between = Between::default();
+        let mut calls = CallsInFlight { server, session, running: JoinSet::new(), withdraw: HashMap::new() };
+        let mut between = StdioPipes::default();
         let (mut is_sdk_here, mut is_stopped) = (true, false);
         // Set once the client has nothing more to say.
         let mut deadline = None;
@@ -244,7 +244,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ClientLines<R, W> {
 
 /// What is between the pipes.
 #[derive(Default)]
-struct Between {
+struct StdioPipes {
     /// Read, but not a whole line yet.
     line: BytesMut,
     /// The rest of the line goes to the SDK as it comes.
@@ -255,8 +255,8 @@ struct Between {
     to_client: BytesMut,
 }
 
-impl Between {
-    fn take_lines_of_client(&mut self, calls: &mut Calls) {
+impl StdioPipes {
+    fn take_lines_of_client(&mut self, calls: &mut CallsInFlight) {
         while let Some(end) = memchr::memchr(b'\n', &self.line) {
             let line = self.line.split_to(end + 1);
             if std::mem::take(&mut self.is_passing) || !calls.take(&line) {
@@ -270,7 +270,7 @@ impl Between {
     }
 
     /// A last line may lack its line break.
-    fn end_last_line(&mut self, calls: &mut Calls) {
+    fn end_last_line(&mut self, calls: &mut CallsInFlight) {
         if !self.line.is_empty() || self.is_passing {
             self.line.extend_from_slice(b"\n");
             self.take_lines_of_client(calls);
@@ -289,7 +289,7 @@ impl Between {
 }
 
 /// Calls under way.
-struct Calls {
+struct CallsInFlight {
     server: ToolServer,
     session: Arc<OnceLock<SdkSession>>,
     running: JoinSet<(RequestId, Vec<u8>)>,
@@ -297,7 +297,7 @@ struct Calls {
     withdraw: HashMap<RequestId, CancellationToken>,
 }
 
-impl Calls {
+impl CallsInFlight {
     fn may_grow(&self) -> bool {
         self.running.len() < MAX_CALLS
     }
@@ -305,19 +305,19 @@ impl Calls {
     /// Takes a line, if it is one that is answered here.
     fn take(&mut self, line: &[u8]) -> bool {
         let Some(session) = self.session.get() else { return false };
-        match Direct::parse(line) {
+        match FastPathLine::parse(line) {
             None => false,
-            Some(Direct::Cancel { id }) => match self.withdraw.remove(&id) {
+            Some(FastPathLine::Cancel { id }) => match self.withdraw.remove(&id) {
                 None => false,
                 Some(token) => {
                     token.cancel();
                     true
                 }
             },
-            Some(Direct::Call { id, params }) => {
+            Some(FastPathLine::Call { id, params }) => {
                 let withdrawn = CancellationToken::new();
                 self.withdraw.insert(id.clone(), withdrawn.clone());
-                let caller = Caller::legacy(session.peer.clone(), session.can, &params.meta, withdrawn);
+                let caller = McpCaller::legacy(session.peer.clone(), session.can, &params.meta, withdrawn);
                 let mut call = CallToolRequestParams::new(params.name);
                 call.arguments = params.arguments;
                 let server = self.server.clone();

@@ -12,7 +12,7 @@ use rmcp::{
 };
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{ToolServer, caller::Caller, stored};
+use super::{ToolServer, caller::McpCaller, stored};
 
 impl ServerHandler for ToolServer {
     fn get_info(&self) -> ServerConfig {
@@ -46,7 +46,7 @@ impl ServerHandler for ToolServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        Box::pin(self.call(request, Caller::of(&context))).await
+        Box::pin(self.call(request, McpCaller::of(&context))).await
     }
 
     async fn list_resources(

@@ -21,7 +21,7 @@ pub(super) enum ResultSchema {
 pub(super) fn result(
     report: CallReport,
     structured: ResultSchema,
-    stored: Option<stored::Stored>,
+    stored: Option<stored::StoredResult>,
 ) -> CallToolResult {
     if let Some(result) = passed_through(&report) {
         return result;

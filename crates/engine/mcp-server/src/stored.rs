@@ -26,13 +26,13 @@ const MAX_LISTED: usize = 100;
 const MAX_READ_BYTES: u64 = 8 << 20;
 
 /// A stored result.
-pub(super) struct Stored {
+pub(super) struct StoredResult {
     uri: String,
     name: String,
     bytes: u64,
 }
 
-impl Stored {
+impl StoredResult {
     /// What was stored for this call, if its result says that something was.
     pub(super) fn of(store: &ResultStore, call: &str, content: &Content) -> Option<Self> {
         let name = format!("{}.txt", wire_name(call));

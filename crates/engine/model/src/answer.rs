@@ -1,7 +1,7 @@
 use futures_util::StreamExt as _;
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
 
-use crate::{BadCall, ModelError, ModelEvent, ModelStream, Repair, Retry, StopReason};
+use crate::{InvalidCall, ModelError, ModelEvent, ModelStream, Repair, Retry, StopReason};
 
 /// A whole answer, for those who do not watch it come.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -9,7 +9,7 @@ pub struct ModelAnswer {
     /// Its blocks in order, calls that cannot run included.
     pub content: Vec<MessageBlock>,
     /// The calls among them that cannot run.
-    pub bad_calls: Vec<BadCall>,
+    pub bad_calls: Vec<InvalidCall>,
     /// Where its text comes from, in the provider's words.
     pub citations: Vec<serde_json::Value>,
     /// What it used.

@@ -128,7 +128,7 @@ pub struct ModelInfo {
     /// Tokens of an answer at most.
     pub max_output: u64,
     /// What it costs; unknown for models that run at home.
-    pub price: Option<Price>,
+    pub price: Option<TokenPrice>,
     /// How it thinks.
     pub thinking: ThinkingSupport,
     /// Efforts it knows.
@@ -214,7 +214,7 @@ pub enum ThinkingSupport {
 /// Dollars per million tokens.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Price {
+pub struct TokenPrice {
     /// Input outside the cache.
     pub input: f64,
     /// Dollars for a million tokens of output.
@@ -252,7 +252,7 @@ pub struct PriceAbove {
 /// What a search on the provider's side costs.
 const WEB_SEARCH: f64 = 0.01;
 
-impl Price {
+impl TokenPrice {
     /// What one answer cost, in dollars.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     pub fn of(&self, usage: &Usage, speed: Speed) -> f64 {

@@ -25,11 +25,11 @@ use crate::{
     http::{LazyClient, body_head, drain},
     lint::{LintRules, Linted, Linter, RefusalFix, ThinkingRule, diagnose},
     prefix::sent_prefix,
-    retry::Hint,
+    retry::RetryAfter,
     served::ServedModels,
     stream::Emitter,
     wire::{
-        Decoder, EncodedBody, EstimateCalibration, MessageCache, Meter, chat,
+        Decoder, EncodedBody, EstimateCalibration, MessageCache, TokenEstimator, chat,
         chat_events::{ChatDecoder, TextCallPolicy},
         framing::Framing,
         gemini,
@@ -73,7 +73,7 @@ pub(crate) struct Engine {
     pub(crate) renewal: Option<LoginRenewal>,
     pub(crate) names: BTreeMap<String, String>,
     pub(crate) cache: MessageCache,
-    pub(crate) meter: Meter,
+    pub(crate) meter: TokenEstimator,
     pub(crate) calibration: EstimateCalibration,
     pub(crate) told: Mutex<HashMap<String, ReportedLimits>>,
     pub(crate) listed: CatalogCache,
@@ -94,12 +94,12 @@ pub(crate) struct ReportedLimits {
 /// An attempt that did not bring the whole answer.
 struct FailedAttempt {
     error: ModelError,
-    hint: Hint,
+    hint: RetryAfter,
 }
 
 impl From<ModelError> for FailedAttempt {
     fn from(error: ModelError) -> Self {
-        Self { error, hint: Hint::default() }
+        Self { error, hint: RetryAfter::default() }
     }
 }
 
@@ -445,7 +445,7 @@ impl Engine {
         if response.status().is_success() {
             return Ok(response);
         }
-        let mut hint = Hint::of(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
+        let mut hint = RetryAfter::of(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
         let body = tokio::time::timeout(limit, body_head(response)).await.unwrap_or_default();
         hint.after = hint.after.or_else(|| failure::retry_delay(&body, SystemTime::now()));
         Err(FailedAttempt { error: failure::of_status(status, &body), hint })

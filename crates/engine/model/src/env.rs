@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use haft_types::Variables;
+use haft_types::EnvVars;
 
 use crate::{
     AnthropicLogin, ChatOptions, FoundryLogin, HttpProvider, KeySource, ModelError, ProviderOptions,
-    StoredKey, StoredKeys, VertexLogin, VertexPlace, key::HELPER_TTL,
+    StoredKey, StoredKeys, VertexLocation, VertexLogin, key::HELPER_TTL,
 };
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
@@ -68,7 +68,7 @@ pub struct KeySettings {
     pub helper_ttl: Option<Duration>,
     /// The variables the command sees, but for keys; those of this process when
     /// nobody says.
-    pub variables: Option<Variables>,
+    pub variables: Option<EnvVars>,
     /// Keys that a login has kept.
     pub stored: StoredKeys,
     /// A command that prints AWS keys (`awsCredentialExport`).
@@ -96,7 +96,7 @@ pub enum ProviderChoice {
     /// Google Vertex.
     Vertex {
         /// The project and region that answer.
-        place: VertexPlace,
+        place: VertexLocation,
         /// What a request proves itself with.
         login: VertexLogin,
     },
@@ -287,8 +287,8 @@ impl EnvLookup<'_> {
         Some(KeySource::helper_of(command, ttl.unwrap_or(HELPER_TTL), self.variables(keys)))
     }
 
-    fn variables(&self, keys: &KeySettings) -> Variables {
-        keys.variables.clone().unwrap_or_else(Variables::of_process)
+    fn variables(&self, keys: &KeySettings) -> EnvVars {
+        keys.variables.clone().unwrap_or_else(EnvVars::of_process)
     }
 
     /// The key a login has kept for a provider.
@@ -425,7 +425,7 @@ fn vertex(vars: &EnvLookup<'_>) -> Result<ProviderChoice, ModelError> {
         "the Google project",
     )?;
     let region = vars.get("CLOUD_ML_REGION").unwrap_or_else(|| "global".to_owned());
-    let place = VertexPlace { project, region, base_url: vars.get("ANTHROPIC_VERTEX_BASE_URL") };
+    let place = VertexLocation { project, region, base_url: vars.get("ANTHROPIC_VERTEX_BASE_URL") };
     let login = match vars.key(&["ANTHROPIC_VERTEX_ACCESS_TOKEN"]) {
         _ if vars.is_on("SKIP_VERTEX_AUTH") => VertexLogin::None,
         Some(token) => VertexLogin::Token(token),

@@ -53,7 +53,7 @@ pub enum ModelEvent {
     /// once, and is never handed out a second time.
     Block(MessageBlock),
     /// A call that must not run, with what to tell the model.
-    BadCall(BadCall),
+    BadCall(InvalidCall),
     /// What this answer has used so far; replaces what was said before.
     Usage(Usage),
     /// Something in the request was repaired before it was sent.
@@ -67,14 +67,14 @@ pub enum ModelEvent {
 
 /// A call the model made that cannot run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct BadCall {
+pub struct InvalidCall {
     /// The call for the conversation; its input is what could be read for sure.
     pub call: ToolUse,
     /// What is wrong with it.
     pub problem: CallProblem,
 }
 
-impl BadCall {
+impl InvalidCall {
     /// What to tell the model as the call's result.
     pub fn message(&self) -> String {
         let name = &self.call.name;

@@ -5,7 +5,7 @@ use futures_util::StreamExt as _;
 use reqwest::{Client, ClientBuilder, NoProxy, Proxy, Response, header::HeaderValue};
 use tokio::sync::Mutex;
 
-use crate::{KeySource, ModelError, Secret, StreamTimeouts};
+use crate::{KeySource, ModelError, SecretString, StreamTimeouts};
 
 /// An HTTP client that is built when it is first needed: loading the roots of
 /// trust takes longer than the rest of a start.
@@ -22,7 +22,7 @@ pub(crate) struct LazyClient {
 #[derive(Debug)]
 struct ProxyLogin {
     words: KeySource,
-    last: Mutex<Option<(Secret, Client)>>,
+    last: Mutex<Option<(SecretString, Client)>>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -3,10 +3,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_types::Variables;
+use haft_types::EnvVars;
 use tokio::{process::Command, sync::Mutex};
 
-use crate::{ModelError, Secret};
+use crate::{ModelError, SecretString};
 
 /// How long a helper command may take.
 const HELPER_TIME: Duration = Duration::from_secs(30);
@@ -17,7 +17,7 @@ pub(crate) const HELPER_TTL: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub enum KeySource {
     /// A key at hand.
-    Value(Secret),
+    Value(SecretString),
     /// An environment variable.
     Env(String),
     /// A command that prints it.
@@ -27,7 +27,7 @@ pub enum KeySource {
 impl KeySource {
     /// A key at hand.
     pub fn value(key: impl AsRef<str>) -> Self {
-        Self::Value(Secret::new(key))
+        Self::Value(SecretString::new(key))
     }
 
     /// A command that prints a key; asked again after five minutes, or when
@@ -38,24 +38,24 @@ impl KeySource {
 
     /// The same with another time.
     pub fn helper_with_ttl(command: impl Into<String>, ttl: Duration) -> Self {
-        Self::helper_of(command, ttl, Variables::of_process())
+        Self::helper_of(command, ttl, EnvVars::of_process())
     }
 
     /// The same with the usual time, for a command that sees these variables.
-    pub fn helper_for(command: impl Into<String>, variables: Variables) -> Self {
+    pub fn helper_for(command: impl Into<String>, variables: EnvVars) -> Self {
         Self::helper_of(command, HELPER_TTL, variables)
     }
 
     /// The same for a command that sees these variables, but for keys.
-    pub fn helper_of(command: impl Into<String>, ttl: Duration, variables: Variables) -> Self {
+    pub fn helper_of(command: impl Into<String>, ttl: Duration, variables: EnvVars) -> Self {
         Self::Helper(KeyHelper::new(command, ttl, variables))
     }
 
     /// The key of the moment; asks the helper where there is one and its last answer is too old.
-    pub(crate) async fn get(&self) -> Result<Secret, ModelError> {
+    pub(crate) async fn get(&self) -> Result<SecretString, ModelError> {
         let key = match self {
             Self::Value(key) => key.clone(),
-            Self::Env(name) => std::env::var(name).map(Secret::new).map_err(|_| ModelError::Auth {
+            Self::Env(name) => std::env::var(name).map(SecretString::new).map_err(|_| ModelError::Auth {
                 message: format!("no key: set the environment variable {name}"),
             })?,
             Self::Helper(helper) => helper.get().await?,
@@ -82,14 +82,14 @@ impl KeySource {
 pub struct KeyHelper {
     command: String,
     ttl: Duration,
-    variables: Variables,
-    last: Mutex<Option<(Instant, Secret)>>,
+    variables: EnvVars,
+    last: Mutex<Option<(Instant, SecretString)>>,
 }
 
 impl KeyHelper {
     /// A command that sees these variables, but for keys; what it prints is used
     /// for that long.
-    pub fn new(command: impl Into<String>, ttl: Duration, variables: Variables) -> Self {
+    pub fn new(command: impl Into<String>, ttl: Duration, variables: EnvVars) -> Self {
         Self { command: command.into(), ttl, variables, last: Mutex::new(None) }
     }
 
@@ -99,7 +99,7 @@ impl KeyHelper {
     }
 
     /// One command at a time, and only when the last answer is too old.
-    pub(crate) async fn get(&self) -> Result<Secret, ModelError> {
+    pub(crate) async fn get(&self) -> Result<SecretString, ModelError> {
         let mut last = self.last.lock().await;
         if let Some((when, key)) = &*last
             && when.elapsed() < self.ttl
@@ -111,7 +111,7 @@ impl KeyHelper {
         Ok(key)
     }
 
-    async fn run(&self) -> Result<Secret, ModelError> {
+    async fn run(&self) -> Result<SecretString, ModelError> {
         let fail = |what: String| ModelError::Auth { message: format!("the key helper command {what}") };
         let mut command = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
         command.env_clear().envs(self.variables.inherited());
@@ -126,7 +126,7 @@ impl KeyHelper {
         }
         let text = String::from_utf8(output.stdout)
             .map_err(|_| fail("printed something that is not text".to_owned()))?;
-        Ok(Secret::new(text))
+        Ok(SecretString::new(text))
     }
 }
 

@@ -49,13 +49,13 @@ mod tools;
 mod wire;
 
 pub use answer::ModelAnswer;
-pub use catalog::{Catalog, ModelInfo, Price, PriceAbove, ThinkingSupport, ToolCalls};
+pub use catalog::{Catalog, ModelInfo, PriceAbove, ThinkingSupport, TokenPrice, ToolCalls};
 #[cfg(feature = "bedrock")]
 pub use cloud::aws::AwsLogin;
 pub use dialect::{UnreadCall, unread_call};
 pub use env::{KeySettings, LocalServer, ProviderChoice};
 pub use error::ModelError;
-pub use event::{BadCall, CallProblem, ModelEvent, ModelStream, Retry, StopReason};
+pub use event::{CallProblem, InvalidCall, ModelEvent, ModelStream, Retry, StopReason};
 pub use key::{KeyHelper, KeySource};
 pub use lint::{
     ImageLimit, ImageShrinker, LintRules, Linted, Linter, MediaRules, Repair, RepairKind, ShrunkImage,
@@ -64,16 +64,16 @@ pub use lint::{
 pub use name::wire_name;
 pub use prefix::{SentBlock, SentPrefix, SentPrefixSlot, SentTool};
 pub use provider::{
-    AnthropicLogin, FoundryLogin, HttpProvider, Provider, ProviderFuture, ProviderOptions, VertexLogin,
-    VertexPlace,
+    AnthropicLogin, FoundryLogin, HttpProvider, Provider, ProviderFuture, ProviderOptions, VertexLocation,
+    VertexLogin,
 };
 pub use renewal::LoginRenewal;
-pub use replay::{Exchange, RecordingProvider, Replay, RequestNormalizer};
+pub use replay::{RecordedExchange, RecordingProvider, ReplayProvider, RequestNormalizer};
 pub use request::{CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ThinkingDisplay, ToolChoice};
 pub use retry::{RetryPolicy, StreamTimeouts};
 pub use schema::{WireSchema, wire_schema};
 pub use scripted::ScriptedProvider;
-pub use secret::Secret;
+pub use secret::SecretString;
 pub use served::listed_window;
 pub use stored::{StoredKey, StoredKeys};
 pub use tools::{ToolDef, ToolLoading, ToolOrigin, ToolSet};

@@ -157,7 +157,7 @@ impl HttpProvider {
 
     /// Claude on Google Vertex.
     pub fn vertex(
-        place: VertexPlace,
+        place: VertexLocation,
         login: VertexLogin,
         mut common: ProviderOptions,
     ) -> Result<Self, ModelError> {
@@ -267,7 +267,7 @@ pub enum FoundryLogin {
 
 /// Where on Vertex.
 #[derive(Clone, Debug)]
-pub struct VertexPlace {
+pub struct VertexLocation {
     /// The Google Cloud project that pays.
     pub project: String,
     /// The region, or `global`.

@@ -3,7 +3,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_types::Variables;
+use haft_types::EnvVars;
 use tokio::{process::Command, sync::Mutex};
 
 /// How long a command may take: people log in with some of them.
@@ -16,13 +16,13 @@ const RENEWAL_PAUSE: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub struct LoginRenewal {
     command: String,
-    variables: Variables,
+    variables: EnvVars,
     last: Mutex<Option<Instant>>,
 }
 
 impl LoginRenewal {
     /// A command that sees these variables, but for keys.
-    pub fn new(command: impl Into<String>, variables: Variables) -> Self {
+    pub fn new(command: impl Into<String>, variables: EnvVars) -> Self {
         Self { command: command.into(), variables, last: Mutex::new(None) }
     }
 
@@ -51,9 +51,9 @@ mod tests {
     async fn it_runs_once_and_says_how_it_ended() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("runs");
-        let renewal = LoginRenewal::new(format!("echo x >> '{}'", file.display()), Variables::of_process());
+        let renewal = LoginRenewal::new(format!("echo x >> '{}'", file.display()), EnvVars::of_process());
         assert_eq!((renewal.renew().await, renewal.renew().await), (true, false));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "x\n");
-        assert!(!LoginRenewal::new("exit 3", Variables::of_process()).renew().await);
+        assert!(!LoginRenewal::new("exit 3", EnvVars::of_process()).renew().await);
     }
 }

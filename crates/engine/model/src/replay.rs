@@ -18,7 +18,7 @@ use crate::{
 
 /// One request and what was answered: a line of a recording.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Exchange {
+pub struct RecordedExchange {
     /// The request as [`Request::to_json`] gives it, after the recorder's
     /// changes (secrets masked, paths made relative, …).
     pub request: Value,
@@ -32,7 +32,7 @@ pub struct Exchange {
     pub abandoned: bool,
 }
 
-impl Exchange {
+impl RecordedExchange {
     /// What a complete answer used.
     fn usage(&self) -> Option<Usage> {
         if !matches!(self.events.last(), Some(ModelEvent::Stopped(reason)) if *reason != StopReason::Interrupted)
@@ -54,7 +54,7 @@ pub type RequestNormalizer = Arc<dyn Fn(&mut Value) + Send + Sync>;
 pub struct RecordingProvider {
     inner: Arc<dyn Provider>,
     normalise: RequestNormalizer,
-    sink: Arc<dyn Fn(Exchange) + Send + Sync>,
+    sink: Arc<dyn Fn(RecordedExchange) + Send + Sync>,
 }
 
 impl RecordingProvider {
@@ -62,7 +62,7 @@ impl RecordingProvider {
     pub fn new(
         inner: Arc<dyn Provider>,
         normalise: RequestNormalizer,
-        sink: impl Fn(Exchange) + Send + Sync + 'static,
+        sink: impl Fn(RecordedExchange) + Send + Sync + 'static,
     ) -> Self {
         Self { inner, normalise, sink: Arc::new(sink) }
     }
@@ -80,7 +80,8 @@ impl Provider for RecordingProvider {
     fn stream(&self, request: Request) -> ModelStream {
         let mut recorded = request.to_json();
         (self.normalise)(&mut recorded);
-        let exchange = Exchange { request: recorded, events: Vec::new(), error: None, abandoned: true };
+        let exchange =
+            RecordedExchange { request: recorded, events: Vec::new(), error: None, abandoned: true };
         let sink = Arc::clone(&self.sink);
         Box::pin(Recording { inner: self.inner.stream(request), exchange: Some(exchange), sink })
     }
@@ -105,8 +106,8 @@ impl Provider for RecordingProvider {
 /// Passes events on and keeps them.
 struct Recording {
     inner: ModelStream,
-    exchange: Option<Exchange>,
-    sink: Arc<dyn Fn(Exchange) + Send + Sync>,
+    exchange: Option<RecordedExchange>,
+    sink: Arc<dyn Fn(RecordedExchange) + Send + Sync>,
 }
 
 impl Recording {
@@ -151,8 +152,8 @@ impl Drop for Recording {
 /// side by side may ask in any order. Each exchange is used once. A request
 /// nobody recorded is an error that names the first field in which it differs
 /// from the nearest one that is left.
-pub struct Replay {
-    exchanges: Vec<Exchange>,
+pub struct ReplayProvider {
+    exchanges: Vec<RecordedExchange>,
     normalise: RequestNormalizer,
     catalog: Arc<Catalog>,
     left: Mutex<UnusedExchanges>,
@@ -167,10 +168,14 @@ struct UnusedExchanges {
     asked: usize,
 }
 
-impl Replay {
+impl ReplayProvider {
     /// Answers from these exchanges. `normalise` is what they were recorded
     /// with.
-    pub fn new(exchanges: Vec<Exchange>, normalise: RequestNormalizer, catalog: Arc<Catalog>) -> Self {
+    pub fn new(
+        exchanges: Vec<RecordedExchange>,
+        normalise: RequestNormalizer,
+        catalog: Arc<Catalog>,
+    ) -> Self {
         let mut left = UnusedExchanges { used: vec![false; exchanges.len()], ..UnusedExchanges::default() };
         // Taken from the end, so the first comes first.
         for (at, exchange) in exchanges.iter().enumerate().rev() {
@@ -191,7 +196,7 @@ impl Replay {
         left.used.iter().filter(|used| !**used).count()
     }
 
-    fn find(&self, request: &Value) -> Result<&Exchange, ModelError> {
+    fn find(&self, request: &Value) -> Result<&RecordedExchange, ModelError> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.asked += 1;
         let found = left.by_request.get_mut(&hash(request)).and_then(Vec::pop);
@@ -224,7 +229,7 @@ impl Replay {
     }
 }
 
-impl Provider for Replay {
+impl Provider for ReplayProvider {
     fn name(&self) -> &str {
         "replay"
     }

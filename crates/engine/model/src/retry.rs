@@ -90,14 +90,14 @@ impl StreamTimeouts {
 
 /// What the headers of a failed answer ask for.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Hint {
+pub(crate) struct RetryAfter {
     /// When to come back.
     pub(crate) after: Option<Duration>,
     /// Whether to come back at all, if the provider says.
     pub(crate) should: Option<bool>,
 }
 
-impl Hint {
+impl RetryAfter {
     pub(crate) fn of<'a>(header: impl Fn(&str) -> Option<&'a str>, now: SystemTime) -> Self {
         let millis =
             header("retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok()).map(|ms| ms / 1000.0);
@@ -144,7 +144,7 @@ mod tests {
     fn headers_are_understood() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let hint = |name: &'static str, value: &'static str| {
-            Hint::of(move |asked| (asked == name).then_some(value), now)
+            RetryAfter::of(move |asked| (asked == name).then_some(value), now)
         };
         for (name, value, after) in [
             ("retry-after", "3", Some(Duration::from_secs(3))),

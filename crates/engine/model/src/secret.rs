@@ -1,11 +1,11 @@
 use std::fmt;
 
 /// A key or token. It never shows itself, neither in logs nor in errors; who
-/// needs the text must say so with [`Secret::expose`].
+/// needs the text must say so with [`SecretString::expose`].
 #[derive(Clone, Eq, PartialEq)]
-pub struct Secret(String);
+pub struct SecretString(String);
 
-impl Secret {
+impl SecretString {
     /// Takes a text as a secret; surrounding blanks are not part of it.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(text.as_ref().trim().to_owned())
@@ -22,13 +22,13 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
 }
 
-impl<'de> serde::Deserialize<'de> for Secret {
+impl<'de> serde::Deserialize<'de> for SecretString {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self::new)
     }

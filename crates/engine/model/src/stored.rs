@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelError, Secret};
+use crate::{ModelError, SecretString};
 
 /// The providers a key can be kept for, and the variable that would hold it.
 const PROVIDERS: [(&str, &str); 4] = [
@@ -93,9 +93,9 @@ impl StoredKeys {
     }
 
     /// The key as it goes into a header, where it is at hand.
-    pub fn secret(key: &StoredKey) -> Option<Secret> {
+    pub fn secret(key: &StoredKey) -> Option<SecretString> {
         match key {
-            StoredKey::Key(text) => Some(Secret::new(text)),
+            StoredKey::Key(text) => Some(SecretString::new(text)),
             StoredKey::Command(_) => None,
         }
     }

@@ -9,9 +9,8 @@ use haft_agent::{AgentEvent, SettingsChange};
 use haft_json_lines::LineBatch;
 use haft_model::ModelEvent;
 use haft_session::{
-    CloseMode, Command, EventStream, Prompt, PromptState, QuestionAnswer, QuestionSubject, Reply,
-    SessionEvent, SessionEventKind, SessionHandle, SessionIntroduction, SessionQuestion, Settled,
-    SlashCommand,
+    CloseMode, Command, EventStream, Prompt, PromptState, QuestionAnswer, QuestionOutcome, QuestionSubject,
+    Reply, SessionEvent, SessionEventKind, SessionHandle, SessionIntroduction, SessionQuestion, SlashCommand,
 };
 use haft_types::{AgentId, MessageBlock, Usage};
 use serde_json::{Value, json};
@@ -517,11 +516,11 @@ impl SessionDriver {
 
 /// Nobody waits for the answer to a question any more. A person who cancelled
 /// answers it anyway; others are told.
-fn settle(id: &str, how: Settled, driven: &mut DrivenSession) {
+fn settle(id: &str, how: QuestionOutcome, driven: &mut DrivenSession) {
     let Some(asking) = driven.asking.remove(id) else { return };
     match how {
-        Settled::TakenBack if !driven.cancelling => asking.abort(),
-        Settled::TakenBack => driven.unwanted_answers.push(asking),
-        Settled::Answered => (),
+        QuestionOutcome::TakenBack if !driven.cancelling => asking.abort(),
+        QuestionOutcome::TakenBack => driven.unwanted_answers.push(asking),
+        QuestionOutcome::Answered => (),
     }
 }

@@ -9,14 +9,14 @@ use tokio::{
 };
 
 use crate::{
-    args::{Options, RunArgs},
+    args::{GlobalArgs, RunArgs},
     interrupt::is_ignored,
-    output::{CliError, Ended},
+    output::{CliError, CommandExit},
     spec,
 };
 
 /// Serves the editor at standard input and output until it is gone.
-pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
+pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     if run.print || run.prompt.is_some() {
         return Err(CliError::Message(String::from(
             "haft acp takes prompts from the editor, not from flags",
@@ -35,7 +35,7 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
 }
 
 /// A session is what the flags say, in the place the editor names.
-fn spec_maker(run: RunArgs, options: Options) -> SpecBuilderFn {
+fn spec_maker(run: RunArgs, options: GlobalArgs) -> SpecBuilderFn {
     Arc::new(move |place: &SessionLocation| {
         let mut options = options.clone();
         options.cwd = Some(place.cwd.clone());

@@ -8,13 +8,13 @@ use haft_types::text;
 use serde_json::{Value, json};
 
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     output::{CliError, print_line},
     show::{clean, colours, painted},
 };
 
 /// Shows the agents below what was said, where there are any.
-pub(crate) fn show(log: &Path, options: &Options) -> Result<(), CliError> {
+pub(crate) fn show(log: &Path, options: &GlobalArgs) -> Result<(), CliError> {
     let agents = logged_agents(log);
     if agents.is_empty() {
         return Ok(());

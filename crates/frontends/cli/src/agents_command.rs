@@ -7,14 +7,14 @@ use haft_session::{AgentDefinition, SlashCommand};
 use serde_json::{Value, json};
 
 use crate::{
-    args::Options,
-    output::{Ended, print_bytes, print_line},
+    args::GlobalArgs,
+    output::{CommandExit, print_bytes, print_line},
     plugins_command, show, spec,
 };
 
 /// Kinds of agents. A file that cannot be used is listed with its line and its
 /// reason; the exit code says whether there is one.
-pub(crate) fn agents(options: &Options) -> Ended {
+pub(crate) fn agents(options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let (kinds, problems) = premises.agents();
     let usual = premises.usual_agent_model();
@@ -70,7 +70,7 @@ fn kind_text(kind: &AgentDefinition, usual: Option<&str>) -> String {
 
 /// Skills and commands of files, and what is wrong with these. The exit code says
 /// whether one is not there because of a mistake.
-pub(crate) fn skills(options: &Options) -> Ended {
+pub(crate) fn skills(options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let (mut commands, problems) = premises.commands();
     commands.retain(|it| !it.is_local());

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]
-    pub(crate) options: Options,
+    pub(crate) options: GlobalArgs,
 }
 
 impl Args {
@@ -62,9 +62,9 @@ impl Args {
     }
 
     fn of_nothing() -> Result<(Self, clap::ArgMatches), clap::Error> {
-        let flags = Options::augment_args(RunArgs::augment_args(clap::Command::new("haft")));
+        let flags = GlobalArgs::augment_args(RunArgs::augment_args(clap::Command::new("haft")));
         let matches = flags.try_get_matches_from(["haft"])?;
-        let (run, options) = (RunArgs::from_arg_matches(&matches)?, Options::from_arg_matches(&matches)?);
+        let (run, options) = (RunArgs::from_arg_matches(&matches)?, GlobalArgs::from_arg_matches(&matches)?);
         Ok((Self { command: None, run, options }, matches))
     }
 }
@@ -252,7 +252,7 @@ pub(crate) enum ProviderName {
 /// Flags every command takes.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Everywhere")]
-pub(crate) struct Options {
+pub(crate) struct GlobalArgs {
     /// Print JSON for programs instead of text for people.
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     doctor_command,
-    output::{CliError, Ended, print_line},
+    output::{CliError, CommandExit, print_line},
     sessions_command,
     setup_args::BugArgs,
     spec,
@@ -29,7 +29,7 @@ struct BugFile {
     about: String,
 }
 
-pub(crate) fn run(args: &BugArgs, options: &Options) -> Ended {
+pub(crate) fn run(args: &BugArgs, options: &GlobalArgs) -> CommandExit {
     let masker = Masker::of_env(variables());
     let masked = |text: String| masker.mask(&text).unwrap_or(text);
     let mut files = vec![version_file(), doctor_file(options)];
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &BugArgs, options: &Options) -> Ended {
 }
 
 fn variables() -> Vec<(String, String)> {
-    let all = haft_types::Variables::of_process();
+    let all = haft_types::EnvVars::of_process();
     let text = |it: &std::ffi::OsStr| it.to_str().map(str::to_owned);
     all.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
 }
@@ -97,13 +97,13 @@ fn version_file() -> BugFile {
     BugFile { name: String::from("version.txt"), text, about: String::from("version, channel, system") }
 }
 
-fn doctor_file(options: &Options) -> BugFile {
+fn doctor_file(options: &GlobalArgs) -> BugFile {
     let checks = doctor_command::findings(options, false);
     let text = format!("{:#}\n", json!({"checks": checks}));
     BugFile { name: String::from("doctor.json"), text, about: String::from("what `haft doctor` found") }
 }
 
-fn session_file(named: &str, options: &Options) -> Result<BugFile, CliError> {
+fn session_file(named: &str, options: &GlobalArgs) -> Result<BugFile, CliError> {
     let logs = spec::logs(options)?;
     let id = sessions_command::named_or_newest(&logs, Some(named))?;
     let path = logs.path(&id);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_agent::{WindowFill, WindowPart};
+use haft_agent::{WindowPart, WindowUsage};
 use haft_mcp_client::McpManager;
 use haft_model::ScriptedProvider;
 use haft_session::{Command, LogDestination, ProviderSpec, Session};
@@ -11,13 +11,13 @@ use haft_types::text::thousands;
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Options, RunArgs},
-    output::{CliError, Ended, print_bytes},
+    args::{GlobalArgs, RunArgs},
+    output::{CliError, CommandExit, print_bytes},
     show::{colours, painted},
     spec,
 };
 
-pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> Ended {
+pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     let mut run = run.clone();
     run.continue_ = session.is_none() && run.resume.is_none();
     run.resume = session.or(run.resume);
@@ -32,7 +32,7 @@ pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> 
 
 /// What the next request would hold, and what the MCP servers would add to it.
 /// Nobody is asked and nothing is written.
-async fn look(run: &RunArgs, options: &Options) -> Result<(WindowFill, Vec<ServerFill>), CliError> {
+async fn look(run: &RunArgs, options: &GlobalArgs) -> Result<(WindowUsage, Vec<ServerFill>), CliError> {
     let mut spec = spec::of_run(run, options)?;
     spec.log.kept = LogDestination::Nowhere;
     if let Some(model) = &mut spec.model {
@@ -124,7 +124,7 @@ fn servers_for_people(servers: &[ServerFill]) -> String {
 
 const BAR: usize = 30;
 
-fn for_people(fill: &WindowFill) -> String {
+fn for_people(fill: &WindowUsage) -> String {
     let paint = |text: &str, paint: &str| painted(text, paint, colours());
     let percent = |tokens: u64| if fill.window == 0 { 0.0 } else { share(tokens, fill.window) * 100.0 };
     let mut out = format!(

@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 
 use haft_agent::{
-    Bust,
+    CacheMiss,
     log::cost::{self, SessionCost},
 };
 use haft_types::{Usage, text};
 use serde_json::json;
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, print_bytes},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, print_bytes},
     sessions_command,
     show::{clean, colours, painted},
     spec,
 };
 
-pub(crate) fn run(session: Option<&str>, options: &Options) -> Ended {
+pub(crate) fn run(session: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let logs = spec::logs(options)?;
     let id = sessions_command::named_or_newest(&logs, session)?;
     let path = logs.path(&id);
@@ -73,7 +73,7 @@ fn for_people(id: &str, cost: &SessionCost) -> String {
 }
 
 /// One line about the caches a run lost.
-pub(crate) fn lost_line(busts: &[Bust]) -> Option<String> {
+pub(crate) fn lost_line(busts: &[CacheMiss]) -> Option<String> {
     if busts.is_empty() {
         return None;
     }

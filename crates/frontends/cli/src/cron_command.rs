@@ -14,10 +14,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::{
-    args::{CronCommand, Options},
-    output::{CliError, Ended, complain, print_bytes, print_line},
+    args::{CronCommand, GlobalArgs},
+    output::{CliError, CommandExit, complain, print_bytes, print_line},
     show, spec, triggers_command,
-    unattended::{NotDone, UnattendedRun},
+    unattended::{UnattendedError, UnattendedRun},
 };
 
 /// A job that ran once is surely done with after so long.
@@ -28,7 +28,7 @@ pub(crate) fn has_timer() -> bool {
     timer::is_installed()
 }
 
-pub(crate) fn run(command: CronCommand, options: &Options) -> Ended {
+pub(crate) fn run(command: CronCommand, options: &GlobalArgs) -> CommandExit {
     let state = spec::premises(options)?.state_dir();
     let store = CronStore::at(state.join("cron"));
     match command {
@@ -46,7 +46,7 @@ pub(crate) fn run(command: CronCommand, options: &Options) -> Ended {
     }
 }
 
-fn list(store: &CronStore, options: &Options) -> Ended {
+fn list(store: &CronStore, options: &GlobalArgs) -> CommandExit {
     let (stored, now) = (store.list(), SystemClock.now());
     for job in &stored.jobs {
         let zone = zone_named(&job.zone);
@@ -85,7 +85,7 @@ fn list(store: &CronStore, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn logs(store: &CronStore, id: Option<&str>, options: &Options) -> Ended {
+fn logs(store: &CronStore, id: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let all = store.runs();
     let runs: Vec<_> = all.iter().filter(|it| id.is_none_or(|id| it.job == id)).collect();
     if runs.is_empty() {
@@ -115,7 +115,7 @@ fn logs(store: &CronStore, id: Option<&str>, options: &Options) -> Ended {
 /// Runs what is due, one after the other. Another process that does the same at
 /// the same time gets what this one does not. What goes wrong with one job is
 /// said and costs the others nothing.
-fn run_due(store: &CronStore, state: &std::path::Path, options: &Options) -> Ended {
+fn run_due(store: &CronStore, state: &std::path::Path, options: &GlobalArgs) -> CommandExit {
     let mut failed = match triggers_command::run_waiting(options, state) {
         Ok(failed) => failed,
         Err(err) => {
@@ -192,7 +192,7 @@ fn run_if_due(
 
 /// The mode a job was stored with, or less, where settings of today want less.
 fn todays_mode(job: &CronJob) -> JobMode {
-    let options = Options { cwd: Some(job.dir.to_path_buf()), ..Options::default() };
+    let options = GlobalArgs { cwd: Some(job.dir.to_path_buf()), ..GlobalArgs::default() };
     let wanted = spec::premises(&options).ok().and_then(|premises| {
         let loaded = premises.loaded();
         loaded.settings.get("permissions.defaultMode")?.value.as_str().map(str::to_owned)
@@ -231,7 +231,7 @@ async fn run_job(
     };
     match run.run(state).await {
         Ok(()) => RunOutcome::Done,
-        Err(NotDone::Failed(why)) => RunOutcome::Failed(why),
-        Err(NotDone::NotStarted(why)) => RunOutcome::NotStarted(why),
+        Err(UnattendedError::Failed(why)) => RunOutcome::Failed(why),
+        Err(UnattendedError::NotStarted(why)) => RunOutcome::NotStarted(why),
     }
 }

@@ -21,12 +21,12 @@ use haft_types::{MessageBlock, PermissionMode};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::{DemoArgs, Options},
-    output::{CliError, Ended},
+    args::{DemoArgs, GlobalArgs},
+    output::{CliError, CommandExit},
     show::{colours, painted},
     spec,
     tool_command::cancel_on_interrupt,
-    watch::{Detail, Look, Watcher, width},
+    watch::{EventPrinter, Look, PrintDetail, width},
 };
 
 /// The project, before.
@@ -46,7 +46,7 @@ const PROMPT: &str = "The tests of this project fail. Find out why and repair it
 /// Between two words.
 const PACE: Duration = Duration::from_millis(25);
 
-pub(crate) fn run(demo: &DemoArgs) -> Ended {
+pub(crate) fn run(demo: &DemoArgs) -> CommandExit {
     spec::runtime()?.block_on(play(demo))
 }
 
@@ -66,7 +66,7 @@ fn refuse_without_programs() -> Result<(), CliError> {
     }
 }
 
-async fn play(demo: &DemoArgs) -> Ended {
+async fn play(demo: &DemoArgs) -> CommandExit {
     refuse_without_programs()?;
     let scratch = tempfile::Builder::new().prefix("haft-demo-").tempdir()?;
     let root = scratch.path().canonicalize()?;
@@ -77,7 +77,7 @@ async fn play(demo: &DemoArgs) -> Ended {
         colours: colours(),
         live: std::io::stdout().is_terminal(),
         width: width(std::io::stdout()),
-        detail: Detail::Full,
+        detail: PrintDetail::Full,
     };
     let ended = show(demo, look, &project, &home).await;
     if demo.keep {
@@ -98,14 +98,14 @@ fn lay_out(project: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended {
+async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> CommandExit {
     let pace = if look.live && !demo.fast { PACE } else { Duration::ZERO };
     let answers: Vec<Vec<MessageBlock>> =
         serde_json::from_str(ANSWERS).map_err(|err| format!("the recording cannot be read: {err}"))?;
     let model = ScriptedProvider::new(answers).with_pace(pace);
     let (handle, events) = Session::open(demo_spec(project, home, Arc::new(model))?)?;
     let calls = handle.calls();
-    let mut watcher = Watcher::new(std::io::stdout(), look, Arc::clone(&calls.state.cwd));
+    let mut watcher = EventPrinter::new(std::io::stdout(), look, Arc::clone(&calls.state.cwd));
     watcher.line(&opening(look, project))?;
     let cancel = cancel_on_interrupt();
     let started = Instant::now();
@@ -124,12 +124,12 @@ async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended
 
 /// A session that sees nothing of the person's: neither settings nor home.
 fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result<SessionSpec, CliError> {
-    let options = Options {
+    let options = GlobalArgs {
         cwd: Some(project.to_owned()),
         permission_mode: Some(PermissionMode::AcceptEdits),
         allowed_tools: vec![String::from("Bash(sh test.sh)")],
         setting_sources: Some(String::new()),
-        ..Options::default()
+        ..GlobalArgs::default()
     };
     let mut spec = spec::of_options(&options)?;
     let variables = spec.place.variables.clone().without("CLAUDE_CONFIG_DIR").without("HAFT_CONFIG_DIR");
@@ -151,7 +151,7 @@ struct DemoCounts {
 
 async fn watch(
     mut events: EventStream,
-    watcher: &mut Watcher<std::io::Stdout>,
+    watcher: &mut EventPrinter<std::io::Stdout>,
     pace: Duration,
     handle: &SessionHandle,
     cancel: &CancellationToken,

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::{
     args::DevCommand,
-    output::{CliError, Ended},
+    output::{CliError, CommandExit},
     reference_pages,
 };
 
-pub(crate) fn run(command: DevCommand) -> Ended {
+pub(crate) fn run(command: DevCommand) -> CommandExit {
     match command {
         DevCommand::Docs { dir } => {
             for (name, page) in [

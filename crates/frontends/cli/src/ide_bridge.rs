@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_types::Variables;
+use haft_types::EnvVars;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -39,12 +39,12 @@ struct LockFile {
 }
 
 /// Whether an editor is wanted: it was asked for, or this terminal is inside of one.
-pub(crate) fn is_wanted(asked: bool, variables: &Variables) -> bool {
+pub(crate) fn is_wanted(asked: bool, variables: &EnvVars) -> bool {
     asked || variables.text(PORT_VARIABLE).is_some_and(|it| !it.is_empty())
 }
 
 /// The server of the one editor that has this directory open, as a configuration.
-pub(crate) fn editor_server(cwd: &Path, variables: &Variables) -> Option<Value> {
+pub(crate) fn editor_server(cwd: &Path, variables: &EnvVars) -> Option<Value> {
     let moved = variables.os_text("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
     let home = variables.os_text("HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
     let dir = moved.or_else(|| home.map(|it| it.join(".claude")))?.join("ide");
@@ -125,7 +125,7 @@ mod tests {
             let path = ide.join(name);
             fs::write(&path, &text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let variables: Variables = home.clone().into_iter().collect();
+            let variables: EnvVars = home.clone().into_iter().collect();
             let found = editor_server(&project, &variables);
             assert_eq!(found.is_some(), want, "{name} {mode:o} {text}");
             fs::remove_file(&path).unwrap();
@@ -135,10 +135,10 @@ mod tests {
             fs::write(ide.join(name), good.to_string()).unwrap();
             fs::set_permissions(ide.join(name), fs::Permissions::from_mode(0o600)).unwrap();
         }
-        let variables: Variables = home.clone().into_iter().collect();
+        let variables: EnvVars = home.clone().into_iter().collect();
         assert_eq!(editor_server(&project, &variables), None);
         let port = [(PORT_VARIABLE, String::from("41235"))];
-        let variables: Variables = home.into_iter().chain(port).collect();
+        let variables: EnvVars = home.into_iter().chain(port).collect();
         let found = editor_server(&project, &variables).unwrap();
         assert_eq!(found["mcpServers"]["ide"]["url"], "ws://127.0.0.1:41235");
         assert_eq!(found["mcpServers"]["ide"]["headers"][TOKEN_HEADER], "secret");

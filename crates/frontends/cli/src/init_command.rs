@@ -12,9 +12,9 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     first_files::{ProjectCommand, commands},
-    output::{CliError, Ended, print_bytes, print_line},
+    output::{CliError, CommandExit, print_bytes, print_line},
     setup_args::InitArgs,
     show, spec, whole_file,
 };
@@ -28,7 +28,7 @@ struct PlannedFile {
 /// Files of others that say what every session should know.
 const MEMORIES: [&str; 4] = ["CLAUDE.md", "AGENTS.md", ".claude/CLAUDE.md", ".haft/CLAUDE.md"];
 
-pub(crate) fn run(args: &InitArgs, options: &Options) -> Ended {
+pub(crate) fn run(args: &InitArgs, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let root = premises.store.places().project.clone();
     let found = commands(&root);
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &InitArgs, options: &Options) -> Ended {
 }
 
 /// Whether something of the project is not in force yet.
-fn waits_for_trust(options: &Options) -> Result<bool, CliError> {
+fn waits_for_trust(options: &GlobalArgs) -> Result<bool, CliError> {
     Ok(spec::premises(options)?.loaded().pending_trust.is_some())
 }
 

@@ -19,9 +19,9 @@ use haft_session::SessionEnvironment;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     local_servers::with_causes,
-    output::{CliError, Ended, print_line, write_error},
+    output::{CliError, CommandExit, print_line, write_error},
     setup_args::{LoginArgs, LogoutArgs},
     spec,
 };
@@ -29,7 +29,7 @@ use crate::{
 /// Longer than any key.
 const LONGEST_KEY: u64 = 64 * 1024;
 
-pub(crate) fn login(args: &LoginArgs, options: &Options) -> Ended {
+pub(crate) fn login(args: &LoginArgs, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let state = own_state(&premises)?;
     let mut keys = read(&state)?;
@@ -60,7 +60,7 @@ pub(crate) fn login(args: &LoginArgs, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn logout(args: &LogoutArgs, options: &Options) -> Ended {
+pub(crate) fn logout(args: &LogoutArgs, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let state = own_state(&premises)?;
     let mut keys = read(&state)?;
@@ -309,7 +309,7 @@ pub(crate) fn found_in(path: Option<&OsStr>, program: &str) -> Option<PathBuf> {
 /// Asks the provider for its list of models with the key. Another address counts only if
 /// it is in the environment: settings of a folder do not say where a key goes.
 async fn check(provider: &str, key: &str) -> Result<(), CliError> {
-    let variables = haft_types::Variables::of_process();
+    let variables = haft_types::EnvVars::of_process();
     let own = |name: &str| variables.text(name).filter(|it| !it.trim().is_empty());
     let (variable, usual, path) = match provider {
         "openai" => ("OPENAI_BASE_URL", "https://api.openai.com/v1", "/models"),

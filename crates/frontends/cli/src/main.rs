@@ -129,7 +129,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs one of the program's commands to its end.
-fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::Options) -> output::Ended {
+fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::GlobalArgs) -> output::CommandExit {
     match command {
         CliCommand::Tool(command) => tool_command::run(command, options),
         CliCommand::Permissions(command) => permissions_command::run(command, options),
@@ -222,7 +222,7 @@ fn keep_one_heap() {
     }
 }
 
-fn finished(ended: output::Ended) -> ExitCode {
+fn finished(ended: output::CommandExit) -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(CliError::ClosedPipe) => ExitCode::from(141),

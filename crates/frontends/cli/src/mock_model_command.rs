@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use crate::{
     args::MockModelArgs,
     interrupt::Interrupt,
-    output::{CliError, Ended, complain, print_line},
+    output::{CliError, CommandExit, complain, print_line},
     spec,
 };
 
-pub(crate) fn run(args: &MockModelArgs) -> Ended {
+pub(crate) fn run(args: &MockModelArgs) -> CommandExit {
     spec::runtime()?.block_on(serve(args))
 }
 
-async fn serve(args: &MockModelArgs) -> Ended {
+async fn serve(args: &MockModelArgs) -> CommandExit {
     let script = Script::load(&args.script).map_err(|err| err.to_string())?;
     let address = SocketAddr::from(([127, 0, 0, 1], args.port));
     let model = MockModel::bind(address, script).await.map_err(|err| format!("{address}: {err}"))?;

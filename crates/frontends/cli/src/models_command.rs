@@ -7,14 +7,14 @@ use haft_model::{Catalog, ModelInfo, ThinkingSupport};
 use serde_json::{Value, json};
 
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     local_servers::{self, DetectedServer, ServerProbe},
-    output::{Ended, complain, print_bytes, print_line},
+    output::{CommandExit, complain, print_bytes, print_line},
     setup_args::ModelsArgs,
     show, spec,
 };
 
-pub(crate) fn run(args: &ModelsArgs, options: &Options) -> Ended {
+pub(crate) fn run(args: &ModelsArgs, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let catalog = premises.catalog()?;
     let own = premises.state_dir().join("models.json");
@@ -66,7 +66,7 @@ fn table(known: &[(&ModelInfo, String)]) -> String {
     let heads = ["MODEL", "WINDOW", "ANSWER", "$/M IN", "$/M OUT", "CACHED", "THINKS", "FROM"];
     let mut rows = vec![heads.map(str::to_owned)];
     rows.extend(known.iter().map(|(info, from)| {
-        let dollars = |pick: fn(&haft_model::Price) -> f64| {
+        let dollars = |pick: fn(&haft_model::TokenPrice) -> f64| {
             info.price.as_ref().map_or_else(|| String::from("-"), |price| format!("{}", pick(price)))
         };
         let name = match &info.short {

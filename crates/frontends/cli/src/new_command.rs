@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, print_line},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, print_line},
     setup_args::NewCommand,
 };
 
@@ -21,7 +21,7 @@ const README: &str = include_str!("new_command/README.md.txt");
 /// Where the library is in a source of Haft.
 const LIBRARY: &str = "crates/frontends/haft";
 
-pub(crate) fn run(command: &NewCommand, options: &Options) -> Ended {
+pub(crate) fn run(command: &NewCommand, options: &GlobalArgs) -> CommandExit {
     let NewCommand::Tool { name, dir, haft } = command;
     let names = ToolNames::of(name)?;
     let here = options.cwd.clone().unwrap_or_default();

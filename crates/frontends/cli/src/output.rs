@@ -51,7 +51,7 @@ impl From<String> for CliError {
 }
 
 /// What a command ends with.
-pub(crate) type Ended = Result<ExitCode, CliError>;
+pub(crate) type CommandExit = Result<ExitCode, CliError>;
 
 /// Prints one line and flushes: whoever reads us line by line gets it now.
 pub(crate) fn print_line(line: &str) -> Result<(), CliError> {
@@ -103,7 +103,7 @@ fn wait_for_reader() -> io::Result<()> {
 }
 
 /// Prints bytes as they are.
-pub(crate) fn print_bytes(bytes: &[u8]) -> Ended {
+pub(crate) fn print_bytes(bytes: &[u8]) -> CommandExit {
     let mut out = io::stdout().lock();
     write_whole(&mut out, bytes)?;
     flush_whole(&mut out)?;

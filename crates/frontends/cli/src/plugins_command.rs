@@ -8,12 +8,12 @@ use haft_session::{ExtensionProblem, PluginEntry, PluginList};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    args::{MarketplaceCommand, Options, PluginScope, PluginsCommand},
-    output::{CliError, Ended, print_bytes, print_line},
+    args::{GlobalArgs, MarketplaceCommand, PluginScope, PluginsCommand},
+    output::{CliError, CommandExit, print_bytes, print_line},
     show, spec,
 };
 
-pub(crate) fn run(command: Option<PluginsCommand>, options: &Options) -> Ended {
+pub(crate) fn run(command: Option<PluginsCommand>, options: &GlobalArgs) -> CommandExit {
     match command.unwrap_or(PluginsCommand::List) {
         PluginsCommand::List => list(options),
         PluginsCommand::Enable { id, scope } => switch(&id, scope, true, options),
@@ -28,7 +28,7 @@ pub(crate) fn run(command: Option<PluginsCommand>, options: &Options) -> Ended {
 
 /// Lists plugins and marketplaces. The exit code says whether something that is
 /// switched on is not there because of a mistake.
-fn list(options: &Options) -> Ended {
+fn list(options: &GlobalArgs) -> CommandExit {
     let found = spec::premises(options)?.plugins();
     if options.json {
         print_line(&list_json(&found).to_string())?;
@@ -128,7 +128,7 @@ fn scope_of(scope: PluginScope) -> (SettingsScope, &'static str) {
 
 /// Switches a plugin on or off in a settings file. One that is not known is not
 /// switched: a name with a mistake in it would wait there for ever.
-fn switch(id: &str, scope: PluginScope, on: bool, options: &Options) -> Ended {
+fn switch(id: &str, scope: PluginScope, on: bool, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
@@ -143,7 +143,7 @@ fn switch(id: &str, scope: PluginScope, on: bool, options: &Options) -> Ended {
 }
 
 /// Says what is wrong. The exit code says whether anything is.
-fn validate(path: &Path, options: &Options) -> Ended {
+fn validate(path: &Path, options: &GlobalArgs) -> CommandExit {
     let (what, problems) = spec::premises(options)?.validate_plugin(path).map_err(CliError::Message)?;
     match options.json {
         true => {
@@ -160,7 +160,7 @@ fn validate(path: &Path, options: &Options) -> Ended {
     Ok(ExitCode::from(u8::from(!problems.is_empty())))
 }
 
-fn install(id: &str, scope: PluginScope, options: &Options) -> Ended {
+fn install(id: &str, scope: PluginScope, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
@@ -184,7 +184,7 @@ fn install(id: &str, scope: PluginScope, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn uninstall(id: &str, scope: PluginScope, options: &Options) -> Ended {
+fn uninstall(id: &str, scope: PluginScope, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
@@ -204,7 +204,7 @@ fn uninstall(id: &str, scope: PluginScope, options: &Options) -> Ended {
 }
 
 /// Shows what a plugin wants to know, without secrets, or tells it.
-fn configure(id: &str, values: &[String], options: &Options) -> Ended {
+fn configure(id: &str, values: &[String], options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let found = premises.plugins();
     let id = known_id(&found, id)?.ok_or_else(|| unknown(&found, id))?;
@@ -245,7 +245,7 @@ fn configure(id: &str, values: &[String], options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn marketplace(command: &MarketplaceCommand, options: &Options) -> Ended {
+fn marketplace(command: &MarketplaceCommand, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let words = match command {
         MarketplaceCommand::Add { from } => {

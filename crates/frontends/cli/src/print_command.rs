@@ -7,9 +7,9 @@ use std::{
 };
 
 use clap::CommandFactory as _;
-use haft_agent::{AgentEvent, Bust, DeniedToolCall, EndReason, Exhausted, TurnEnd};
+use haft_agent::{AgentEvent, CacheMiss, DeniedToolCall, EndReason, LimitReached, TurnEnd};
 use haft_model::StopReason;
-use haft_sdk_server::{Projection, Told, local_result, turn_frame};
+use haft_sdk_server::{FrameOptions, Projection, local_result, turn_frame};
 use haft_session::{
     Command, CommandEnded, CommandResult, EventStream, Prompt, Session, SessionEvent, SessionEventKind,
     SessionHandle, TurnEnded,
@@ -18,15 +18,15 @@ use haft_types::{AgentId, nearest};
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Args, Options, OutputFormat, RunArgs},
+    args::{Args, GlobalArgs, OutputFormat, RunArgs},
     cost_command::lost_line,
     interrupt::Interrupt,
-    output::{CliError, Ended, complain, print_foreign, print_line},
+    output::{CliError, CommandExit, complain, print_foreign, print_line},
     piped_input, spec,
-    watch::{Detail, Look, Watcher, width},
+    watch::{EventPrinter, Look, PrintDetail, width},
 };
 
-pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
+pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     if !run.print {
         return Err(CliError::Message(what_to_say(run.prompt.as_deref())));
     }
@@ -101,7 +101,7 @@ fn together(prompt: &str, piped: &str) -> Option<String> {
     }
 }
 
-async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
+async fn work(prompt: String, run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     let mut spec = spec::of_run(run, options)?;
     spec.progress = run.output_format == OutputFormat::StreamJson;
     let (handle, events) = Session::open(spec)?;
@@ -189,7 +189,7 @@ struct RunOutput<'a> {
     /// Calls that were not allowed, in all turns.
     denials: Vec<DeniedToolCall>,
     /// Caches that were lost, in all turns.
-    busts: Vec<Bust>,
+    busts: Vec<CacheMiss>,
 }
 
 /// What the session did last.
@@ -203,18 +203,18 @@ enum RunPrinter {
     /// A program reads it from standard output.
     Frames(Box<Projection>),
     /// A person watches.
-    Watcher(Box<Watcher<Box<dyn Write + Send>>>),
+    Watcher(Box<EventPrinter<Box<dyn Write + Send>>>),
     /// Nobody; only what must be known is said.
     Quiet,
 }
 
 fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> RunPrinter {
     if run.output_format == OutputFormat::StreamJson {
-        let told = Told {
+        let told = FrameOptions {
             partial: run.sdk.include_partial_messages,
             replay: run.sdk.replay_user_messages,
             hooks: run.sdk.include_hook_events,
-            ..Told::default()
+            ..FrameOptions::default()
         };
         return RunPrinter::Frames(Box::new(Projection::new(handle.id().clone(), told)));
     }
@@ -226,16 +226,16 @@ fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> RunPrinter {
     // The answer itself is watched where it goes to the same terminal.
     let is_read = run.output_format == OutputFormat::Text && std::io::stdout().is_terminal();
     let detail = match (verbose, is_read) {
-        (true, _) => Detail::Full,
-        (false, true) => Detail::Talk,
-        (false, false) => Detail::Calls,
+        (true, _) => PrintDetail::Full,
+        (false, true) => PrintDetail::Talk,
+        (false, false) => PrintDetail::Calls,
     };
     let live = !plain && crate::show::look().can_draw();
     let look = Look { colours, live, width: width(std::io::stderr()), detail };
     let calls = handle.calls();
     let out: Box<dyn Write + Send> =
         if is_read { Box::new(std::io::stdout()) } else { Box::new(std::io::stderr()) };
-    let watcher = Watcher::new(out, look, Arc::clone(&calls.state.cwd));
+    let watcher = EventPrinter::new(out, look, Arc::clone(&calls.state.cwd));
     RunPrinter::Watcher(Box::new(watcher))
 }
 
@@ -306,7 +306,7 @@ impl RunOutput<'_> {
     }
 
     /// The end of the last turn is the end of the run.
-    fn finish(&self, turn: &TurnEnded, handle: &SessionHandle) -> Ended {
+    fn finish(&self, turn: &TurnEnded, handle: &SessionHandle) -> CommandExit {
         let (code, _) = self.outcome(&turn.end);
         match self.run.output_format {
             OutputFormat::Text => {
@@ -338,7 +338,7 @@ impl RunOutput<'_> {
         frame["outcome"] = Value::from(outcome);
         frame["exit_code"] = Value::from(code);
         // The last answer came, and cost more than it was allowed to.
-        if let EndReason::Exhausted(Exhausted::Budget(_) | Exhausted::Tokens(_)) = end.reason
+        if let EndReason::Exhausted(LimitReached::Budget(_) | LimitReached::Tokens(_)) = end.reason
             && end.stop_reason == Some(StopReason::EndTurn)
         {
             frame["result"] = json!(end.text);
@@ -426,7 +426,7 @@ fn say_quietly(what: &SessionEventKind, agent: &AgentId, verbose: bool) {
 }
 
 /// The end of a run whose prompt was a command.
-fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle) -> Ended {
+fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle) -> CommandExit {
     let (name, text, failed) = match &command.result {
         CommandResult::Cleared => ("clear", String::new(), false),
         CommandResult::Compacted { .. } => ("compact", String::from("Compacted"), false),
@@ -471,11 +471,11 @@ pub(crate) fn problem(reason: &EndReason) -> Option<String> {
     })
 }
 
-fn in_words(bound: &Exhausted) -> String {
+fn in_words(bound: &LimitReached) -> String {
     match bound {
-        Exhausted::Turns(most) => format!("the limit of {most} turns was reached (--max-turns)"),
-        Exhausted::Budget(most) => format!("the budget of ${most} is spent (--max-budget-usd)"),
-        Exhausted::Tokens(most) => format!("the limit of {most} tokens was reached"),
-        Exhausted::Time(most) => format!("the time limit of {} s was reached", most.as_secs()),
+        LimitReached::Turns(most) => format!("the limit of {most} turns was reached (--max-turns)"),
+        LimitReached::Budget(most) => format!("the budget of ${most} is spent (--max-budget-usd)"),
+        LimitReached::Tokens(most) => format!("the limit of {most} tokens was reached"),
+        LimitReached::Time(most) => format!("the time limit of {} s was reached", most.as_secs()),
     }
 }

@@ -4,10 +4,10 @@ use std::{process::ExitCode, sync::Arc};
 
 use haft_agent::{
     AgentEvent, EndReason, ReplayCalls, TurnEnd,
-    cassette::{RecordedRun, Transcript},
+    cassette::{RecordedRun, RunTranscript},
 };
-use haft_model::{ModelError, Provider, Replay};
-use haft_sdk_server::{Projection, Told, turn_frame};
+use haft_model::{ModelError, Provider, ReplayProvider};
+use haft_sdk_server::{FrameOptions, Projection, turn_frame};
 use haft_session::{
     EventStream, LogDestination, LogStart, ModelSpec, Prompt, ProviderSpec, ReplaySpec, ServerStart, Session,
     SessionEnvironment, SessionEventKind, SessionHandle, SessionSpec, TurnEnded,
@@ -15,18 +15,18 @@ use haft_session::{
 use haft_types::SessionId;
 
 use crate::{
-    args::{Options, OutputFormat, ReplayArgs, ReplayTools, RunArgs},
+    args::{GlobalArgs, OutputFormat, ReplayArgs, ReplayTools, RunArgs},
     interrupt::Interrupt,
-    output::{CliError, Ended, complain, print_line},
+    output::{CliError, CommandExit, complain, print_line},
     print_command::outcome,
     spec,
 };
 
-pub(crate) fn run(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
+pub(crate) fn run(replay: &ReplayArgs, run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     spec::runtime()?.block_on(play(replay, run, options))
 }
 
-async fn play(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
+async fn play(replay: &ReplayArgs, run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     let mut spec = spec::of_run(run, options)?;
     let id = SessionId::from(uuid::Uuid::new_v4().to_string());
     spec.log.id = Some(id.clone());
@@ -39,10 +39,10 @@ async fn play(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
     let (handle, events) = Session::open(spec)?;
     let interrupt = Interrupt::listen();
     let shown = match replay.output_format.unwrap_or(run.output_format) {
-        OutputFormat::Text => ReplayShown::Transcript(Transcript::new(places)),
+        OutputFormat::Text => ReplayShown::Transcript(RunTranscript::new(places)),
         OutputFormat::Json => ReplayShown::Result,
         OutputFormat::StreamJson => {
-            ReplayShown::Frames(Box::new(Projection::new(handle.id().clone(), Told::default())))
+            ReplayShown::Frames(Box::new(Projection::new(handle.id().clone(), FrameOptions::default())))
         }
     };
     let last = work(&handle, events, &cassette, &interrupt, shown).await?;
@@ -78,7 +78,7 @@ fn replayed(
 
 /// Who answers.
 enum Models {
-    Replay(Arc<Replay>),
+    Replay(Arc<ReplayProvider>),
     Forked(Arc<dyn Provider>),
 }
 
@@ -107,7 +107,7 @@ impl Models {
 /// What is printed of a run.
 enum ReplayShown {
     /// What was said and done, in a form that is the same for the same run.
-    Transcript(Transcript),
+    Transcript(RunTranscript),
     /// One object at the end.
     Result,
     /// One object per line, as it happens.
@@ -188,7 +188,7 @@ async fn turn(
 }
 
 /// A run ends as it ended then; one that could not be played again failed.
-fn finished(end: Option<&TurnEnd>, models: &Models, interrupt: &Interrupt, run: &RunArgs) -> Ended {
+fn finished(end: Option<&TurnEnd>, models: &Models, interrupt: &Interrupt, run: &RunArgs) -> CommandExit {
     let completed = EndReason::Completed;
     let reason = end.map_or(&completed, |it| &it.reason);
     if let EndReason::Failed(error) = reason {

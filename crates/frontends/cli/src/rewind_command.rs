@@ -3,20 +3,20 @@
 use std::process::ExitCode;
 
 use haft_session::{
-    PastPrompt, RewindReport, RewindScope, Rewound, SessionEnvironment, SessionLogs, rewind_preview,
+    PastPrompt, RewindOutcome, RewindReport, RewindScope, SessionEnvironment, SessionLogs, rewind_preview,
     rewind_session, said_prompts,
 };
 use haft_types::{SessionId, text};
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Options, RewindArgs},
-    output::{CliError, Ended, complain, print_foreign, print_line},
+    args::{GlobalArgs, RewindArgs},
+    output::{CliError, CommandExit, complain, print_foreign, print_line},
     sessions_command::named_or_newest,
     spec,
 };
 
-pub(crate) fn run(args: &RewindArgs, options: &Options) -> Ended {
+pub(crate) fn run(args: &RewindArgs, options: &GlobalArgs) -> CommandExit {
     let logs = spec::logs(options)?;
     let id = SessionId::from(named_or_newest(&logs, args.session.as_deref())?);
     let premises = spec::premises(options)?;
@@ -41,8 +41,8 @@ fn list(
     logs: &SessionLogs,
     id: &SessionId,
     said: &[PastPrompt],
-    options: &Options,
-) -> Ended {
+    options: &GlobalArgs,
+) -> CommandExit {
     for (at, prompt) in said.iter().enumerate() {
         let (files, lines) = match rewind_preview(premises, logs, id, prompt) {
             Ok(RewindReport::Preview { files, insertions, deletions, .. }) => {
@@ -70,7 +70,7 @@ fn list(
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(rewound: &Rewound, scope: RewindScope, options: &Options) -> Ended {
+fn tell(rewound: &RewindOutcome, scope: RewindScope, options: &GlobalArgs) -> CommandExit {
     let kept: &[String] = match &rewound.files {
         Some(RewindReport::Done(kept)) => kept,
         _ => &[],

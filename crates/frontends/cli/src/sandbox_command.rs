@@ -8,12 +8,12 @@ use haft_tool::PathRestrictions;
 use serde_json::json;
 
 use crate::{
-    args::{Options, SandboxCommand},
-    output::{CliError, Ended, complain, print_bytes, print_line},
+    args::{GlobalArgs, SandboxCommand},
+    output::{CliError, CommandExit, complain, print_bytes, print_line},
     spec::{self, runtime},
 };
 
-pub(crate) fn run(command: SandboxCommand, options: &Options) -> Ended {
+pub(crate) fn run(command: SandboxCommand, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let walls = &premises.walls;
     let rules = premises.policy()?;
@@ -31,8 +31,8 @@ fn check(
     walls: &CommandSandbox,
     policy: &SandboxPolicy,
     fence: &PathRestrictions,
-    options: &Options,
-) -> Ended {
+    options: &GlobalArgs,
+) -> CommandExit {
     let report = walls.report(policy)?;
     let features = walls.sandbox()?.features();
     let probes = [
@@ -114,7 +114,7 @@ fn confined(
     walls: &CommandSandbox,
     policy: SandboxPolicy,
     command: Vec<OsString>,
-) -> Ended {
+) -> CommandExit {
     let mut words = command.into_iter();
     let Some(program) = words.next() else { return Err(CliError::Message(String::from("nothing to run"))) };
     let arguments: Vec<OsString> = words.collect();

@@ -3,11 +3,11 @@
 use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use haft_sdk_server::{
-    ClientMcpServers, EndSignal, HostInput, LaunchFields, LaunchRequest, NoSdkApprover, Projection,
-    SdkClient, SdkServer, StateFrames, Told, bounded_line, fail, failed_start,
+    ClientMcpServers, EndSignal, FrameOptions, HostInput, LaunchFields, LaunchRequest, NoSdkApprover,
+    Projection, SdkClient, SdkServer, StateFrames, bounded_line, fail, failed_start,
 };
 use haft_session::{ApproverSpec, DenialText, EventSender, LogDestination, OpenError, Session, SessionSpec};
-use haft_types::{PermissionMode, Variables};
+use haft_types::{EnvVars, PermissionMode};
 use serde_json::{Map, Value};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    args::{Options, RunArgs},
+    args::{GlobalArgs, RunArgs},
     interrupt::is_ignored,
     output::{CliError, print_line, write_error},
     spec,
@@ -26,7 +26,7 @@ use crate::{
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs a session and says how it ended.
-pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
+pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> ExitCode {
     let runtime = match spec::session_runtime() {
         Ok(runtime) => runtime,
         Err(failure) => return failed(&failure),
@@ -133,7 +133,7 @@ async fn serve(
     if matches!(spec.asking, ApproverSpec::Nobody) {
         spec.asking = who_is_asked(run);
     }
-    let told = Told {
+    let told = FrameOptions {
         partial: run.sdk.include_partial_messages,
         replay: run.sdk.replay_user_messages,
         hooks: run.sdk.include_hook_events,
@@ -167,7 +167,7 @@ fn who_is_asked(run: &RunArgs) -> ApproverSpec {
     }
 }
 
-fn state_frames(variables: &Variables) -> StateFrames {
+fn state_frames(variables: &EnvVars) -> StateFrames {
     if variables.is_on("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") {
         StateFrames::Open
     } else if variables.is_on("CLAUDE_CODE_SDK_READS_SESSION_STATE") {

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use crate::{
     agent_tree,
-    args::{Options, SessionsCommand},
-    output::{CliError, Ended, complain, print_line},
+    args::{GlobalArgs, SessionsCommand},
+    output::{CliError, CommandExit, complain, print_line},
     show::{clean, colours, painted},
     spec,
 };
 
-pub(crate) fn run(command: Option<SessionsCommand>, options: &Options) -> Ended {
+pub(crate) fn run(command: Option<SessionsCommand>, options: &GlobalArgs) -> CommandExit {
     let logs = spec::logs(options)?;
     match command.unwrap_or(SessionsCommand::List) {
         SessionsCommand::List => list(&logs, options),
@@ -82,7 +82,7 @@ fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String,
     }
 }
 
-fn list(logs: &SessionLogs, options: &Options) -> Ended {
+fn list(logs: &SessionLogs, options: &GlobalArgs) -> CommandExit {
     let found = all(logs)?;
     if found.is_empty() {
         complain("there is no session of this directory yet");
@@ -107,7 +107,7 @@ fn list(logs: &SessionLogs, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(logs: &SessionLogs, id: &str, options: &Options) -> Ended {
+fn show(logs: &SessionLogs, id: &str, options: &GlobalArgs) -> CommandExit {
     let path = logs.path(&resolve(logs, id)?);
     let mut ended = Ok(());
     let read = log::read(&path, |entry| {
@@ -124,7 +124,7 @@ fn show(logs: &SessionLogs, id: &str, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_entry(entry: &LogEntry, options: &Options) -> Result<(), CliError> {
+fn show_entry(entry: &LogEntry, options: &GlobalArgs) -> Result<(), CliError> {
     if options.json {
         let line = serde_json::to_string(entry).map_err(|err| CliError::Message(err.to_string()))?;
         return print_line(&line);
@@ -216,7 +216,7 @@ fn shown_call(call: &CallFinishedLine) -> Option<String> {
     (!parts.is_empty()).then(|| painted(&clean(&format!("    {}", parts.join(", "))), "2", colours()))
 }
 
-fn search(logs: &SessionLogs, wanted: &str, options: &Options) -> Ended {
+fn search(logs: &SessionLogs, wanted: &str, options: &GlobalArgs) -> CommandExit {
     /// Of one session.
     const MOST: usize = 5;
     let mut nothing = true;

@@ -9,12 +9,12 @@ use haft_session::{
     ProviderSpec, SessionEnvironment, SessionEvent, SessionEventKind, SessionLogs, SessionServers,
     SessionSpec, setting_sources, split_rules,
 };
-use haft_types::{PermissionMode, Variables};
+use haft_types::{EnvVars, PermissionMode};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::{
-    args::{Options, ProviderName, RunArgs},
+    args::{GlobalArgs, ProviderName, RunArgs},
     ide_bridge,
     output::{CliError, complain},
     sessions_command::named_or_newest,
@@ -51,7 +51,7 @@ pub(crate) fn run_beside_session<T: Send + 'static>(
 }
 
 /// A session of the flags every command takes.
-pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, CliError> {
+pub(crate) fn of_options(options: &GlobalArgs) -> Result<SessionSpec, CliError> {
     let mut spec = SessionSpec::new(place(options)?);
     spec.hosts.named.clone_from(&options.host);
     spec.settings.flags.clone_from(&options.settings);
@@ -64,7 +64,7 @@ pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, CliError> {
 }
 
 /// A session with a model, of the flags of a run.
-pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, CliError> {
+pub(crate) fn of_run(run: &RunArgs, options: &GlobalArgs) -> Result<SessionSpec, CliError> {
     let mut options = options.clone();
     if run.sdk.dangerously_skip_permissions && options.permission_mode.is_none() {
         options.permission_mode = Some(PermissionMode::BypassPermissions);
@@ -196,7 +196,7 @@ const BRIEF: &str = "The user reads only what you send with SendUserMessage, and
                      went wrong. Keep it short, and do not repeat it in your last answer.";
 
 /// Where the command works.
-fn place(options: &Options) -> Result<LocationSpec, CliError> {
+fn place(options: &GlobalArgs) -> Result<LocationSpec, CliError> {
     let here = std::env::current_dir().map_err(|err| format!("the working directory is gone: {err}"))?;
     let cwd = match &options.cwd {
         None => here,
@@ -212,7 +212,7 @@ fn place(options: &Options) -> Result<LocationSpec, CliError> {
     // This leads to the program itself even where its file was replaced meanwhile.
     let program = PathBuf::from("/proc/self/exe");
     let program = if program.exists() { Some(program) } else { std::env::current_exe().ok() };
-    let variables = Variables::of_process();
+    let variables = EnvVars::of_process();
     Ok(LocationSpec {
         cwd,
         variables,
@@ -237,14 +237,14 @@ pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), CliError> {
 
 /// Directories, settings and rules of the flags, for commands without a session.
 /// What a person should know goes to standard error.
-pub(crate) fn premises(options: &Options) -> Result<Arc<SessionEnvironment>, CliError> {
+pub(crate) fn premises(options: &GlobalArgs) -> Result<Arc<SessionEnvironment>, CliError> {
     let spec = of_options(options)?;
     let id = uuid::Uuid::new_v4().to_string().into();
     Ok(Arc::new(SessionEnvironment::read(&spec, id, to_standard_error())?))
 }
 
 /// Where logs of sessions are.
-pub(crate) fn logs(options: &Options) -> Result<SessionLogs, CliError> {
+pub(crate) fn logs(options: &GlobalArgs) -> Result<SessionLogs, CliError> {
     Ok(SessionLogs::of(&of_options(options)?.place, &LogDestination::Own))
 }
 

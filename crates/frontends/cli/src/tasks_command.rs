@@ -3,20 +3,20 @@
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
-use haft_process::{Leftover, ProcessPurpose, everything};
+use haft_process::{LiveProcesses, ProcessPurpose, everything};
 use haft_shell::run::Shell;
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Options, TasksCommand},
-    output::{CliError, Ended, complain, print_bytes, print_line},
+    args::{GlobalArgs, TasksCommand},
+    output::{CliError, CommandExit, complain, print_bytes, print_line},
     show, spec,
 };
 
 /// How long processes may take to go.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-pub(crate) fn run(command: Option<TasksCommand>, options: &Options) -> Ended {
+pub(crate) fn run(command: Option<TasksCommand>, options: &GlobalArgs) -> CommandExit {
     let state = spec::premises(options)?.state_dir();
     let running = everything(&Shell::registries(&state));
     match command.unwrap_or(TasksCommand::List) {
@@ -26,7 +26,7 @@ pub(crate) fn run(command: Option<TasksCommand>, options: &Options) -> Ended {
     }
 }
 
-fn list(running: &[Leftover], state: &Path, options: &Options) -> Ended {
+fn list(running: &[LiveProcesses], state: &Path, options: &GlobalArgs) -> CommandExit {
     for task in running {
         if options.json {
             print_line(&line(task, state).to_string())?;
@@ -43,7 +43,7 @@ fn list(running: &[Leftover], state: &Path, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(task: &Leftover, state: &Path) -> Value {
+fn line(task: &LiveProcesses, state: &Path) -> Value {
     let processes: Vec<Value> =
         task.processes.iter().map(|it| json!({"pid": it.id.pid, "command": it.command})).collect();
     let file = Shell::output_of(state, &task.session, &task.task);
@@ -54,19 +54,19 @@ fn line(task: &Leftover, state: &Path) -> Value {
 }
 
 /// Its name among the tasks of its session, or else its call.
-fn id_of(task: &Leftover) -> &str {
+fn id_of(task: &LiveProcesses) -> &str {
     if task.task.is_empty() { &task.call } else { &task.task }
 }
 
 /// The same for people: hooks and servers say what they are.
-fn name_of(task: &Leftover) -> String {
+fn name_of(task: &LiveProcesses) -> String {
     match task.purpose {
         ProcessPurpose::Command => id_of(task).to_owned(),
         purpose => format!("{} {}", purpose.label(), id_of(task)),
     }
 }
 
-fn standing(task: &Leftover) -> &'static str {
+fn standing(task: &LiveProcesses) -> &'static str {
     match (task.session_lives, task.detached) {
         (_, true) => "detached",
         (true, false) => "running",
@@ -75,13 +75,13 @@ fn standing(task: &Leftover) -> &'static str {
 }
 
 /// A call, a hook, a server, a task or the number of a process.
-fn means(task: &Leftover, id: &str) -> bool {
+fn means(task: &LiveProcesses, id: &str) -> bool {
     let pid = || task.processes.iter().any(|it| it.id.pid.to_string() == id);
     task.call == id || task.task == id || pid()
 }
 
-fn stop(running: &[Leftover], id: Option<&str>) -> Ended {
-    let wanted: Vec<&Leftover> = match id {
+fn stop(running: &[LiveProcesses], id: Option<&str>) -> CommandExit {
+    let wanted: Vec<&LiveProcesses> = match id {
         Some(id) => named(running, id)?,
         None => running.iter().filter(|it| !it.session_lives && !it.detached).collect(),
     };
@@ -101,7 +101,7 @@ fn stop(running: &[Leftover], id: Option<&str>) -> Ended {
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn output(running: &[Leftover], state: &Path, id: &str) -> Ended {
+fn output(running: &[LiveProcesses], state: &Path, id: &str) -> CommandExit {
     let tasks = named(running, id)?;
     let mut files = tasks.iter().map(|it| Shell::output_of(state, &it.session, &it.task));
     let Some(file) = files.find(|it| it.is_file()) else {
@@ -110,8 +110,8 @@ fn output(running: &[Leftover], state: &Path, id: &str) -> Ended {
     print_bytes(&std::fs::read(file)?)
 }
 
-fn named<'a>(running: &'a [Leftover], id: &str) -> Result<Vec<&'a Leftover>, CliError> {
-    let found: Vec<&Leftover> = running.iter().filter(|it| means(it, id)).collect();
+fn named<'a>(running: &'a [LiveProcesses], id: &str) -> Result<Vec<&'a LiveProcesses>, CliError> {
+    let found: Vec<&LiveProcesses> = running.iter().filter(|it| means(it, id)).collect();
     match found.is_empty() {
         true => Err(CliError::Message(format!("nothing that runs is called {id}; see `haft tasks`"))),
         false => Ok(found),

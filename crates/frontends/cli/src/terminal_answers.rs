@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use haft_mcp_client::Elicit as _;
+use haft_mcp_client::ElicitationHandler as _;
 use haft_session::{
     QuestionAnswer, QuestionSubject, SessionEvent, SessionEventKind, SessionHandle, SessionQuestion,
 };

@@ -16,17 +16,17 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::{Options, ToolCommand, ToolServerArgs},
+    args::{GlobalArgs, ToolCommand, ToolServerArgs},
     ask_terminal,
     interrupt::Interrupt,
     listing::{self, Look},
     live_tail::LiveTail,
-    output::{CliError, Ended, complain, print_bytes, print_line, write_error},
+    output::{CliError, CommandExit, complain, print_bytes, print_line, write_error},
     show, spec,
     terminal_answers::ConsoleAnswerer,
 };
 
-pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
+pub(crate) fn run(command: ToolCommand, options: &GlobalArgs) -> CommandExit {
     match command {
         ToolCommand::List => list(options),
         ToolCommand::Describe { name } => describe(&name, options),
@@ -46,7 +46,7 @@ enum WithServers {
 }
 
 /// The tools, without anything that could call them.
-fn pool(options: &Options, wanted: WithServers) -> Result<Pool, CliError> {
+fn pool(options: &GlobalArgs, wanted: WithServers) -> Result<Pool, CliError> {
     let premises = spec::premises(options)?;
     if wanted == WithServers::No {
         return Ok(premises.pool()?);
@@ -58,7 +58,7 @@ fn pool(options: &Options, wanted: WithServers) -> Result<Pool, CliError> {
     Ok(spec::runtime()?.block_on(premises.pool_with(&servers))?)
 }
 
-fn list(options: &Options) -> Ended {
+fn list(options: &GlobalArgs) -> CommandExit {
     let pool = pool(options, WithServers::IfAny)?;
     if options.json {
         let tools: Vec<Value> = pool.tools().map(|(name, tool)| described(name, tool.as_ref())).collect();
@@ -95,7 +95,7 @@ fn described(name: &str, tool: &dyn DynTool) -> Value {
     json
 }
 
-fn describe(name: &str, options: &Options) -> Ended {
+fn describe(name: &str, options: &GlobalArgs) -> CommandExit {
     let wanted = if needs_servers(name) { WithServers::IfAny } else { WithServers::No };
     let pool = pool(options, wanted)?;
     let Some(tool) = pool.get(name) else {
@@ -164,7 +164,7 @@ pub(crate) fn read_input(text: &str) -> Result<Value, CliError> {
 }
 
 /// A session that only runs calls.
-fn call_spec(servers: &ToolServerArgs, options: &Options) -> Result<SessionSpec, CliError> {
+fn call_spec(servers: &ToolServerArgs, options: &GlobalArgs) -> Result<SessionSpec, CliError> {
     let mut spec = spec::of_options(options)?;
     spec.servers.start = ServerStart::OnDemand;
     spec.servers.configs.clone_from(&servers.mcp_config);
@@ -177,8 +177,8 @@ async fn call(
     input: Value,
     read_first: bool,
     servers: &ToolServerArgs,
-    options: &Options,
-) -> Ended {
+    options: &GlobalArgs,
+) -> CommandExit {
     let mut spec = call_spec(servers, options)?;
     spec.servers.for_tool = Some(name.clone());
     if ask_terminal::is_there() {
@@ -308,7 +308,7 @@ struct ScriptedCall {
     input: Value,
 }
 
-async fn run_lines(servers: &ToolServerArgs, options: &Options) -> Ended {
+async fn run_lines(servers: &ToolServerArgs, options: &GlobalArgs) -> CommandExit {
     let (handle, mut events) = Session::open(call_spec(servers, options)?)?;
     let notices = tokio::spawn(async move {
         while let Some(event) = events.next().await {

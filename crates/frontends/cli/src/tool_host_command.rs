@@ -19,9 +19,9 @@ use haft_tool_host::{
 use tokio::net::TcpListener;
 
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     interrupt::stop_on_signal,
-    output::{CliError, Ended, complain, print_line, write_error},
+    output::{CliError, CommandExit, complain, print_line, write_error},
     spec,
 };
 
@@ -70,7 +70,7 @@ const HEADER_LIMIT: Duration = Duration::from_secs(15);
 /// How long the process may take to end.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) fn run(args: &ToolHostArgs, options: &Options) -> Ended {
+pub(crate) fn run(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     if args.stdio {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let ended = runtime.block_on(stdio(options));
@@ -109,7 +109,7 @@ fn place(premises: &SessionEnvironment) -> Result<SocketPath, CliError> {
 }
 
 /// Carries bytes to the process that has the sessions; starts it if need be.
-async fn stdio(options: &Options) -> Ended {
+async fn stdio(options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let place = place(&premises)?;
     let log = host_dir(&premises).join("log");
@@ -135,7 +135,7 @@ fn start_resident(log: &Path) -> std::io::Result<()> {
 }
 
 /// Has the sessions of callers over ssh.
-async fn resident(options: &Options) -> Ended {
+async fn resident(options: &GlobalArgs) -> CommandExit {
     // Whoever started us may go, with everything that belongs to its session.
     rustix::process::setsid().ok();
     let premises = spec::premises(options)?;
@@ -161,7 +161,7 @@ fn seconds(premises: &SessionEnvironment, variable: &str, key: &str) -> Option<D
 }
 
 /// Serves callers at an address.
-async fn web(args: &ToolHostArgs, options: &Options) -> Ended {
+async fn web(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let bind = args.http.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let premises = spec::premises(options)?;
     let (token, from) = token(args, &premises)?;
@@ -179,7 +179,7 @@ async fn web(args: &ToolHostArgs, options: &Options) -> Ended {
 }
 
 /// Puts callers through to hosts that wait here.
-async fn meet(bind: SocketAddr, args: &ToolHostArgs, options: &Options) -> Ended {
+async fn meet(bind: SocketAddr, args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let (token, from) = token(args, &premises)?;
     let listener = TcpListener::bind(bind).await.map_err(|err| format!("{bind}: {err}"))?;
@@ -195,7 +195,7 @@ async fn meet(bind: SocketAddr, args: &ToolHostArgs, options: &Options) -> Ended
 }
 
 /// Waits for callers at a meeting point.
-async fn through(url: &str, args: &ToolHostArgs, options: &Options) -> Ended {
+async fn through(url: &str, args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let given = premises.variables.text("HAFT_HOST_TOKEN").filter(|it| !it.is_empty());
     let token = match (&args.token_env, &args.token_file, given) {
@@ -256,7 +256,7 @@ fn own_token(path: &Path) -> Result<(String, String), CliError> {
 }
 
 /// Says whether the process for callers over ssh runs, or ends it.
-fn status(args: &ToolHostArgs, options: &Options) -> Ended {
+fn status(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     let place = place(&*spec::premises(options)?)?;
     let Some(pid) = place.pid() else {
         print_line("no tool host runs; it starts when a caller comes over ssh")?;

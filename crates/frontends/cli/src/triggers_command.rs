@@ -25,10 +25,10 @@ use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::{Options, TriggersCommand},
-    output::{CliError, Ended, complain, print_bytes, print_line},
+    args::{GlobalArgs, TriggersCommand},
+    output::{CliError, CommandExit, complain, print_bytes, print_line},
     show, spec,
-    unattended::{NotDone, UnattendedRun},
+    unattended::{UnattendedError, UnattendedRun},
     webhook::{HttpAnswer, LARGEST, SAYS, judged, secret},
 };
 
@@ -37,7 +37,7 @@ const AT_ONCE: usize = 2;
 /// How often what others let wait is looked for.
 const LOOKS: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(command: TriggersCommand, options: &Options) -> Ended {
+pub(crate) fn run(command: TriggersCommand, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let state = premises.state_dir();
     let store = TriggerStore::at(state.join("triggers"));
@@ -57,7 +57,7 @@ pub(crate) fn run(command: TriggersCommand, options: &Options) -> Ended {
     }
 }
 
-fn list(triggers: &BTreeMap<String, Trigger>, options: &Options) -> Ended {
+fn list(triggers: &BTreeMap<String, Trigger>, options: &GlobalArgs) -> CommandExit {
     for it in triggers.values() {
         if options.json {
             let line = json!({"name": it.name, "dir": it.dir.to_string_lossy(), "scheme": it.scheme, "mode": it.mode,
@@ -81,7 +81,7 @@ fn list(triggers: &BTreeMap<String, Trigger>, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn logs(store: &TriggerStore, name: Option<&str>, options: &Options) -> Ended {
+fn logs(store: &TriggerStore, name: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let all = store.runs();
     let runs: Vec<_> = all.iter().filter(|it| name.is_none_or(|name| it.trigger == name)).collect();
     if runs.is_empty() {
@@ -117,7 +117,7 @@ fn fire(
     state: &Path,
     name: &str,
     body: Option<&str>,
-) -> Ended {
+) -> CommandExit {
     let Some(trigger) = triggers.get(name) else {
         return Err(CliError::Message(format!(
             "there is no trigger {name}; `haft triggers list` shows them"
@@ -160,7 +160,7 @@ struct WebhookServer {
     news: Notify,
 }
 
-async fn serve(desk: Arc<WebhookServer>, at: SocketAddr) -> Ended {
+async fn serve(desk: Arc<WebhookServer>, at: SocketAddr) -> CommandExit {
     if !desk.triggers.values().any(|it| it.scheme.is_some()) {
         complain("no trigger has a scheme and a secret, so no delivery will be accepted");
     }
@@ -270,8 +270,8 @@ async fn carry_out(
         None => Some(format!("not started: no trigger is called {} any more", run.trigger)),
         Some(trigger) => match unattended(store, trigger, run).run(state).await {
             Ok(()) => None,
-            Err(NotDone::Failed(why)) => Some(why),
-            Err(NotDone::NotStarted(why)) => Some(format!("not started: {why}")),
+            Err(UnattendedError::Failed(why)) => Some(why),
+            Err(UnattendedError::NotStarted(why)) => Some(format!("not started: {why}")),
         },
     };
     store.record(&TriggerRun { ended: Some(Timestamp::now()), failed: failed.clone(), ..began })?;
@@ -299,7 +299,7 @@ fn unattended<'a>(store: &TriggerStore, trigger: &'a Trigger, run: &'a QueuedRun
 }
 
 /// Runs what waits and nobody listens for: the timer calls this.
-pub(crate) fn run_waiting(options: &Options, state: &Path) -> Result<bool, CliError> {
+pub(crate) fn run_waiting(options: &GlobalArgs, state: &Path) -> Result<bool, CliError> {
     let premises = spec::premises(options)?;
     let store = TriggerStore::at(state.join("triggers"));
     let set = premises.loaded().settings.get("triggers").map(|it| it.value);

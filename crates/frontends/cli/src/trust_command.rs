@@ -9,12 +9,12 @@ use haft_config::{ItemKind, PendingTrust, UpdateError};
 use haft_session::SessionEnvironment;
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, print_bytes, print_line},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, print_bytes, print_line},
     show, spec,
 };
 
-pub(crate) fn run(yes: bool, revoke: bool, options: &Options) -> Ended {
+pub(crate) fn run(yes: bool, revoke: bool, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     if revoke {
         premises.store.revoke_trust().map_err(|err| err.to_string())?;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use haft_process::{
-    Announced, OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, TreeIsolation,
+    OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, SpawnIntent, TreeIsolation,
 };
 use haft_shell::run::Shell;
 
@@ -35,7 +35,7 @@ pub(crate) struct UnattendedRun<'a> {
 }
 
 /// Why a run did not do what it should.
-pub(crate) enum NotDone {
+pub(crate) enum UnattendedError {
     /// It began and failed.
     Failed(String),
     /// It never began.
@@ -44,8 +44,8 @@ pub(crate) enum NotDone {
 
 impl UnattendedRun<'_> {
     /// Runs it to its end.
-    pub(crate) async fn run(self, state: &Path) -> Result<(), NotDone> {
-        let not_started = NotDone::NotStarted;
+    pub(crate) async fn run(self, state: &Path) -> Result<(), UnattendedError> {
+        let not_started = UnattendedError::NotStarted;
         if !self.dir.is_dir() {
             return Err(not_started(format!("{} is no directory any more", self.dir.display())));
         }
@@ -67,7 +67,7 @@ impl UnattendedRun<'_> {
         let owner = ProcessOwner::open(&Shell::registries(state), &format!("run-{}", self.id))
             .unwrap_or_else(|_| ProcessOwner::unrecorded("run"));
         let plan = ProcessTreeOptions {
-            about: Announced {
+            about: SpawnIntent {
                 purpose: ProcessPurpose::Command,
                 call: self.id,
                 command: "haft -p",
@@ -81,11 +81,11 @@ impl UnattendedRun<'_> {
         let limit = Duration::from_secs(self.max_minutes.saturating_mul(60));
         match tokio::time::timeout(limit, child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
-            Ok(Ok(status)) => Err(NotDone::Failed(status.to_string())),
-            Ok(Err(err)) => Err(NotDone::Failed(err.to_string())),
+            Ok(Ok(status)) => Err(UnattendedError::Failed(status.to_string())),
+            Ok(Err(err)) => Err(UnattendedError::Failed(err.to_string())),
             Err(_) => {
                 tree.kill();
-                Err(NotDone::Failed(format!("it took longer than {} minutes", self.max_minutes)))
+                Err(UnattendedError::Failed(format!("it took longer than {} minutes", self.max_minutes)))
             }
         }
     }

@@ -12,12 +12,12 @@ use haft_workspace::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, print_bytes, print_line},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, print_bytes, print_line},
     show, spec,
 };
 
-pub(crate) fn undo(id: Option<String>, turn: bool, options: &Options) -> Ended {
+pub(crate) fn undo(id: Option<String>, turn: bool, options: &GlobalArgs) -> CommandExit {
     let done = match options.host.is_empty() {
         true => undo_json(&undo_change(&*spec::premises(options)?, id, turn)?),
         false => on_host(HostCommand::Undo { id, turn }, options)?,
@@ -25,7 +25,7 @@ pub(crate) fn undo(id: Option<String>, turn: bool, options: &Options) -> Ended {
     told(&done, "restored", options)
 }
 
-pub(crate) fn redo(options: &Options) -> Ended {
+pub(crate) fn redo(options: &GlobalArgs) -> CommandExit {
     let done = match options.host.is_empty() {
         true => undo_json(&redo_change(&*spec::premises(options)?)?),
         false => on_host(HostCommand::Redo, options)?,
@@ -34,7 +34,7 @@ pub(crate) fn redo(options: &Options) -> Ended {
 }
 
 /// Has something done where the record of changes is.
-fn on_host(order: HostCommand, options: &Options) -> Result<Value, CliError> {
+fn on_host(order: HostCommand, options: &GlobalArgs) -> Result<Value, CliError> {
     if 1 < options.host.len() {
         return Err(CliError::Message(String::from(
             "--host: name the one machine on which it is to be done",
@@ -54,7 +54,7 @@ fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, CliError> {
     Ok(workspace.history().map_err(|err| err.to_string())?)
 }
 
-fn told(done: &Value, verb: &str, options: &Options) -> Ended {
+fn told(done: &Value, verb: &str, options: &GlobalArgs) -> CommandExit {
     let list = |name: &str| done[name].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let conflicts = list("conflicts");
@@ -93,7 +93,7 @@ fn told(done: &Value, verb: &str, options: &Options) -> Ended {
     Ok(if conflicts.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-pub(crate) fn history(options: &Options) -> Ended {
+pub(crate) fn history(options: &GlobalArgs) -> CommandExit {
     let items = match options.host.is_empty() {
         true => history_json(&*spec::premises(options)?)?,
         false => on_host(HostCommand::History, options)?,
@@ -146,7 +146,7 @@ fn age(time: u64) -> String {
     }
 }
 
-pub(crate) fn diff(id: Option<&str>, options: &Options) -> Ended {
+pub(crate) fn diff(id: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let workspace = spec::premises(options)?.workspace()?;
     let items = items(&workspace)?;
     let named = |item: &&HistoryItem| match id {
@@ -173,7 +173,7 @@ pub(crate) fn diff(id: Option<&str>, options: &Options) -> Ended {
 }
 
 /// The same for programs.
-fn json_diff(journal: &Journal, entry: &JournalEntry) -> Ended {
+fn json_diff(journal: &Journal, entry: &JournalEntry) -> CommandExit {
     let changes: Vec<Value> = entry
         .changes
         .iter()

@@ -9,8 +9,8 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    args::Options,
-    output::{Ended, print_line},
+    args::GlobalArgs,
+    output::{CommandExit, print_line},
 };
 
 /// The way a program came.
@@ -66,7 +66,7 @@ impl InstallChannel {
 }
 
 /// `haft --version --json`: what programs want to know before they start it.
-pub(crate) fn version_json() -> Ended {
+pub(crate) fn version_json() -> CommandExit {
     let (channel, program) = InstallChannel::here();
     let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
     let line = json!({
@@ -94,7 +94,7 @@ fn source_dir(list: &str) -> Option<&str> {
     Some(rest.split_once(')')?.0).filter(|dir| !dir.contains(['\'', '%']))
 }
 
-pub(crate) fn run(options: &Options) -> Ended {
+pub(crate) fn run(options: &GlobalArgs) -> CommandExit {
     let (channel, program) = InstallChannel::here();
     let version = env!("CARGO_PKG_VERSION");
     let update = from_source(channel, &program).or_else(|| channel.update.map(str::to_owned));

@@ -13,13 +13,13 @@ use haft_paths::{Durability, ModeOnReplace, replace_file};
 use haft_viewer::{LogIndex, LogLocations, LogRoots, ViewerConfig, page, serve, trace};
 
 use crate::{
-    args::{Options, ViewArgs},
+    args::{GlobalArgs, ViewArgs},
     interrupt::Interrupt,
-    output::{CliError, Ended, print_line},
+    output::{CliError, CommandExit, print_line},
     sessions_command, spec,
 };
 
-pub(crate) fn run(args: &ViewArgs, options: &Options) -> Ended {
+pub(crate) fn run(args: &ViewArgs, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let catalog = premises.catalog()?;
     let state_dir = premises.state_dir();
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ViewArgs, options: &Options) -> Ended {
 }
 
 /// Serves pages until nobody looks at them any more.
-async fn show(args: &ViewArgs, options: &Options, state_dir: &Path, catalog: Arc<Catalog>) -> Ended {
+async fn show(args: &ViewArgs, options: &GlobalArgs, state_dir: &Path, catalog: Arc<Catalog>) -> CommandExit {
     let logs = spec::logs(options)?;
     let roots = logs.dirs().iter().filter_map(|it| it.parent().map(Path::to_owned)).collect();
     let places = LogLocations::new(LogRoots(roots));
@@ -101,7 +101,7 @@ fn open(url: &str, state_dir: &Path) {
 }
 
 /// A session of this directory, or a log anywhere.
-fn log_path(named: Option<&str>, options: &Options) -> Result<PathBuf, CliError> {
+fn log_path(named: Option<&str>, options: &GlobalArgs) -> Result<PathBuf, CliError> {
     if let Some(path) = named.map(PathBuf::from).filter(|it| it.extension().is_some_and(|it| it == "jsonl")) {
         return Ok(options.cwd.clone().unwrap_or_default().join(path));
     }

@@ -28,12 +28,12 @@ pub(crate) struct Look {
     /// Columns.
     pub(crate) width: usize,
     /// How much.
-    pub(crate) detail: Detail,
+    pub(crate) detail: PrintDetail,
 }
 
 /// How much of it is shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Detail {
+pub(crate) enum PrintDetail {
     /// Words and results.
     Full,
     /// Words, and a line per call.
@@ -44,7 +44,7 @@ pub(crate) enum Detail {
 
 /// Shows events as they come: words as they are spoken, every call with its
 /// result.
-pub(crate) struct Watcher<W> {
+pub(crate) struct EventPrinter<W> {
     out: W,
     look: Look,
     cwd: Arc<std::path::Path>,
@@ -69,7 +69,7 @@ enum OutputKind {
     Thought,
 }
 
-impl<W: Write> Watcher<W> {
+impl<W: Write> EventPrinter<W> {
     /// Shows on `out`.
     pub(crate) fn new(out: W, look: Look, cwd: Arc<std::path::Path>) -> Self {
         let live = look.live.then(|| LiveLines::new(crate::show::look(), size()));
@@ -90,7 +90,7 @@ impl<W: Write> Watcher<W> {
     /// Shows an event.
     pub(crate) fn take(&mut self, event: &AgentEvent) -> io::Result<()> {
         match event {
-            AgentEvent::Model(_) if self.look.detail == Detail::Calls => Ok(()),
+            AgentEvent::Model(_) if self.look.detail == PrintDetail::Calls => Ok(()),
             AgentEvent::Model(ModelEvent::Text(piece)) => {
                 if self.speaking != Some(OutputKind::Said) {
                     self.said.clear();
@@ -137,7 +137,7 @@ impl<W: Write> Watcher<W> {
         for call in &answer.calls {
             self.running.remove(call);
         }
-        if self.look.detail == Detail::Calls {
+        if self.look.detail == PrintDetail::Calls {
             return self.show_running();
         }
         self.hush()?;
@@ -272,12 +272,12 @@ impl<W: Write> Watcher<W> {
         });
         if self.live.is_some() {
             let call = self.finish_of(report, name, head);
-            let most = if self.look.detail == Detail::Full { MOST_LINES } else { 0 };
+            let most = if self.look.detail == PrintDetail::Full { MOST_LINES } else { 0 };
             self.draw(|live| live.call(&call, most))?;
             return self.show_running();
         }
         let (mark, paint) = if report.error.is_some() { ("✗", "31") } else { ("✓", "32") };
-        let (colours, full) = (self.look.colours, self.look.detail == Detail::Full);
+        let (colours, full) = (self.look.colours, self.look.detail == PrintDetail::Full);
         writeln!(
             self.out,
             "{}  {} {} {}",
@@ -307,7 +307,7 @@ impl<W: Write> Watcher<W> {
         for line in &mut rendered.lines {
             line.text = self.shortened(&line.text);
         }
-        if self.look.detail != Detail::Full {
+        if self.look.detail != PrintDetail::Full {
             (rendered.headline, rendered.lines) = match failed {
                 true => (rendered.lines.first().map(|it| it.text.clone()).unwrap_or_default(), Vec::new()),
                 false => (String::new(), Vec::new()),
@@ -396,10 +396,12 @@ mod tests {
     /// Words that were printed stay, and a line below says what of them counts.
     #[test]
     fn words_of_an_answer_that_broke_off_are_marked() {
-        for (detail, is_marked) in [(Detail::Talk, true), (Detail::Full, true), (Detail::Calls, false)] {
+        for (detail, is_marked) in
+            [(PrintDetail::Talk, true), (PrintDetail::Full, true), (PrintDetail::Calls, false)]
+        {
             let look = Look { colours: false, live: false, width: 80, detail };
             let mut out = Vec::new();
-            let mut watcher = Watcher::new(&mut out, look, Arc::from(std::path::Path::new("/")));
+            let mut watcher = EventPrinter::new(&mut out, look, Arc::from(std::path::Path::new("/")));
             for event in [
                 AgentEvent::Model(ModelEvent::Text(String::from("First try."))),
                 AgentEvent::Withdrawn(RetractedAnswer::default()),

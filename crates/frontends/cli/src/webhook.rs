@@ -7,7 +7,7 @@ use axum::{
     extract::Request,
     http::{StatusCode, request::Parts},
 };
-use haft_triggers::{Delivery, SecretSource, Trigger, verify};
+use haft_triggers::{SecretSource, Trigger, VerifiedDelivery, verify};
 use jiff::Timestamp;
 
 /// Bytes of a delivery.
@@ -21,7 +21,7 @@ pub(crate) type HttpAnswer = (StatusCode, String);
 /// A delivery that counts.
 pub(crate) struct JudgedDelivery<'a> {
     pub(crate) trigger: &'a Trigger,
-    pub(crate) delivery: Delivery,
+    pub(crate) delivery: VerifiedDelivery,
     pub(crate) body: Vec<u8>,
 }
 

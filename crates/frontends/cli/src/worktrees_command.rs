@@ -8,13 +8,13 @@ use haft_worktree::{RemovalBackup, WorktreeManager, WorktreeRecord, WorktreeStat
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Options, WorktreesCommand},
-    output::{CliError, Ended, print_line},
+    args::{GlobalArgs, WorktreesCommand},
+    output::{CliError, CommandExit, print_line},
     show::{clean, colours, painted},
     spec,
 };
 
-pub(crate) fn run(command: Option<WorktreesCommand>, options: &Options) -> Ended {
+pub(crate) fn run(command: Option<WorktreesCommand>, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let keeper = worktree_keeper(&premises);
     match command.unwrap_or(WorktreesCommand::List) {
@@ -45,7 +45,7 @@ fn named(
     })
 }
 
-fn list(premises: &SessionEnvironment, keeper: &WorktreeManager, options: &Options) -> Ended {
+fn list(premises: &SessionEnvironment, keeper: &WorktreeManager, options: &GlobalArgs) -> CommandExit {
     let all = here(premises, keeper)?;
     let mut shown = Vec::new();
     for record in &all {
@@ -110,7 +110,12 @@ fn list(premises: &SessionEnvironment, keeper: &WorktreeManager, options: &Optio
     Ok(ExitCode::SUCCESS)
 }
 
-fn rescue(premises: &SessionEnvironment, keeper: &WorktreeManager, name: &str, options: &Options) -> Ended {
+fn rescue(
+    premises: &SessionEnvironment,
+    keeper: &WorktreeManager,
+    name: &str,
+    options: &GlobalArgs,
+) -> CommandExit {
     let record = named(premises, keeper, name)?;
     let found = keeper.inspect(&record)?;
     let kept = keeper.rescue(&record, &found)?;
@@ -126,7 +131,12 @@ fn rescue(premises: &SessionEnvironment, keeper: &WorktreeManager, name: &str, o
     Ok(ExitCode::SUCCESS)
 }
 
-fn remove(premises: &SessionEnvironment, keeper: &WorktreeManager, name: &str, options: &Options) -> Ended {
+fn remove(
+    premises: &SessionEnvironment,
+    keeper: &WorktreeManager,
+    name: &str,
+    options: &GlobalArgs,
+) -> CommandExit {
     let mut record = named(premises, keeper, name)?;
     let workspace = premises.workspace()?;
     let origin = ChangeOrigin {

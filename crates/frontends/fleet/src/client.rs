@@ -8,8 +8,8 @@ use std::{
 
 use futures_util::{Stream, StreamExt as _};
 use haft_fleet_store::{
-    BlobHash, CancelledJob, Counts, FleetName, FleetStore, JobClass, JobFilter, JobHead, JobRecord, JobState,
-    LimitScope, NewControl, NewJob, PageOfJobs, PauseScope, Requeue, Revision, RunId, ScopeLimits,
+    BlobHash, CancelledJob, FleetName, FleetStore, JobClass, JobCounts, JobFilter, JobHead, JobRecord,
+    JobState, LimitScope, NewControl, NewJob, PageOfJobs, PauseScope, Requeue, Revision, RunId, ScopeLimits,
     StoreError, Submitted,
 };
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ pub struct RunResult {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WaitedCounts {
     /// By state.
-    pub counts: Counts,
+    pub counts: JobCounts,
 }
 
 impl WaitedCounts {
@@ -315,7 +315,7 @@ impl FleetClient {
     pub async fn wait(
         &self,
         filter: &JobFilter,
-        mut tell: impl FnMut(&Counts),
+        mut tell: impl FnMut(&JobCounts),
     ) -> Result<WaitedCounts, JobFailure> {
         let mut seen = Revision::default();
         loop {

@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_millis(300);
 
 /// A run's lines on their way to the store. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct StoreFence(Arc<StoreLogInner>);
+pub(crate) struct StoreLog(Arc<StoreLogInner>);
 
 struct StoreLogInner {
     store: FleetStore,
@@ -66,13 +66,13 @@ struct StoreLogState {
     failed: Option<Arc<str>>,
 }
 
-impl std::fmt::Debug for StoreFence {
+impl std::fmt::Debug for StoreLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreFence").field("key", &self.0.key).finish_non_exhaustive()
     }
 }
 
-impl StoreFence {
+impl StoreLog {
     /// For a run that this worker has; the task that hands lines over ends when
     /// the last clone is gone or the run is lost.
     pub(crate) fn begin(
@@ -310,7 +310,7 @@ async fn hand_over(fence: std::sync::Weak<StoreLogInner>) {
     }
 }
 
-impl RemoteLog for StoreFence {
+impl RemoteLog for StoreLog {
     fn owner(&self) -> RemoteLogOwner {
         RemoteLogOwner { epoch: self.0.key.epoch, worker: self.0.worker.clone() }
     }

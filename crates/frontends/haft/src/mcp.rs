@@ -39,17 +39,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::program_spec;
 
-/// Serves tools: say how with the methods, then where with [`Serve::stdio`] or
-/// [`Serve::http`].
-pub fn serve(tools: Vec<Arc<dyn DynTool>>) -> Serve {
+/// Serves tools: say how with the methods, then where with [`McpServeBuilder::stdio`] or
+/// [`McpServeBuilder::http`].
+pub fn serve(tools: Vec<Arc<dyn DynTool>>) -> McpServeBuilder {
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let mut spec = program_spec(cwd);
     spec.tools.own = tools;
-    Serve { spec, options: ServerOptions::default(), stop: CancellationToken::new() }
+    McpServeBuilder { spec, options: ServerOptions::default(), stop: CancellationToken::new() }
 }
 
 /// A server that is about to begin.
-pub struct Serve {
+pub struct McpServeBuilder {
     spec: SessionSpec,
     options: ServerOptions,
     stop: CancellationToken,
@@ -74,7 +74,7 @@ impl ServedTools {
     }
 }
 
-impl Serve {
+impl McpServeBuilder {
     /// What clients know it by.
     pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         (self.options.name, self.options.version) = (name.into(), version.into());
@@ -112,7 +112,7 @@ impl Serve {
         self
     }
 
-    /// Ends [`Serve::stdio`] when it fires.
+    /// Ends [`McpServeBuilder::stdio`] when it fires.
     pub fn stop_when(mut self, stop: CancellationToken) -> Self {
         self.stop = stop;
         self

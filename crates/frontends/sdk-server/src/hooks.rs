@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use haft_hooks::{
-    Callback, CallbackAnswer, ErrorEffect, ErrorPolicy, Handler, HookCall, HookCallback, HookDefinition,
-    HookEvent, HookMatcher, HookSource,
+    Callback, CallbackAnswer, ErrorEffect, ErrorPolicy, HookCall, HookCallback, HookDefinition, HookEvent,
+    HookHandler, HookMatcher, HookSource,
 };
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub fn hook_definitions(hooks: &Value, host: &SdkClient) -> Vec<HookDefinition> 
             };
             for id in group["hookCallbackIds"].as_array().into_iter().flatten().filter_map(Value::as_str) {
                 let code = CallbackHook { host: host.clone(), id: id.to_owned(), on_failure };
-                let handler = Handler::Callback(Callback { name: id.to_owned(), code: Arc::new(code) });
+                let handler = HookHandler::Callback(Callback { name: id.to_owned(), code: Arc::new(code) });
                 let mut definition =
                     HookDefinition::matching(event, matcher.clone(), handler, Arc::clone(&source));
                 if let Some(timeout) = group["timeout"].as_f64().and_then(seconds) {

@@ -10,7 +10,7 @@ pub enum InboundLine {
     /// Somebody says something.
     User(Box<Prompt>),
     /// The host wants something.
-    Control(Control),
+    Control(InboundControl),
     /// The host answers one of our questions.
     Answer {
         /// Which question.
@@ -29,7 +29,7 @@ pub enum InboundLine {
 
 /// A request of the host.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Control {
+pub struct InboundControl {
     /// Its name.
     pub request_id: String,
     /// Everything it says; see [`ControlRequest`](crate::ControlRequest).
@@ -85,10 +85,10 @@ fn block(block: &Value) -> MessageBlock {
     serde_json::from_value(block.clone()).unwrap_or_else(|_| MessageBlock::Text { text: block.to_string() })
 }
 
-fn control(frame: &mut Value) -> Option<Control> {
+fn control(frame: &mut Value) -> Option<InboundControl> {
     let request_id = frame["request_id"].as_str()?.to_owned();
     let request = frame["request"].take();
-    Some(Control { request_id, request })
+    Some(InboundControl { request_id, request })
 }
 
 fn answer(mut response: Value) -> InboundLine {

@@ -1,7 +1,7 @@
 //! The newline-JSON protocol that programs around an agent speak: the CLI side
 //! of the Agent SDKs.
 //!
-//! Outwards: what an agent does, as frames ([`Frames`], [`Partial`],
+//! Outwards: what an agent does, as frames ([`Frames`], [`PartialMessages`],
 //! [`result_frame`]), and what we ask of the host ([`SdkClient`]): permissions
 //! ([`AskHost`]), hooks ([`hook_definitions`]), its own MCP servers
 //! ([`ClientMcpServers`]), what servers want to know ([`ElicitFromHost`]). Inwards: lines, taken apart ([`InboundLine`]),
@@ -45,11 +45,11 @@ pub use frames_page::frames_page;
 pub use haft_json_lines::{MAX_LINE, bounded_line};
 pub use hooks::hook_definitions;
 pub use host::{SdkClient, SdkClientError};
-pub use inbound::{Control, InboundLine, fail, succeed};
+pub use inbound::{InboundControl, InboundLine, fail, succeed};
 pub use input::{HostInput, LaunchFields, LaunchRequest};
 pub use mcp::ClientMcpServers;
-pub use partial::Partial;
-pub use projection::{Projection, StateFrames, Told};
+pub use partial::PartialMessages;
+pub use projection::{FrameOptions, Projection, StateFrames};
 pub use request::{
     ClientPlugin, ControlRequest, FileAnswer, FileEncoding, InitializeRequest, InterruptAnswer, ModelChoice,
     RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource, TaskOutputAnswer,

@@ -7,7 +7,8 @@ use std::{
 };
 
 use haft_mcp_client::{
-    Connector, EmbeddedServer, McpConnection, PeerInbox, ServerConfig, ServerEndpoint, ServerScope, Trust,
+    Connector, EmbeddedServer, McpConnection, PeerInbox, ServerConfig, ServerEndpoint, ServerScope,
+    ServerTrust,
 };
 use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -76,7 +77,7 @@ impl ClientMcpServers {
         });
         let mut config = ServerConfig::new(name, ServerEndpoint::InProcess(Arc::clone(&known.connector)));
         config.scope = ServerScope::Sdk;
-        config.trust = Trust::Approved;
+        config.trust = ServerTrust::Approved;
         config.always_load = true;
         let own_limits = self.own_limits.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(limit) = own_limits.get(name).copied().or(self.call_limit) {

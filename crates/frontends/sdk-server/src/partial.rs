@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Makes the events of one answer after the other. The same for every
 /// provider: what is told is what the agent saw.
 #[derive(Debug, Default)]
-pub struct Partial {
+pub struct PartialMessages {
     index: usize,
     open: Option<PartialKind>,
     in_message: bool,
@@ -23,8 +23,8 @@ enum PartialKind {
     Whole,
 }
 
-impl Partial {
-    /// What is to be told now. A complete block ends with [`Partial::block_end`],
+impl PartialMessages {
+    /// What is to be told now. A complete block ends with [`PartialMessages::block_end`],
     /// after its own frame was written.
     pub fn events(&mut self, event: &ModelEvent) -> Vec<Value> {
         let mut told = Vec::new();
@@ -117,7 +117,7 @@ mod tests {
     fn every_block_begins_and_ends_once() {
         let text = |text: &str| MessageBlock::Text { text: text.to_owned() };
         let call = haft_types::ToolUse { id: CallId::from("t"), name: "Read".into(), input: json!({}) };
-        let mut partial = Partial::default();
+        let mut partial = PartialMessages::default();
         let mut told = Vec::new();
         for event in [
             ModelEvent::Started { id: "m".into(), model: "x".into() },

@@ -6,7 +6,7 @@ use haft_agent::{AgentEvent, EndReason};
 use haft_hooks::{CompactTrigger, HookEvent, HookId, HookReport, HookRunResult};
 use haft_session::{
     Activity, ApiFailure, CommandEnded, CommandResult, DeniedCall, HookRun, PromptState, SessionEvent,
-    SessionEventKind, TurnBegan, TurnEnded,
+    SessionEventKind, TurnEnded, TurnStarted,
 };
 use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo};
 use haft_tool_runtime::DenialSource;
@@ -14,7 +14,7 @@ use haft_types::{AgentId, CallId, SessionId};
 use serde_json::{Value, json};
 
 use crate::{
-    Frames, Partial,
+    Frames, PartialMessages,
     children::AgentFrames,
     frames::{supersede, uuid},
     local_result,
@@ -25,7 +25,7 @@ use crate::{
 
 /// What a host wants to be told.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Told {
+pub struct FrameOptions {
     /// Answers piece by piece.
     pub partial: bool,
     /// Prompts, repeated.
@@ -51,8 +51,8 @@ pub enum StateFrames {
 /// Makes frames of the events of one session.
 pub struct Projection {
     frames: Frames,
-    told: Told,
-    partial: Option<Partial>,
+    told: FrameOptions,
+    partial: Option<PartialMessages>,
     progress: CallProgress,
     /// Hooks that are callbacks of the host: it knows about them.
     host_hooks: HashSet<HookId>,
@@ -75,11 +75,11 @@ const MIRROR_BATCH: usize = 400_000;
 
 impl Projection {
     /// Tells about this session.
-    pub fn new(session_id: SessionId, told: Told) -> Self {
+    pub fn new(session_id: SessionId, told: FrameOptions) -> Self {
         Self {
             frames: Frames { session_id },
             told,
-            partial: told.partial.then(Partial::default),
+            partial: told.partial.then(PartialMessages::default),
             progress: CallProgress::default(),
             host_hooks: HashSet::new(),
             unmarked: Vec::new(),
@@ -244,7 +244,7 @@ impl Projection {
         Some(self.frames.system("session_state_changed", fields))
     }
 
-    fn turn_began(&mut self, it: &TurnBegan) -> Vec<Value> {
+    fn turn_began(&mut self, it: &TurnStarted) -> Vec<Value> {
         let mut out = vec![self.frames.init(&it.facts)];
         self.unmarked = it.prompt.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
         if let Some(prompt) = it.prompt.as_ref().filter(|it| self.told.replay && !it.message.is_null()) {

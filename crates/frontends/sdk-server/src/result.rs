@@ -1,6 +1,6 @@
 //! The last frame of a turn.
 
-use haft_agent::{EndReason, Exhausted, TurnEnd};
+use haft_agent::{EndReason, LimitReached, TurnEnd};
 use haft_model::Catalog;
 use haft_types::{AgentId, SessionId, Usage};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub fn run_outcome(reason: &EndReason, denied: bool) -> (u8, &'static str) {
     match reason {
         EndReason::Completed if !denied => (0, "success"),
         EndReason::Completed => (3, "denied"),
-        EndReason::Exhausted(Exhausted::Turns(_)) => (4, "incomplete"),
+        EndReason::Exhausted(LimitReached::Turns(_)) => (4, "incomplete"),
         EndReason::Exhausted(_) => (5, "incomplete"),
         EndReason::Failed(_) => (6, "failed"),
         EndReason::Interrupted => (130, "interrupted"),
@@ -50,7 +50,7 @@ pub fn run_outcome(reason: &EndReason, denied: bool) -> (u8, &'static str) {
 
 /// The last frame of a turn.
 pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &UsageTotals, facts: &TurnInfo) -> Value {
-    let mut ending = Ending::of(end, facts);
+    let mut ending = ResultReason::of(end, facts);
     let mut frame = base(session_id, bill);
     let denials = end
         .denials
@@ -194,7 +194,7 @@ fn merge(frame: &mut Value, fields: Value) {
 }
 
 /// How a turn ended, in the words the SDKs know.
-struct Ending {
+struct ResultReason {
     subtype: &'static str,
     is_error: bool,
     /// Empty when no request was made.
@@ -204,7 +204,7 @@ struct Ending {
     errors: Vec<String>,
 }
 
-impl Ending {
+impl ResultReason {
     fn of(end: &TurnEnd, facts: &TurnInfo) -> Self {
         if facts.deferred.is_some() {
             return Self::success("tool_deferred", String::new());
@@ -258,24 +258,24 @@ impl Ending {
     }
 }
 
-fn exhausted(bound: Exhausted) -> Ending {
+fn exhausted(bound: LimitReached) -> ResultReason {
     match bound {
-        Exhausted::Turns(most) => Ending::failed(
+        LimitReached::Turns(most) => ResultReason::failed(
             "error_max_turns",
             "max_turns",
             format!("Reached maximum number of turns ({most})"),
         ),
-        Exhausted::Budget(most) => Ending::failed(
+        LimitReached::Budget(most) => ResultReason::failed(
             "error_max_budget_usd",
             "budget_exhausted",
             format!("Reached maximum budget (${most})"),
         ),
-        Exhausted::Tokens(most) => Ending::failed(
+        LimitReached::Tokens(most) => ResultReason::failed(
             "error_during_execution",
             "budget_exhausted",
             format!("Reached the limit of {most} tokens"),
         ),
-        Exhausted::Time(most) => Ending::failed(
+        LimitReached::Time(most) => ResultReason::failed(
             "error_during_execution",
             "budget_exhausted",
             format!("Reached the limit of {most:?}"),

@@ -61,7 +61,7 @@ pub use history::PromptHistory;
 pub use input::{InputDecoder, InputItem};
 pub use keymap::{KeyAction, KeyMap, key_table};
 pub use layout::{ScreenRow, layout};
-pub use look::{AlertKind, Colours, ScreenKind, TerminalCaps, WrapStyle};
+pub use look::{AlertKind, ColorSupport, ScreenKind, TerminalCaps, WrapStyle};
 pub use markdown::MarkdownStream;
 pub use model::{AppState, OWN_COMMAND, ScreenSize};
 pub use news::{

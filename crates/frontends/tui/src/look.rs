@@ -4,7 +4,7 @@ use crate::theme::{TermBackground, Theme};
 
 /// Which colours may be used.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Colours {
+pub enum ColorSupport {
     /// None, and no other attributes either.
     None,
     /// No colours (`NO_COLOR`); bold, dim and underlined text is there.
@@ -30,7 +30,7 @@ pub enum WrapStyle {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TerminalCaps {
     /// Which colours.
-    pub colours: Colours,
+    pub colours: ColorSupport,
     /// How prose is wrapped.
     pub wrap: WrapStyle,
     /// Whether links may be marked as such (OSC 8).
@@ -112,7 +112,7 @@ impl AlertKind {
 impl Default for TerminalCaps {
     fn default() -> Self {
         Self {
-            colours: Colours::Palette,
+            colours: ColorSupport::Palette,
             wrap: WrapStyle::Terminal,
             links: true,
             reflows: true,
@@ -136,9 +136,9 @@ impl TerminalCaps {
         let term = variable("TERM").unwrap_or_default();
         let is_dumb = term.is_empty() || term == "dumb";
         let colours = match (is_dumb, is_set("NO_COLOR")) {
-            (true, _) => Colours::None,
-            (false, true) => Colours::Mono,
-            (false, false) => Colours::Palette,
+            (true, _) => ColorSupport::None,
+            (false, true) => ColorSupport::Mono,
+            (false, false) => ColorSupport::Palette,
         };
         let is_console = term == "linux";
         let reflows = !is_set("XTERM_VERSION") && !is_set("STY") && !is_console;
@@ -159,6 +159,6 @@ impl TerminalCaps {
 
     /// Whether the terminal can move its cursor at all.
     pub fn can_draw(&self) -> bool {
-        self.colours != Colours::None
+        self.colours != ColorSupport::None
     }
 }

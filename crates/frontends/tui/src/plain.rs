@@ -50,7 +50,7 @@ impl<W: Write> PlainTerminal<W> {
     /// Says everything on `out`.
     pub fn new(setup: TerminalSetup, out: W) -> Self {
         let mut look = setup.look;
-        look.colours = crate::look::Colours::None;
+        look.colours = crate::look::ColorSupport::None;
         (look.motion, look.links) = (false, false);
         let size = ScreenSize { columns: 200, rows: 50 };
         let mut model = AppState::new(look, size, setup.history);

@@ -5,7 +5,7 @@ use haft_tool::{Rendered, RenderedLine};
 
 use crate::{
     layout::{ScreenRow, layout, layout_all},
-    look::{Colours, TerminalCaps},
+    look::{ColorSupport, TerminalCaps},
     markdown::MarkdownStream,
     model::ScreenSize,
     news::FinishedCall,
@@ -31,7 +31,7 @@ impl LinePrinter {
 
     /// For a reader that is no terminal: no colours, no width.
     pub fn plain() -> Self {
-        let look = TerminalCaps { colours: Colours::None, links: false, ..TerminalCaps::default() };
+        let look = TerminalCaps { colours: ColorSupport::None, links: false, ..TerminalCaps::default() };
         Self { look, columns: 100_000 }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    look::{Colours, TerminalCaps},
+    look::{ColorSupport, TerminalCaps},
     text::{StyledSpan, TextStyle},
     theme::Theme,
 };
@@ -11,7 +11,7 @@ use crate::{
 /// Writes stretches, and remembers the ink the terminal has.
 #[derive(Clone, Debug)]
 pub(crate) struct Pen {
-    colours: Colours,
+    colours: ColorSupport,
     theme: Theme,
     links: bool,
     ink: TextStyle,
@@ -73,7 +73,7 @@ impl Pen {
     }
 
     fn set_ink(&mut self, out: &mut Vec<u8>, ink: TextStyle) {
-        if self.colours == Colours::None || self.ink == ink {
+        if self.colours == ColorSupport::None || self.ink == ink {
             self.ink = ink;
             return;
         }
@@ -105,7 +105,7 @@ impl Pen {
         ];
         codes.extend(flags.iter().filter(|it| it.0).map(|it| it.1));
         let colour = self.theme.code(ink.tone);
-        codes.extend(colour.filter(|_| self.colours == Colours::Palette));
+        codes.extend(colour.filter(|_| self.colours == ColorSupport::Palette));
         codes
     }
 }

@@ -1,7 +1,7 @@
 //! What an index knows of rows, calls and requests.
 
 use haft_agent::{
-    Bust,
+    CacheMiss,
     log::{CallFinishedLine, RequestPurpose},
 };
 use haft_types::Usage;
@@ -97,7 +97,7 @@ pub(crate) struct IndexedRequest {
     pub(crate) purpose: RequestPurpose,
     pub(crate) usage: Usage,
     pub(crate) usd: Option<f64>,
-    pub(crate) bust: Option<Bust>,
+    pub(crate) bust: Option<CacheMiss>,
     /// Rows there were when it was answered.
     pub(crate) rows: usize,
     /// The provider's id of the answer, where nothing else names the request.

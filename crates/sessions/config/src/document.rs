@@ -14,7 +14,7 @@ pub(crate) struct SettingsDocument {
 
 /// Why a text cannot be understood, and where.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Broken {
+pub(crate) struct ParseError {
     pub(crate) position: (usize, usize),
     pub(crate) message: String,
 }
@@ -24,26 +24,28 @@ pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 impl SettingsDocument {
     /// Reads the bytes of a settings file.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Broken> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text),
             Err(error) => {
                 let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
                 let position = span::line_and_column(&valid, valid.len());
-                return Err(Broken { position, message: "this is not UTF-8 text".to_owned() });
+                return Err(ParseError { position, message: "this is not UTF-8 text".to_owned() });
             }
         };
         if text.trim().is_empty() {
             let message = "the file is empty; an empty settings file is {}".to_owned();
-            return Err(Broken { position: (1, 1), message });
+            return Err(ParseError { position: (1, 1), message });
         }
         match serde_json::from_str(text) {
             Ok(Value::Object(value)) => Ok(Self { text: text.into(), value }),
-            Ok(_) => Err(Broken { position: (1, 1), message: "the file must hold a JSON object".to_owned() }),
+            Ok(_) => {
+                Err(ParseError { position: (1, 1), message: "the file must hold a JSON object".to_owned() })
+            }
             Err(error) => {
                 let message = error.to_string();
                 let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
-                Err(Broken { position: (error.line().max(1), error.column().max(1)), message })
+                Err(ParseError { position: (error.line().max(1), error.column().max(1)), message })
             }
         }
     }

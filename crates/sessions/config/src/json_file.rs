@@ -34,7 +34,7 @@ pub(crate) struct JsonFile<'a> {
 
 /// What an update did.
 #[derive(Debug)]
-pub(crate) struct Updated<T> {
+pub(crate) struct UpdateOutcome<T> {
     pub(crate) result: T,
     pub(crate) before: Map<String, Value>,
     pub(crate) after: Map<String, Value>,
@@ -98,7 +98,7 @@ impl JsonFile<'_> {
     pub(crate) fn update<T>(
         &self,
         change: impl FnOnce(&mut Map<String, Value>) -> T,
-    ) -> Result<Updated<T>, UpdateError> {
+    ) -> Result<UpdateOutcome<T>, UpdateError> {
         self.make_directory()?;
         let (target, _lock) = self.locked_target()?;
         let directory = target.parent().unwrap_or(Path::new("/"));
@@ -108,7 +108,7 @@ impl JsonFile<'_> {
         let mut after = before.clone();
         let result = change(&mut after);
         if before == after {
-            return Ok(Updated { result, before, after });
+            return Ok(UpdateOutcome { result, before, after });
         }
         let text = match &document {
             // Cannot happen for a text we just understood; but if it did, losing
@@ -123,7 +123,7 @@ impl JsonFile<'_> {
         }
         replace_file(&target, text.as_bytes(), ModeOnReplace::KeptOr(self.mode), Durability::ContentAndName)
             .map_err(|error| self.io(error))?;
-        Ok(Updated { result, before, after })
+        Ok(UpdateOutcome { result, before, after })
     }
 
     fn io(&self, error: io::Error) -> UpdateError {

@@ -45,7 +45,7 @@ mod units;
 pub use change::SetError;
 pub use json_file::UpdateError;
 pub use keys::{known_settings, settings_page};
-pub use load::{Argument, FlagContent, LoadOptions, Loaded};
+pub use load::{FlagContent, FlagSettings, LoadOptions, LoadedSettings};
 pub use mcp::{McpScope, McpServer};
 pub use places::{SettingsPaths, SettingsScope, home_directory};
 pub use sandbox::{SandboxFiles, SandboxNetwork, SandboxSettings};

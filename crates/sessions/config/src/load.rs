@@ -13,8 +13,8 @@ use crate::{
     document::SettingsDocument,
     last_good::LastGood,
     mcp,
-    places::Candidate,
-    read::{LARGEST, Print, ReadError, read},
+    places::SettingsCandidate,
+    read::{FileFingerprint, LARGEST, ReadError, read},
     settings::EffectiveUnit,
     trust::{AdmittedSettings, TrustList, admit, folder_key},
     units::take_apart,
@@ -26,7 +26,7 @@ pub struct LoadOptions {
     /// Which of the user's, the project's and the local files are read.
     pub layers: Vec<SettingsLayer>,
     /// Settings from the command line, from the weakest.
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<FlagSettings>,
     /// Whether a person is asked about the project's content.
     pub trust: TrustMode,
 }
@@ -40,7 +40,7 @@ impl Default for LoadOptions {
 
 /// Settings from the command line.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Argument {
+pub struct FlagSettings {
     /// The argument's name, as people know it.
     pub name: String,
     /// How strong its words are: [`SettingsLayer::Flag`] or [`SettingsLayer::Managed`].
@@ -58,7 +58,7 @@ pub enum FlagContent {
     File(PathBuf),
 }
 
-impl Argument {
+impl FlagSettings {
     /// `--settings`, whose value is JSON if it begins with a brace, else a path.
     pub fn settings(value: &str, cwd: &Path) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl FlagContent {
 
 /// What was loaded.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
+pub struct LoadedSettings {
     /// The settings of all layers together.
     pub settings: Settings,
     /// What a person may want to know: unknown keys, keys that stand twice.
@@ -106,7 +106,7 @@ pub struct Loaded {
     pub without_effect: Vec<SettingsNotice>,
     /// What of the project waits for a yes.
     pub pending_trust: Option<PendingTrust>,
-    pub(crate) watched: Vec<(PathBuf, Print)>,
+    pub(crate) watched: Vec<(PathBuf, FileFingerprint)>,
 }
 
 /// Where trust is kept.
@@ -118,7 +118,7 @@ pub(crate) fn trust_file(places: &SettingsPaths) -> Option<PathBuf> {
 const LARGEST_FOREIGN: u64 = 64 * 1024 * 1024;
 
 /// Reads everything.
-pub(crate) fn load(places: &SettingsPaths, options: &LoadOptions, last_good: &LastGood) -> Loaded {
+pub(crate) fn load(places: &SettingsPaths, options: &LoadOptions, last_good: &LastGood) -> LoadedSettings {
     let folder = std::fs::canonicalize(&places.project).unwrap_or_else(|_| places.project.clone());
     let mut loader = Loader {
         places,
@@ -126,7 +126,7 @@ pub(crate) fn load(places: &SettingsPaths, options: &LoadOptions, last_good: &La
         last_good,
         folder,
         trust: TrustList::default(),
-        loaded: Loaded::default(),
+        loaded: LoadedSettings::default(),
         speeches: Vec::new(),
         pending: Vec::new(),
     };
@@ -148,7 +148,7 @@ struct Loader<'a> {
     last_good: &'a LastGood,
     folder: PathBuf,
     trust: TrustList,
-    loaded: Loaded,
+    loaded: LoadedSettings,
     speeches: Vec<EffectiveUnit>,
     pending: Vec<crate::PendingItem>,
 }
@@ -163,13 +163,15 @@ impl Loader<'_> {
 
     fn read_files(&mut self) -> Vec<(Arc<SettingsText>, SettingsDocument)> {
         for directory in self.places.listed_directories() {
-            self.loaded.watched.push((directory.clone(), Print::at(&directory)));
+            self.loaded.watched.push((directory.clone(), FileFingerprint::at(&directory)));
         }
-        let wanted =
-            |it: &Candidate| it.layer == SettingsLayer::Managed || self.options.layers.contains(&it.layer);
-        let candidates: Vec<Candidate> = self.places.candidates().into_iter().filter(wanted).collect();
+        let wanted = |it: &SettingsCandidate| {
+            it.layer == SettingsLayer::Managed || self.options.layers.contains(&it.layer)
+        };
+        let candidates: Vec<SettingsCandidate> =
+            self.places.candidates().into_iter().filter(wanted).collect();
         let mut texts = Vec::new();
-        for Candidate { layer, path, base } in candidates {
+        for SettingsCandidate { layer, path, base } in candidates {
             if let (Some(document), _) = self.read_file(&path, LARGEST, Fallback::LastGood) {
                 let place = SettingsSourceKind::File(path);
                 let source = SettingsText::new(layer, place, base, Arc::clone(&document.text));
@@ -235,18 +237,18 @@ impl Loader<'_> {
                 (parsed.map_err(|broken| (Some(broken.position), broken.message)), contents.print)
             }
             Err(ReadError::Absent) => {
-                self.loaded.watched.push((path.to_owned(), Print::Absent));
+                self.loaded.watched.push((path.to_owned(), FileFingerprint::Absent));
                 self.last_good.forget(path);
                 return (None, LoadedFileState::Absent);
             }
             Err(ReadError::NotAFile) => {
-                (Err((None, "this is not a regular file".to_owned())), Print::at(path))
+                (Err((None, "this is not a regular file".to_owned())), FileFingerprint::at(path))
             }
             Err(ReadError::TooLarge(size)) => {
                 let limit = largest / (1024 * 1024);
-                (Err((None, format!("{size} bytes are more than {limit} MiB"))), Print::at(path))
+                (Err((None, format!("{size} bytes are more than {limit} MiB"))), FileFingerprint::at(path))
             }
-            Err(ReadError::Failed(error)) => (Err((None, error.to_string())), Print::at(path)),
+            Err(ReadError::Failed(error)) => (Err((None, error.to_string())), FileFingerprint::at(path)),
         };
         self.loaded.watched.push((path.to_owned(), print));
         match parsed {
@@ -353,7 +355,7 @@ impl Loader<'_> {
         Some((Arc::new(source), document))
     }
 
-    fn finish(mut self, servers: Vec<crate::McpServer>) -> Loaded {
+    fn finish(mut self, servers: Vec<crate::McpServer>) -> LoadedSettings {
         self.loaded.settings = Settings::of(&self.speeches, servers);
         if !self.pending.is_empty() {
             self.loaded.pending_trust = Some(PendingTrust { folder: self.folder, items: self.pending });

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use serde_json::{Map, Value};
 
 use crate::{
-    Loaded, McpScope, SettingsStore, UpdateError,
+    LoadedSettings, McpScope, SettingsStore, UpdateError,
     document::SettingsDocument,
     json_file::JsonFile,
     mcp,
@@ -29,7 +29,7 @@ impl SettingsStore {
         scope: McpScope,
         name: &str,
         entry: &Map<String, Value>,
-    ) -> Result<Arc<Loaded>, UpdateError> {
+    ) -> Result<Arc<LoadedSettings>, UpdateError> {
         self.update_servers(scope, |servers| {
             servers.insert(name.to_owned(), Value::Object(entry.clone()));
         })?;

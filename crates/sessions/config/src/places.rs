@@ -43,7 +43,7 @@ const PROJECT_DIRECTORIES: [&str; 2] = [".claude", ".haft"];
 
 /// A file that may hold settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Candidate {
+pub(crate) struct SettingsCandidate {
     pub(crate) layer: SettingsLayer,
     pub(crate) path: PathBuf,
     pub(crate) base: PathBuf,
@@ -110,11 +110,11 @@ impl SettingsPaths {
     }
 
     /// Every file that may hold settings, from the weakest.
-    pub(crate) fn candidates(&self) -> Vec<Candidate> {
-        let mut all: Vec<Candidate> = Vec::new();
+    pub(crate) fn candidates(&self) -> Vec<SettingsCandidate> {
+        let mut all: Vec<SettingsCandidate> = Vec::new();
         for directory in &self.user {
             let path = directory.join("settings.json");
-            all.push(Candidate { layer: SettingsLayer::User, path, base: directory.clone() });
+            all.push(SettingsCandidate { layer: SettingsLayer::User, path, base: directory.clone() });
         }
         for (layer, file, base) in [
             (SettingsLayer::Project, "settings.json", &self.project),
@@ -124,7 +124,7 @@ impl SettingsPaths {
                 let path = self.project.join(directory).join(file);
                 // The home directory is no project.
                 if !all.iter().any(|it| is_same(&it.path, &path)) {
-                    all.push(Candidate { layer, path, base: base.clone() });
+                    all.push(SettingsCandidate { layer, path, base: base.clone() });
                 }
             }
         }
@@ -137,7 +137,7 @@ impl SettingsPaths {
             extra.sort();
             paths.append(&mut extra);
             let base = PathBuf::from("/");
-            all.extend(paths.into_iter().map(|path| Candidate {
+            all.extend(paths.into_iter().map(|path| SettingsCandidate {
                 layer: SettingsLayer::Managed,
                 path,
                 base: base.clone(),

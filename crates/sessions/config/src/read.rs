@@ -17,9 +17,9 @@ pub(crate) const LARGEST: u64 = 2 * 1024 * 1024;
 
 /// What a file held, and how to tell whether it has changed since.
 #[derive(Debug)]
-pub(crate) struct Contents {
+pub(crate) struct FileContents {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) print: Print,
+    pub(crate) print: FileFingerprint,
 }
 
 /// Why a file was not read.
@@ -34,7 +34,7 @@ pub(crate) enum ReadError {
 
 /// What identifies one state of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Print {
+pub(crate) enum FileFingerprint {
     Absent,
     Present {
         stamp: ReadStamp,
@@ -76,14 +76,14 @@ pub(crate) enum FileChangeCheck {
     Changed,
     Same,
     /// The same, and old enough by now to be known by this.
-    Settled(Print),
+    Settled(FileFingerprint),
 }
 
 /// Clocks of file systems tick every few milliseconds; some every two seconds.
 const COARSEST_CLOCK: Duration = Duration::from_millis(2500);
 
 /// Reads a regular file of at most `largest` bytes.
-pub(crate) fn read(path: &Path, largest: u64) -> Result<Contents, ReadError> {
+pub(crate) fn read(path: &Path, largest: u64) -> Result<FileContents, ReadError> {
     let mut file = open(path)?;
     let before = file.metadata().map_err(ReadError::Failed)?;
     if !before.is_file() {
@@ -100,8 +100,8 @@ pub(crate) fn read(path: &Path, largest: u64) -> Result<Contents, ReadError> {
     }
     // The state before reading: if the file changed meanwhile, the next look
     // finds another state and reads again.
-    let print = Print::of(&before, || Some(Sha256::digest(&bytes).into()));
-    Ok(Contents { bytes, print })
+    let print = FileFingerprint::of(&before, || Some(Sha256::digest(&bytes).into()));
+    Ok(FileContents { bytes, print })
 }
 
 /// Opens without waiting for the other end of a pipe.
@@ -114,7 +114,7 @@ fn open(path: &Path) -> Result<File, ReadError> {
     }
 }
 
-impl Print {
+impl FileFingerprint {
     fn of(metadata: &std::fs::Metadata, digest: impl FnOnce() -> Option<[u8; 32]>) -> Self {
         let digest = if is_settled(metadata) { None } else { digest() };
         Self::Present { stamp: ReadStamp::of(metadata), digest }

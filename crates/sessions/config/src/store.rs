@@ -9,14 +9,14 @@ use std::{
 use serde_json::{Map, Value};
 
 use crate::{
-    LoadOptions, Loaded, PendingTrust, SettingsLayer, SettingsPaths, SettingsScope, SettingsSourceKind,
-    SettingsText, UpdateError,
+    LoadOptions, LoadedSettings, PendingTrust, SettingsLayer, SettingsPaths, SettingsScope,
+    SettingsSourceKind, SettingsText, UpdateError,
     change::{self, SetError},
     document::SettingsDocument,
     json_file::JsonFile,
     last_good::LastGood,
     load::{load, trust_file},
-    read::{FileChangeCheck, Print},
+    read::{FileChangeCheck, FileFingerprint},
     trust::{TrustItem, agree, folder_key, forget},
     units::take_apart,
 };
@@ -30,11 +30,11 @@ use crate::{
 pub struct SettingsStore {
     places: SettingsPaths,
     options: RwLock<LoadOptions>,
-    current: RwLock<Arc<Loaded>>,
+    current: RwLock<Arc<LoadedSettings>>,
     last_good: LastGood,
     /// The files that were read, in the state in which they were read. Whoever
     /// holds this is the only one who reads.
-    watched: Mutex<Vec<(PathBuf, Print)>>,
+    watched: Mutex<Vec<(PathBuf, FileFingerprint)>>,
     /// Set when we have changed a file ourselves since it was read. Who changes
     /// many things in a row pays for reading once, when somebody looks.
     stale: AtomicBool,
@@ -63,32 +63,32 @@ impl SettingsStore {
     }
 
     /// What counts now.
-    pub fn current(&self) -> Arc<Loaded> {
+    pub fn current(&self) -> Arc<LoadedSettings> {
         if self.stale.load(Ordering::Acquire) {
             return self.reload();
         }
         self.as_read()
     }
 
-    fn as_read(&self) -> Arc<Loaded> {
+    fn as_read(&self) -> Arc<LoadedSettings> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Looks whether any file has changed since it was read, and reads all
     /// again if so. Costs one system call for each file; call it whenever fresh
     /// settings matter.
-    pub fn reload_if_changed(&self) -> Option<Arc<Loaded>> {
+    pub fn reload_if_changed(&self) -> Option<Arc<LoadedSettings>> {
         let mut watched = self.watched();
         let changed = self.stale.load(Ordering::Acquire) || have_changed(&mut watched);
         changed.then(|| self.read_again(&mut watched))
     }
 
-    fn watched(&self) -> MutexGuard<'_, Vec<(PathBuf, Print)>> {
+    fn watched(&self) -> MutexGuard<'_, Vec<(PathBuf, FileFingerprint)>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Other settings from the command line, as an SDK may send them.
-    pub fn set_options(&self, options: LoadOptions) -> Arc<Loaded> {
+    pub fn set_options(&self, options: LoadOptions) -> Arc<LoadedSettings> {
         let mut watched = self.watched();
         *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
         self.read_again(&mut watched)
@@ -99,7 +99,7 @@ impl SettingsStore {
         self.options.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn read_again(&self, watched: &mut Vec<(PathBuf, Print)>) -> Arc<Loaded> {
+    fn read_again(&self, watched: &mut Vec<(PathBuf, FileFingerprint)>) -> Arc<LoadedSettings> {
         // Before reading: a change that comes while we read makes it stale again.
         self.stale.store(false, Ordering::Release);
         let mut loaded = load(&self.places, &self.options(), &self.last_good);
@@ -109,7 +109,7 @@ impl SettingsStore {
         loaded
     }
 
-    pub(crate) fn reload(&self) -> Arc<Loaded> {
+    pub(crate) fn reload(&self) -> Arc<LoadedSettings> {
         self.read_again(&mut self.watched())
     }
 
@@ -187,7 +187,7 @@ impl SettingsStore {
     }
 
     /// Agrees to what was shown, exactly as it was shown.
-    pub fn trust(&self, pending: &PendingTrust) -> Result<Arc<Loaded>, UpdateError> {
+    pub fn trust(&self, pending: &PendingTrust) -> Result<Arc<LoadedSettings>, UpdateError> {
         let items: Vec<TrustItem> = pending.items.iter().map(|it| it.item.clone()).collect();
         let folder = folder_key(&pending.folder);
         self.update_trust(|file| agree(file, &folder, &items))?;
@@ -195,7 +195,7 @@ impl SettingsStore {
     }
 
     /// Takes back everything that was agreed to for the project.
-    pub fn revoke_trust(&self) -> Result<Arc<Loaded>, UpdateError> {
+    pub fn revoke_trust(&self) -> Result<Arc<LoadedSettings>, UpdateError> {
         let folder = folder_key(&self.real_project());
         self.update_trust(|file| forget(file, &folder))?;
         Ok(self.reload())
@@ -251,7 +251,7 @@ impl SettingsStore {
 
 /// Whether any file has changed. What has settled meanwhile is remembered in
 /// the form that is cheaper to compare.
-fn have_changed(watched: &mut [(PathBuf, Print)]) -> bool {
+fn have_changed(watched: &mut [(PathBuf, FileFingerprint)]) -> bool {
     for (path, print) in watched {
         match print.look(path) {
             FileChangeCheck::Changed => return true,

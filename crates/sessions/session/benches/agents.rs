@@ -19,7 +19,7 @@ use haft_session::{
     Command, EventStream, LocationSpec, ModelSpec, Prompt, ProviderSpec, Session, SessionEventKind,
     SessionSpec,
 };
-use haft_types::{MessageBlock, ToolUse, Variables};
+use haft_types::{EnvVars, MessageBlock, ToolUse};
 use serde_json::{Value, json};
 
 type Answer = dyn Fn(&Request) -> (Duration, Vec<MessageBlock>) + Send + Sync;
@@ -76,7 +76,7 @@ fn session(
         std::fs::create_dir_all(dir.join(name)).unwrap();
     }
     let set = |name: &str, value: String| (std::ffi::OsString::from(name), std::ffi::OsString::from(value));
-    let variables: Variables = [
+    let variables: EnvVars = [
         set("PATH", std::env::var("PATH").unwrap_or_default()),
         set("HOME", dir.join("home").display().to_string()),
         set("HAFT_MAX_AGENTS", live.to_string()),

@@ -10,7 +10,7 @@ use std::{
 };
 
 use haft_agent::ResultEvent;
-use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo, TaskKind, Tasks};
+use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo, TaskKind, TaskRegistry};
 use haft_tool_host::HostSet;
 use haft_types::{AgentId, CallId, MessageBlock, tags};
 use serde_json::json;
@@ -22,7 +22,7 @@ const TAIL: usize = 8 << 10;
 
 /// The commands of a session that go on in the background.
 pub(crate) struct BackgroundCommands {
-    tasks: Option<Arc<Tasks>>,
+    tasks: Option<Arc<TaskRegistry>>,
     /// Those of tool hosts are there.
     hosts: Option<Arc<HostSet>>,
     events: EventSender,
@@ -52,7 +52,11 @@ pub struct TaskTail {
 }
 
 impl BackgroundCommands {
-    pub(crate) fn new(tasks: Option<Arc<Tasks>>, hosts: Option<Arc<HostSet>>, events: EventSender) -> Self {
+    pub(crate) fn new(
+        tasks: Option<Arc<TaskRegistry>>,
+        hosts: Option<Arc<HostSet>>,
+        events: EventSender,
+    ) -> Self {
         Self { tasks, hosts, events, told: Mutex::default(), is_lent: AtomicBool::new(false) }
     }
 
@@ -61,7 +65,7 @@ impl BackgroundCommands {
     }
 
     /// The commands themselves, where the session has any.
-    pub(crate) fn tasks(&self) -> Option<&Arc<Tasks>> {
+    pub(crate) fn tasks(&self) -> Option<&Arc<TaskRegistry>> {
         self.tasks.as_ref()
     }
 
@@ -155,7 +159,7 @@ impl BackgroundCommands {
         self.tell_ended();
     }
 
-    fn tell_running(&self, tasks: &Tasks) {
+    fn tell_running(&self, tasks: &TaskRegistry) {
         let running = self.told().open.keys().filter_map(|id| tasks.get(id)).collect();
         self.events.tell(SessionEventKind::TasksRunning(running));
     }

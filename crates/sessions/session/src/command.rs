@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_agent::{SettingsChange, WindowFill};
+use haft_agent::{SettingsChange, WindowUsage};
 use haft_hooks::HookDefinition;
 use haft_tool_runtime::CallReport;
 use haft_types::{CallId, Message, PermissionMode, SessionId, ToolUse};
@@ -103,7 +103,7 @@ pub enum Command {
     ContextUsage(Reply<ContextUsage>),
     /// What the next request would hold; nothing while a prompt is being worked
     /// on, or without a model. Servers are started and waited for.
-    WindowFill(Reply<Option<WindowFill>>),
+    WindowFill(Reply<Option<WindowUsage>>),
     /// The messages the next request would hold.
     Messages(Reply<Vec<Message>>),
     /// Changes the settings of the flags: keys that are null go, others are

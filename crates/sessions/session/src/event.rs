@@ -42,7 +42,7 @@ pub enum SessionEventKind {
     /// What the session is busy with.
     Activity(Activity),
     /// A prompt is about to be worked on.
-    TurnBegan(Box<TurnBegan>),
+    TurnBegan(Box<TurnStarted>),
     /// Something was said while a prompt is being worked on; the agent hears it
     /// after the calls it is running.
     Heard(Box<Prompt>),
@@ -78,7 +78,7 @@ pub enum SessionEventKind {
     /// Somebody has to answer; see [`Command::Answer`](crate::Command::Answer).
     Asked(Arc<SessionQuestion>),
     /// Nobody waits for the answer to this question any more.
-    Settled(String, Settled),
+    Settled(String, QuestionOutcome),
     /// These lines were written to a log.
     Logged(PathBuf, Vec<Value>),
     /// The conversation begins anew, as this session.
@@ -125,7 +125,7 @@ pub enum Activity {
 
 /// How a question was settled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Settled {
+pub enum QuestionOutcome {
     /// It was answered.
     Answered,
     /// Whoever asked does not want to know any more.
@@ -147,7 +147,7 @@ pub struct HookRun {
 
 /// A prompt that is about to be worked on.
 #[derive(Clone, Debug)]
-pub struct TurnBegan {
+pub struct TurnStarted {
     /// What the session is at this moment.
     pub facts: SessionSummary,
     /// The prompt; none when calls are taken up that were left for later.

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_mcp_client::McpManager;
 use haft_model::{Catalog, Provider};
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool_runtime::{CallReport, CallSessionState, Pipeline, Pool, SharedPool};
 use haft_types::{SessionId, ToolUse};
 use tokio::sync::mpsc;
@@ -36,8 +36,8 @@ pub struct SessionHandle {
     calls: CallPipeline,
     premises: Arc<SessionEnvironment>,
     servers: Arc<SessionServers>,
-    tasks: Option<Arc<Tasks>>,
-    files: Option<Arc<haft_workspace::Files>>,
+    tasks: Option<Arc<TaskRegistry>>,
+    files: Option<Arc<haft_workspace::SessionFiles>>,
 }
 
 /// What calls of a session pass through, for those who bring calls of their own:
@@ -134,7 +134,7 @@ impl SessionHandle {
     }
 
     /// The files as its tools see them, where it has any.
-    pub fn files(&self) -> Option<&Arc<haft_workspace::Files>> {
+    pub fn files(&self) -> Option<&Arc<haft_workspace::SessionFiles>> {
         self.files.as_ref()
     }
 
@@ -149,7 +149,7 @@ impl SessionHandle {
     }
 
     /// Its commands, where it has any.
-    pub(crate) fn tasks(&self) -> Option<Arc<Tasks>> {
+    pub(crate) fn tasks(&self) -> Option<Arc<TaskRegistry>> {
         self.tasks.clone()
     }
 

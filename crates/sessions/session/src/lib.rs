@@ -78,8 +78,8 @@ pub use command::{
 pub use error::OpenError;
 pub use event::{
     Activity, Appended, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, HookRun,
-    PluginInfo, PromptState, SessionEvent, SessionEventKind, SessionSummary, Settled, TurnBegan, TurnEnded,
-    TurnInfo,
+    PluginInfo, PromptState, QuestionOutcome, SessionEvent, SessionEventKind, SessionSummary, TurnEnded,
+    TurnInfo, TurnStarted,
 };
 pub use extensions::{
     ExtensionProblem, HostAgent, LineProblem, ListedPlugin, LocalCommand, Marketplace, PluginEntry,
@@ -101,7 +101,7 @@ pub use proposed_text::{ProposedText, proposed_text};
 pub use questions::{
     PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer,
 };
-pub use rewinding::{PastPrompt, RewindScope, Rewound, rewind_preview, rewind_session, said_prompts};
+pub use rewinding::{PastPrompt, RewindOutcome, RewindScope, rewind_preview, rewind_session, said_prompts};
 pub use servers::{DiscoveredServers, SessionServers, WaitingServer, journal_path, needs_servers};
 pub use spec::{
     AnswerableQuestions, ApproverSpec, DenialText, ExtensionSpec, HostSpec, HostedServers, LocationSpec,

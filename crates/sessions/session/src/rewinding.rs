@@ -36,7 +36,7 @@ pub enum RewindScope {
 
 /// What came of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Rewound {
+pub struct RewindOutcome {
     /// What became of files.
     pub files: Option<RewindReport>,
     /// The session that ends where the prompt was said; the old one stays. None
@@ -86,9 +86,9 @@ pub fn rewind_session(
     session: &SessionId,
     prompt: &PastPrompt,
     scope: RewindScope,
-) -> Result<Rewound, String> {
+) -> Result<RewindOutcome, String> {
     let log = logs.path(session.as_str());
-    let mut rewound = Rewound { files: None, session: None };
+    let mut rewound = RewindOutcome { files: None, session: None };
     if scope != RewindScope::Talk {
         rewound.files = Some(rewind(premises, session, &log, &prompt.uuid, false)?);
     }

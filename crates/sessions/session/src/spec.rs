@@ -9,7 +9,7 @@ use haft_mcp_client::ServerConfig;
 use haft_model::{Catalog, Effort, Provider, Thinking, ThinkingDisplay};
 use haft_tool::DynTool;
 use haft_tool_runtime::Approver;
-use haft_types::{PermissionMode, SessionId, Variables};
+use haft_types::{EnvVars, PermissionMode, SessionId};
 use serde_json::{Map, Value};
 
 /// Everything a session is made of. Flags, an SDK's `initialize`, an editor's
@@ -80,7 +80,7 @@ pub struct LocationSpec {
     /// The working directory; it must be there.
     pub cwd: PathBuf,
     /// The environment variables the session sees. `HOME` is the person's home.
-    pub variables: Variables,
+    pub variables: EnvVars,
     /// Names of variables whose values are secret whatever they are called.
     pub secret_names: Vec<String>,
     /// Haft's own directory; `.haft` in the home when nobody says.
@@ -371,7 +371,7 @@ impl LocationSpec {
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
             cwd: cwd.into(),
-            variables: Variables::of_process(),
+            variables: EnvVars::of_process(),
             secret_names: Vec::new(),
             state_dir: None,
             extra_dirs: Vec::new(),

@@ -11,10 +11,10 @@ use haft_builtin_tools::{
     brief::{UserMessage, UserMessenger},
     task_list::{TaskLists, TaskStatus},
 };
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool::{BoxFuture, CallContext};
 use haft_types::{MessageBlock, SessionId, text};
-use haft_workspace::Files;
+use haft_workspace::SessionFiles;
 
 use crate::{EventSender, agents::SubagentRegistry};
 
@@ -26,10 +26,10 @@ const NAMED_FILES: usize = 40;
 /// Speaks to the person.
 pub(crate) struct SessionMessenger {
     pub(crate) events: EventSender,
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<SessionFiles>,
     pub(crate) lists: Arc<TaskLists>,
     pub(crate) agents: Arc<SubagentRegistry>,
-    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) tasks: Arc<TaskRegistry>,
     pub(crate) session: SessionId,
     /// Where the session is logged, once that is known.
     pub(crate) log: Mutex<Option<PathBuf>>,
@@ -110,7 +110,7 @@ fn prompts(log: Option<PathBuf>) -> Vec<String> {
     said.split_off(said.len().saturating_sub(NAMED_PROMPTS))
 }
 
-fn changed_files(files: &Files, session: &SessionId) -> Vec<String> {
+fn changed_files(files: &SessionFiles, session: &SessionId) -> Vec<String> {
     let Ok(journal) = files.workspace().journal() else { return Vec::new() };
     let entries = journal.entries().unwrap_or_default();
     let own = entries.iter().filter(|it| it.origin.session.as_ref() == Some(session));

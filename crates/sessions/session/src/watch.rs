@@ -10,7 +10,7 @@ use std::{
 use haft_agent::{Agent, AgentEvent, AgentListener, Budget, CompactedEvent, TurnEnd};
 use haft_hooks::CompactTrigger;
 use haft_model::ModelEvent;
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool::ErrorKind;
 use haft_tool_runtime::{CallReport, DenialSource, Pipeline};
 use haft_types::{MessageBlock, PermissionMode, ToolUse};
@@ -59,7 +59,7 @@ pub(crate) struct TurnSummary {
 impl TurnObserver {
     pub(crate) fn new(
         events: EventSender,
-        tasks: Option<Arc<Tasks>>,
+        tasks: Option<Arc<TaskRegistry>>,
         hosts: Option<Arc<haft_tool_host::HostSet>>,
         asked: Arc<QuestionedCalls>,
         pipeline: &Arc<Pipeline>,

@@ -6,7 +6,7 @@ use haft_paths::{is_inside, lexical};
 
 use super::{
     FileNamePattern, LineAnalysis,
-    facts::{AnalysisContext, CommandEffect, EffectAccess, EffectOrigin, EffectScope, Target},
+    facts::{AnalysisContext, CommandEffect, EffectAccess, EffectOrigin, EffectScope, EffectTarget},
 };
 
 /// Whether removing `path` (absolute, dots allowed) would take the root of the
@@ -60,7 +60,7 @@ pub fn removes_unknown(analysis: &LineAnalysis) -> bool {
             words.first().is_some_and(|name| matches!(name.rsplit('/').next(), Some("rm" | "rmdir")))
         });
         let unknown = part.words.iter().any(|word| !matches!(word, super::Word::Literal(_)));
-        let opaque = part.class == super::Class::Other || !part.doubts.is_empty();
+        let opaque = part.class == super::CommandClass::Other || !part.doubts.is_empty();
         named && unknown || opaque
     };
     !analysis.doubts.is_empty() || analysis.parts.iter().any(removes)
@@ -78,7 +78,7 @@ fn refused(
         shallow || precious.iter().any(|it| is_inside(it, path))
     };
     match &effect.target {
-        Target::Path(path) => {
+        EffectTarget::Path(path) => {
             // A link is removed by itself; only a slash at its end means what is behind it.
             let whole = path.as_os_str().as_encoded_bytes().ends_with(b"/");
             let found = match (path.parent(), path.file_name()) {
@@ -90,7 +90,7 @@ fn refused(
             let spared = inside && place.home != Some(&found);
             (holds(&found) && !spared).then_some(found)
         }
-        Target::Pattern(pattern) => {
+        EffectTarget::Pattern(pattern) => {
             let parent = pattern.parent().map(real)?;
             let last = pattern.file_name()?.to_str()?;
             // Everything in a place that is more than a workspace.
@@ -106,7 +106,7 @@ fn refused(
                 .find(|it| it.file_name().and_then(|name| name.to_str()).is_some_and(|name| fits(last, name)))
                 .map(Path::to_owned)
         }
-        Target::Unknown(_) => None,
+        EffectTarget::Unknown(_) => None,
     }
 }
 

@@ -26,7 +26,7 @@ pub struct LineAnalysis {
     /// Doubts about the command line as a whole.
     pub doubts: Vec<Risk>,
     /// Where the shell may be when it is done.
-    pub end: Directory,
+    pub end: WorkingDir,
     /// Whether each part ends before the next one in the list starts. False if
     /// the line has pipelines, background commands, loops, functions or
     /// substitutions.
@@ -47,7 +47,7 @@ impl LineAnalysis {
 
 /// The directory a command runs in.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Directory {
+pub enum WorkingDir {
     /// One of these: a `cd` in front may have failed.
     OneOf(Vec<PathBuf>),
     /// Somewhere.
@@ -55,7 +55,7 @@ pub enum Directory {
     Unknown,
 }
 
-impl Directory {
+impl WorkingDir {
     /// The directory, if there is only one.
     pub fn single(&self) -> Option<&Path> {
         match self {
@@ -82,11 +82,11 @@ pub struct AnalyzedCommand {
     /// Assignments in front of the command, by name.
     pub assigns: Vec<String>,
     /// Where it would run.
-    pub directory: Directory,
+    pub directory: WorkingDir,
     /// The words that rules are compared with.
     pub faces: CommandForms,
     /// What kind of command it is, judged by its options.
-    pub class: Class,
+    pub class: CommandClass,
     /// What it would touch.
     pub effects: Vec<CommandEffect>,
     /// Why it must not be approved without a person.
@@ -111,7 +111,7 @@ pub enum Confidence {
 impl AnalyzedCommand {
     /// Whether this part can do nothing but read.
     pub fn is_read_only(&self) -> bool {
-        self.class == Class::ReadOnly
+        self.class == CommandClass::ReadOnly
             && self.doubts.is_empty()
             && self.effects.iter().all(|effect| match effect.access {
                 EffectAccess::Read | EffectAccess::List | EffectAccess::Enter | EffectAccess::Obey(_) => true,
@@ -171,7 +171,7 @@ pub enum FormCoverage {
 
 /// What kind of command a part is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Class {
+pub enum CommandClass {
     /// Only reads, with exactly these options; see the effects for what.
     ReadOnly,
     /// Changes nothing but the files among its effects.
@@ -201,7 +201,7 @@ pub struct CommandEffect {
     /// How.
     pub access: EffectAccess,
     /// What.
-    pub target: Target,
+    pub target: EffectTarget,
     /// How that is known.
     pub origin: EffectOrigin,
     /// Whether everything below is meant, too.
@@ -261,7 +261,7 @@ pub enum ConfigDependence {
 
 /// What an effect is about.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Target {
+pub enum EffectTarget {
     /// An absolute path as the words say it: `..` and links are not resolved.
     Path(PathBuf),
     /// Every file that this absolute pattern finds.
@@ -292,12 +292,12 @@ pub enum EffectScope {
     /// Everything below it, and wherever links in there lead.
     LinkedTree,
     /// Whatever the repository around it keeps, of whichever file.
-    Repository(Unless),
+    Repository(OutputRestriction),
 }
 
 /// When a command that could show anything a repository keeps shows less.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Unless {
+pub enum OutputRestriction {
     /// Never.
     Nothing,
     /// When one of its operands is a file or a directory that is there: then

@@ -3,7 +3,7 @@
 use super::{
     brace,
     state::{MAX_ALTERNATIVES, ShellState, VariableBinding},
-    syntax::{CommandKind, ExpansionAction, Item, List, Word, WordPiece},
+    syntax::{CommandKind, CommandList, ExpansionAction, Item, Word, WordPiece},
 };
 
 /// One word of the command that runs.
@@ -328,7 +328,7 @@ fn makes_many(name: &str) -> bool {
 }
 
 /// The output of a substitution that only prints what is written in it.
-fn output(list: &List, state: &ShellState) -> Option<String> {
+fn output(list: &CommandList, state: &ShellState) -> Option<String> {
     let [Item { first, rest, background: false }] = &list.items[..] else { return None };
     let [command] = &first.commands[..] else { return None };
     let CommandKind::Simple { assignments, words } = &command.kind else { return None };

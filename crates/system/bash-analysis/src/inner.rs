@@ -6,7 +6,7 @@ use super::{
     known, scan,
     screen::is_misleading,
     subcommands::without_options,
-    syntax::{self, AssignedValue, CommandKind, List, ParsedCommand, Word, WordPiece},
+    syntax::{self, AssignedValue, CommandKind, CommandList, ParsedCommand, Word, WordPiece},
 };
 
 /// Scripts inside words inside scripts are followed this far.
@@ -455,7 +455,7 @@ fn sed_commands(script: &str) -> Vec<String> {
 }
 
 /// The words of every simple command; what is computed, as nothing.
-fn list(commands: &List, out: &mut Vec<Vec<String>>) {
+fn list(commands: &CommandList, out: &mut Vec<Vec<String>>) {
     for item in &commands.items {
         item.first.commands.iter().for_each(|c| command(c, out));
         item.rest.iter().flat_map(|(_, pipeline)| &pipeline.commands).for_each(|c| command(c, out));

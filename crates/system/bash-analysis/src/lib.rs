@@ -48,9 +48,9 @@ pub use critical::{fits, is_critical, refused_removal, removes_unknown};
 pub use doubt::{Risk, RiskLevel};
 pub use exit::{ExitMeaning, exit_meaning, exit_meaning_of};
 pub use facts::{
-    AnalysisContext, AnalyzedCommand, Class, CommandEffect, CommandForm, CommandForms, Confidence,
-    ConfigDependence, Directory, EditKind, EffectAccess, EffectOrigin, EffectScope, FormCoverage,
-    LineAnalysis, Target, Unless, Word,
+    AnalysisContext, AnalyzedCommand, CommandClass, CommandEffect, CommandForm, CommandForms, Confidence,
+    ConfigDependence, EditKind, EffectAccess, EffectOrigin, EffectScope, EffectTarget, FormCoverage,
+    LineAnalysis, OutputRestriction, Word, WorkingDir,
 };
 pub use glob::FileNamePattern;
 pub use propose::propose;
@@ -61,7 +61,7 @@ pub use views::{views, views_of};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use state::ShellState;
-use syntax::Note;
+use syntax::SyntaxNote;
 use walk::Evaluator;
 
 /// Longer texts are not even parsed.
@@ -100,8 +100,8 @@ pub fn analyse(source: &str, place: AnalysisContext<'_>) -> LineAnalysis {
         doubts.push(Risk::Disagreement);
     }
     doubts.extend(script.notes.iter().map(|note| match note {
-        Note::EscapedBackquote => Risk::EscapedBackquote,
-        Note::Coprocess => Risk::Coprocess,
+        SyntaxNote::EscapedBackquote => Risk::EscapedBackquote,
+        SyntaxNote::Coprocess => Risk::Coprocess,
     }));
     let mut walker = Evaluator::new(source, place);
     let end = walker.list(&script.list, ShellState::new(place)).directory().clone();
@@ -118,5 +118,5 @@ fn guess(source: &str, place: AnalysisContext<'_>, doubts: Vec<Risk>) -> LineAna
     guesses.sort_unstable();
     guesses.dedup();
     let parts = guesses.iter().map(|words| part::guess(words, source, place)).collect();
-    LineAnalysis { parts, doubts, end: Directory::Unknown, is_sequential: false }
+    LineAnalysis { parts, doubts, end: WorkingDir::Unknown, is_sequential: false }
 }

@@ -1,12 +1,12 @@
 //! Which variables a stretch of commands may change.
 
 use super::{
-    facts::Directory,
+    facts::WorkingDir,
     field::{self, WordContext as Where},
     state::{ShellState, VariableBinding},
     syntax::{
-        AssignedValue, Assignment, CommandKind, ExpansionAction, List, ParsedCommand, PipedCommands, Word,
-        WordPiece,
+        AssignedValue, Assignment, CommandKind, CommandList, ExpansionAction, ParsedCommand, PipedCommands,
+        Word, WordPiece,
     },
 };
 
@@ -57,7 +57,7 @@ pub(crate) fn forget(words: &[Option<&str>], state: &mut ShellState) {
         _ if SETTERS.contains(&name) => {
             state.forget_variables();
             if MOVERS.contains(&name) {
-                state.enter(Directory::Unknown);
+                state.enter(WorkingDir::Unknown);
             }
         }
         _ => (),
@@ -65,8 +65,8 @@ pub(crate) fn forget(words: &[Option<&str>], state: &mut ShellState) {
 }
 
 /// Forgets whatever the bodies of a loop may set, before the loop starts.
-pub(crate) fn forget_assigned(lists: &[&List], state: &mut ShellState) {
-    let mut changes = Changes::default();
+pub(crate) fn forget_assigned(lists: &[&CommandList], state: &mut ShellState) {
+    let mut changes = ChangedVariables::default();
     lists.iter().for_each(|list| changes.list(list));
     if changes.everything {
         state.forget_variables();
@@ -75,19 +75,19 @@ pub(crate) fn forget_assigned(lists: &[&List], state: &mut ShellState) {
         state.set(name, None);
     }
     if changes.moves {
-        state.enter(Directory::Unknown);
+        state.enter(WorkingDir::Unknown);
     }
 }
 
 #[derive(Default)]
-struct Changes {
+struct ChangedVariables {
     names: Vec<String>,
     everything: bool,
     moves: bool,
 }
 
-impl Changes {
-    fn list(&mut self, list: &List) {
+impl ChangedVariables {
+    fn list(&mut self, list: &CommandList) {
         for item in &list.items {
             self.pipeline(&item.first);
             item.rest.iter().for_each(|(_, pipeline)| self.pipeline(pipeline));

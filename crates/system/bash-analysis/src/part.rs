@@ -6,8 +6,8 @@ use super::{
     critical::{is_critical, is_critical_pattern, is_more_than_workspace},
     doubt::Risk,
     facts::{
-        AnalysisContext, AnalyzedCommand, Class, CommandEffect, CommandForm, CommandForms, Confidence,
-        EffectAccess, EffectOrigin, EffectScope, FormCoverage, Target, Word as Known,
+        AnalysisContext, AnalyzedCommand, CommandClass, CommandEffect, CommandForm, CommandForms, Confidence,
+        EffectAccess, EffectOrigin, EffectScope, EffectTarget, FormCoverage, Word as Known,
     },
     field::{Field, UnknownText},
     inner, known,
@@ -64,7 +64,7 @@ const MAX_COMBINATIONS: usize = 16;
 /// What follows from the readings of a command.
 #[derive(Default)]
 struct PartFindings {
-    class: Option<Class>,
+    class: Option<CommandClass>,
     effects: Vec<CommandEffect>,
     refuse: Vec<Vec<String>>,
     suspect: Vec<Vec<String>>,
@@ -83,11 +83,11 @@ impl WrittenCommand<'_> {
         if findings.exhausted {
             self.doubts.push(Risk::Intricate);
         }
-        let mut class = findings.class.unwrap_or(Class::Other);
+        let mut class = findings.class.unwrap_or(CommandClass::Other);
         if self.words.is_empty() {
             class = self.assignments_only();
         } else if !self.has_harmless_environment() {
-            class = Class::Other;
+            class = CommandClass::Other;
         }
         let mut seen = HashSet::new();
         let all = std::mem::take(&mut self.redirects).into_iter().chain(findings.effects);
@@ -124,13 +124,13 @@ impl WrittenCommand<'_> {
     }
 
     /// Only variables that mean nothing may be set for good.
-    fn assignments_only(&mut self) -> Class {
+    fn assignments_only(&mut self) -> CommandClass {
         for assignment in &self.assignments {
             if !variables::is_harmless_in_environment(&assignment.name, assignment.value.as_deref()) {
                 self.doubts.push(Risk::Variable(assignment.name.clone()));
             }
         }
-        Class::ReadOnly
+        CommandClass::ReadOnly
     }
 
     fn has_harmless_environment(&self) -> bool {
@@ -179,13 +179,13 @@ impl WrittenCommand<'_> {
         };
         // At a terminal it writes what the command prints into a file of its own.
         let keeps = known[..inner].contains(&Some("nohup"));
-        let class = verdict.as_ref().filter(|_| !keeps).map_or(Class::Other, |verdict| verdict.class);
+        let class = verdict.as_ref().filter(|_| !keeps).map_or(CommandClass::Other, |verdict| verdict.class);
         findings.talks |= verdict.as_ref().is_some_and(|verdict| verdict.talks);
         findings.weak |= hands_on || known.get(inner).copied().flatten().is_some_and(known::is_weakly_known);
         findings.class = Some(match findings.class {
             None => class,
             Some(before) if before == class => class,
-            Some(_) => Class::Other,
+            Some(_) => CommandClass::Other,
         });
         let texts: Vec<String> = words.iter().map(|(field, raw)| shown(field, raw)).collect();
         match verdict {
@@ -204,7 +204,7 @@ impl WrittenCommand<'_> {
         }
         findings.suspect.extend(suspects_in(&self.telling_variables()));
         // What only reads runs nothing in turn, but for this one.
-        let mut readings = if class == Class::ReadOnly && !hands_on {
+        let mut readings = if class == CommandClass::ReadOnly && !hands_on {
             inner::plain_readings(&texts)
         } else {
             let found = inner::readings(&texts);
@@ -291,7 +291,7 @@ impl WrittenCommand<'_> {
         origin: EffectOrigin,
         source: impl FnOnce() -> String,
     ) -> Vec<CommandEffect> {
-        let make = |target: Target, critical: bool| CommandEffect {
+        let make = |target: EffectTarget, critical: bool| CommandEffect {
             access: touch.access,
             target,
             origin,
@@ -301,7 +301,7 @@ impl WrittenCommand<'_> {
         let unknown = || {
             let rooted =
                 matches!(touch.field, Field::One(UnknownText::Rooted) | Field::Many(UnknownText::Rooted));
-            vec![make(Target::Unknown(source()), rooted)]
+            vec![make(EffectTarget::Unknown(source()), rooted)]
         };
         let (paths, pattern) = match &touch.field {
             Field::Literal(text) => (self.state.resolve(text), false),
@@ -317,7 +317,7 @@ impl WrittenCommand<'_> {
             .map(|path| {
                 if pattern {
                     let critical = is_critical_pattern(&path, self.place);
-                    make(Target::Pattern(path), critical)
+                    make(EffectTarget::Pattern(path), critical)
                 } else {
                     let critical = match touch.reach {
                         // Something in it, not itself: a workspace is there to be worked in.
@@ -326,7 +326,7 @@ impl WrittenCommand<'_> {
                             is_critical(&path, self.place)
                         }
                     };
-                    make(Target::Path(path), critical)
+                    make(EffectTarget::Path(path), critical)
                 }
             })
             .collect()
@@ -438,7 +438,7 @@ pub(crate) fn guess(words: &[String], source: &str, place: AnalysisContext<'_>) 
         place,
     };
     let mut part = written.into_part();
-    part.class = Class::Other;
+    part.class = CommandClass::Other;
     part.faces.allow.clear();
     part
 }
@@ -450,14 +450,14 @@ pub(crate) fn redirect_effects(
     state: &ShellState,
     source: &str,
 ) -> Vec<CommandEffect> {
-    let make = |access: EffectAccess, target: Target| CommandEffect {
+    let make = |access: EffectAccess, target: EffectTarget| CommandEffect {
         access,
         target,
         origin: EffectOrigin::Redirection,
         reach: EffectScope::Itself,
         critical: false,
     };
-    let unknown = || vec![make(access, Target::Unknown(source.to_owned()))];
+    let unknown = || vec![make(access, EffectTarget::Unknown(source.to_owned()))];
     let Field::Literal(text) = field else {
         return if *field == Field::Stream { Vec::new() } else { unknown() };
     };
@@ -465,8 +465,8 @@ pub(crate) fn redirect_effects(
     paths
         .into_iter()
         .filter_map(|path| match device(&path) {
-            Device::None => Some(make(access, Target::Path(path))),
-            Device::Network => Some(make(EffectAccess::Connect, Target::Path(path))),
+            Device::None => Some(make(access, EffectTarget::Path(path))),
+            Device::Network => Some(make(EffectAccess::Connect, EffectTarget::Path(path))),
             Device::Harmless => None,
         })
         .collect()

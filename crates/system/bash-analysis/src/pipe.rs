@@ -4,12 +4,12 @@ use super::{
     field::Field,
     known::{self, TouchedFile},
     part::WrittenWord,
-    syntax::{CommandKind, List, Redirect, RedirectOperator, Word, WordPiece},
+    syntax::{CommandKind, CommandList, Redirect, RedirectOperator, Word, WordPiece},
 };
 
 /// What comes through the pipe in front of a command, and whether one reads
 /// what it prints.
-pub(crate) struct Pipe {
+pub(crate) struct PipedNames {
     pub(crate) feed: Option<Vec<TouchedFile>>,
     /// What the command in front prints, if its words say so.
     pub(crate) printed: Vec<String>,
@@ -67,7 +67,7 @@ pub(crate) fn printed(words: &[Word], redirects: &[Redirect]) -> Vec<String> {
 }
 
 /// The same for every command of a list.
-pub(crate) fn printed_by(list: &List) -> Vec<String> {
+pub(crate) fn printed_by(list: &CommandList) -> Vec<String> {
     let commands = list.items.iter().flat_map(|item| {
         let rest = item.rest.iter().flat_map(|(_, pipeline)| &pipeline.commands);
         item.first.commands.iter().chain(rest)

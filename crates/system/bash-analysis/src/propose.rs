@@ -1,6 +1,6 @@
 //! The rule a person would have written to let a command run next time.
 
-use super::facts::{AnalyzedCommand, Class, FormCoverage};
+use super::facts::{AnalyzedCommand, CommandClass, FormCoverage};
 
 /// Commands of which any form may follow, by their first words. `?` stands for
 /// one word that is kept as it is.
@@ -251,7 +251,7 @@ pub fn propose(part: &AnalyzedCommand) -> Option<String> {
     }
     let face = part.faces.allow.iter().find(|face| face.cover == FormCoverage::Any)?;
     let words: Vec<&str> = face.words.iter().map(String::as_str).collect();
-    if part.class == Class::ReadOnly {
+    if part.class == CommandClass::ReadOnly {
         return read_only(&words);
     }
     if let Some(prefix) = GENERAL.iter().find_map(|general| prefix(general, &words)) {

@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use super::facts::{AnalysisContext, Directory};
+use super::facts::{AnalysisContext, WorkingDir};
 
 /// More alternatives than this are not followed.
 pub(crate) const MAX_ALTERNATIVES: usize = 16;
@@ -28,7 +28,7 @@ pub(crate) enum VariableBinding {
 pub(crate) struct ShellState {
     /// Variables with a known value; all others are unknown.
     variables: Rc<BTreeMap<String, VariableBinding>>,
-    directory: Rc<Directory>,
+    directory: Rc<WorkingDir>,
 }
 
 impl ShellState {
@@ -37,7 +37,7 @@ impl ShellState {
         if let Some(home) = place.home.and_then(Path::to_str) {
             variables.insert("HOME".to_owned(), VariableBinding::OneOf(vec![home.to_owned()]));
         }
-        let directory = Directory::OneOf(vec![place.cwd.to_owned()]);
+        let directory = WorkingDir::OneOf(vec![place.cwd.to_owned()]);
         Self { variables: Rc::new(variables), directory: Rc::new(directory) }
     }
 
@@ -46,18 +46,18 @@ impl ShellState {
         Self { variables: Rc::default(), directory: Rc::default() }
     }
 
-    pub(crate) fn directory(&self) -> &Directory {
+    pub(crate) fn directory(&self) -> &WorkingDir {
         &self.directory
     }
 
-    pub(crate) fn enter(&mut self, directory: Directory) {
+    pub(crate) fn enter(&mut self, directory: WorkingDir) {
         self.directory = Rc::new(directory);
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<VariableBinding> {
         if name == "PWD" {
             // A `cd` that may fail leaves the shell in one of several.
-            let Directory::OneOf(dirs) = &*self.directory else { return None };
+            let WorkingDir::OneOf(dirs) = &*self.directory else { return None };
             let dirs: Option<Vec<String>> = dirs.iter().map(|it| it.to_str().map(str::to_owned)).collect();
             return dirs.filter(|it| !it.is_empty()).map(VariableBinding::OneOf);
         }
@@ -94,8 +94,8 @@ impl ShellState {
             return Some(vec![PathBuf::from(text)]);
         }
         match &*self.directory {
-            Directory::OneOf(dirs) => Some(dirs.iter().map(|dir| dir.join(text)).collect()),
-            Directory::Unknown => None,
+            WorkingDir::OneOf(dirs) => Some(dirs.iter().map(|dir| dir.join(text)).collect()),
+            WorkingDir::Unknown => None,
         }
     }
 }
@@ -113,13 +113,15 @@ fn join_bindings(here: &mut VariableBinding, there: Option<&VariableBinding>) ->
     }
 }
 
-fn join_directories(here: &Directory, there: &Directory) -> Directory {
-    let (Directory::OneOf(dirs), Directory::OneOf(more)) = (here, there) else { return Directory::Unknown };
+fn join_directories(here: &WorkingDir, there: &WorkingDir) -> WorkingDir {
+    let (WorkingDir::OneOf(dirs), WorkingDir::OneOf(more)) = (here, there) else {
+        return WorkingDir::Unknown;
+    };
     let mut dirs = dirs.clone();
     for dir in more {
         if !dirs.contains(dir) {
             dirs.push(dir.clone());
         }
     }
-    if dirs.len() <= MAX_DIRECTORIES { Directory::OneOf(dirs) } else { Directory::Unknown }
+    if dirs.len() <= MAX_DIRECTORIES { WorkingDir::OneOf(dirs) } else { WorkingDir::Unknown }
 }

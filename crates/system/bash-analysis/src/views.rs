@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     LineAnalysis, analyse,
-    facts::{AnalysisContext, AnalyzedCommand, EffectAccess, EffectOrigin, Target, Word},
+    facts::{AnalysisContext, AnalyzedCommand, EffectAccess, EffectOrigin, EffectTarget, Word},
     field::Field,
     known,
     syntax::{self, CommandKind, Item},
@@ -63,8 +63,8 @@ fn viewed(part: &AnalyzedCommand) -> Vec<PathBuf> {
     part.effects
         .iter()
         .filter_map(|effect| match &effect.target {
-            Target::Path(path) => Some(haft_paths::lexical(path)),
-            Target::Pattern(_) | Target::Unknown(_) => None,
+            EffectTarget::Path(path) => Some(haft_paths::lexical(path)),
+            EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => None,
         })
         .collect()
 }

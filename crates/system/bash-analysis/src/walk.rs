@@ -5,17 +5,17 @@ use super::{
     branch_states::BranchStates,
     doubt::Risk,
     facts::{
-        AnalysisContext, AnalyzedCommand, Class, CommandEffect, CommandForms, Confidence, Directory,
-        EffectAccess,
+        AnalysisContext, AnalyzedCommand, CommandClass, CommandEffect, CommandForms, Confidence,
+        EffectAccess, WorkingDir,
     },
     field::{self, Field, WordContext as Where},
     known, names,
     part::{WrittenAssignment, WrittenCommand, WrittenWord, redirect_effects},
-    pipe::{self, Pipe, handed_on, only_silences},
+    pipe::{self, PipedNames, handed_on, only_silences},
     state::{ShellState, VariableBinding},
     syntax::{
-        AssignedValue, Assignment, CommandKind, ExpansionAction, Item, Join, List, ParsedCommand,
-        PipedCommands, Redirect, RedirectOperator, SourceSpan, Word, WordPiece,
+        AssignedValue, Assignment, CommandKind, CommandList, ExpansionAction, Item, ParsedCommand,
+        PipedCommands, PipelineJoin, Redirect, RedirectOperator, SourceSpan, Word, WordPiece,
     },
     text, variables, wrapper,
 };
@@ -67,7 +67,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    pub(crate) fn list(&mut self, list: &List, mut state: ShellState) -> ShellState {
+    pub(crate) fn list(&mut self, list: &CommandList, mut state: ShellState) -> ShellState {
         for item in &list.items {
             self.interleaves |= item.background;
             let after = self.item(item, state.clone());
@@ -85,12 +85,12 @@ impl<'a> Evaluator<'a> {
         let mut outcome = self.pipeline(&item.first, state);
         for (join, pipeline) in &item.rest {
             outcome = match join {
-                Join::And => {
+                PipelineJoin::And => {
                     let BranchStates { success, failure } = outcome;
                     let after = self.pipeline(pipeline, success);
                     BranchStates { success: after.success, failure: failure.join(&after.failure) }
                 }
-                Join::Or => {
+                PipelineJoin::Or => {
                     let BranchStates { success, failure } = outcome;
                     let after = self.pipeline(pipeline, failure);
                     BranchStates { success: success.join(&after.success), failure: after.failure }
@@ -138,7 +138,7 @@ impl<'a> Evaluator<'a> {
         let (feed, hands_on) = (self.feed.take(), std::mem::take(&mut self.hands_on));
         let printed = std::mem::take(&mut self.printed);
         if let CommandKind::Simple { assignments, words } = &command.kind {
-            return self.simple(command, assignments, words, state, Pipe { feed, hands_on, printed });
+            return self.simple(command, assignments, words, state, PipedNames { feed, hands_on, printed });
         }
         self.group_redirects(command, &mut state);
         if command.redirects.is_empty() {
@@ -218,8 +218,8 @@ impl<'a> Evaluator<'a> {
 
     fn conditional(
         &mut self,
-        arms: &[(List, List)],
-        otherwise: Option<&List>,
+        arms: &[(CommandList, CommandList)],
+        otherwise: Option<&CommandList>,
         mut state: ShellState,
     ) -> ShellState {
         let mut joined: Option<ShellState> = None;
@@ -280,7 +280,7 @@ impl<'a> Evaluator<'a> {
         assignments: &[Assignment],
         words: &[Word],
         mut state: ShellState,
-        pipe: Pipe,
+        pipe: PipedNames,
     ) -> BranchStates {
         let mut doubts = Vec::new();
         let written_assignments = self.assignments(assignments, &mut state, &mut doubts);
@@ -455,9 +455,9 @@ impl<'a> Evaluator<'a> {
             text,
             words: Vec::new(),
             assigns: Vec::new(),
-            directory: Directory::Unknown,
+            directory: WorkingDir::Unknown,
             faces: CommandForms { refuse, ..CommandForms::default() },
-            class: Class::ReadOnly,
+            class: CommandClass::ReadOnly,
             effects: Vec::new(),
             doubts,
             talks: false,
@@ -573,13 +573,13 @@ fn after_command(words: &[WrittenWord], mut state: ShellState) -> BranchStates {
             let target = fields.and_then(|fields| known::target_of_cd(&fields));
             let dirs = target.as_ref().and_then(Field::literal).and_then(|text| state.resolve(text));
             let failure = state.clone();
-            state.enter(dirs.map_or(Directory::Unknown, |dirs| {
-                Directory::OneOf(dirs.iter().map(|dir| haft_paths::lexical(dir)).collect())
+            state.enter(dirs.map_or(WorkingDir::Unknown, |dirs| {
+                WorkingDir::OneOf(dirs.iter().map(|dir| haft_paths::lexical(dir)).collect())
             }));
             BranchStates { success: state, failure }
         }
         "pushd" | "popd" => {
-            state.enter(Directory::Unknown);
+            state.enter(WorkingDir::Unknown);
             BranchStates::either(state)
         }
         _ => {

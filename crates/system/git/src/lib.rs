@@ -39,5 +39,5 @@ pub use index_file::IndexFile;
 pub use line::{GitInvocation, quoted, variables};
 pub use ordinary::is_ordinary_setting;
 pub use path_text::{path_bytes, path_named, path_text};
-pub use repository::{RepositoryConfig, Sink, SshProgram, facts_line, parse_facts};
+pub use repository::{ExecutableSetting, RepositoryConfig, SshProgram, facts_line, parse_facts};
 pub use status::{GitStatus, RepositoryOperation, StatusEntry, parse_status, state_of};

@@ -1,4 +1,4 @@
-use crate::{Sink, path_bytes};
+use crate::{ExecutableSetting, path_bytes};
 
 /// One call of the git binary, as words for a shell.
 #[derive(Clone, Debug)]
@@ -48,10 +48,10 @@ const READING: &[&str] = &[
 
 impl GitInvocation {
     /// A call that reads; `sinks` are the programs the repository itself names.
-    pub fn reading(subcommand: &str, sinks: &[Sink]) -> Self {
+    pub fn reading(subcommand: &str, sinks: &[ExecutableSetting]) -> Self {
         let mut line = Self::changing(subcommand);
         line.config.extend(READING.iter().map(|it| String::from(*it)));
-        line.off.extend(sinks.iter().flat_map(Sink::switched_off));
+        line.off.extend(sinks.iter().flat_map(ExecutableSetting::switched_off));
         line.reads = true;
         line
     }

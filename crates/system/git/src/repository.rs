@@ -13,7 +13,7 @@ pub struct RepositoryConfig {
     pub common_dir: PathBuf,
     /// Programs that the repository's own configuration names, and filters of the
     /// person that it could direct: none of them runs when something is looked at.
-    pub sinks: Vec<Sink>,
+    pub sinks: Vec<ExecutableSetting>,
     /// Files of the person and the system that configuration came from.
     pub origins: Vec<PathBuf>,
     /// Whether the repository's own configuration includes other files.
@@ -44,12 +44,12 @@ pub struct SshProgram {
 
 /// A key of the configuration that makes git run a program.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Sink {
+pub struct ExecutableSetting {
     /// The key, whose middle may be any bytes.
     key: Vec<u8>,
 }
 
-impl Sink {
+impl ExecutableSetting {
     /// The key, if it is one that makes git run a program, or show a file that is
     /// not the repository's.
     fn of(key: &[u8]) -> Option<Self> {
@@ -86,7 +86,7 @@ impl Sink {
 /// setting. Git's large files are known to read only their own.
 #[derive(Default)]
 struct UserFilters {
-    found: Vec<(Sink, bool)>,
+    found: Vec<(ExecutableSetting, bool)>,
     directed: bool,
     lfs_directed: bool,
 }
@@ -103,11 +103,12 @@ impl UserFilters {
     fn outer(&mut self, key: &[u8], value: &str) {
         let plain = |it: char| it.is_ascii_alphanumeric() || " -%_".contains(it);
         let lfs = value.starts_with("git-lfs ") && value.chars().all(plain);
-        self.found.extend(Sink::of(key).filter(Sink::is_filter).map(|it| (it, lfs)));
+        self.found
+            .extend(ExecutableSetting::of(key).filter(ExecutableSetting::is_filter).map(|it| (it, lfs)));
     }
 
     /// Those that could do something else here.
-    fn astray(self) -> impl Iterator<Item = Sink> {
+    fn astray(self) -> impl Iterator<Item = ExecutableSetting> {
         let (directed, lfs_directed) = (self.directed, self.lfs_directed);
         let astray = move |lfs: bool| if lfs { lfs_directed } else { directed };
         self.found.into_iter().filter(move |it| astray(it.1)).map(|it| it.0)
@@ -161,7 +162,7 @@ pub fn parse_facts(printed: &[u8]) -> Option<RepositoryConfig> {
         let entry = String::from_utf8_lossy(entry);
         let (key, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
         if own {
-            facts.sinks.extend(Sink::of(name));
+            facts.sinks.extend(ExecutableSetting::of(name));
             filters.inner(name);
         } else {
             filters.outer(name, value);

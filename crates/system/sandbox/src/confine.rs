@@ -20,7 +20,7 @@ use crate::{
     Domains, Lookup, Network, SandboxBackend, SandboxFeatures, SandboxPolicy, SandboxReport, SystemLookup,
     WITHOUT, bubblewrap,
     layers::{HeldLayers, LayerStore},
-    order::{HELPER, HelperMechanism, Net, Order, OverlayLayer},
+    order::{HELPER, HelperMechanism, HelperNetwork, Order, OverlayLayer},
     sockets,
     space::NetNamespace,
     stand_in::{PlaceholderGuard, Placeholders},
@@ -349,17 +349,17 @@ impl Confinement {
     fn order(&self, protect: Vec<PathBuf>, layers: Vec<OverlayLayer>, numbers: FdAllocator) -> Order {
         let (walls, network) = match self.backend {
             SandboxBackend::Namespaces => {
-                let joined = Net::Join { user: numbers.user, net: numbers.net };
-                (HelperMechanism::Namespaces, if self.space.is_some() { joined } else { Net::Open })
+                let joined = HelperNetwork::Join { user: numbers.user, net: numbers.net };
+                (HelperMechanism::Namespaces, if self.space.is_some() { joined } else { HelperNetwork::Open })
             }
             SandboxBackend::Bubblewrap if self.policy.network == Network::Open => {
-                (HelperMechanism::Inside, Net::Open)
+                (HelperMechanism::Inside, HelperNetwork::Open)
             }
-            SandboxBackend::Bubblewrap => (HelperMechanism::Inside, Net::Closed),
+            SandboxBackend::Bubblewrap => (HelperMechanism::Inside, HelperNetwork::Closed),
             SandboxBackend::Landlock if self.policy.network == Network::Open => {
-                (HelperMechanism::Landlock, Net::Open)
+                (HelperMechanism::Landlock, HelperNetwork::Open)
             }
-            SandboxBackend::Landlock => (HelperMechanism::Landlock, Net::Refuse),
+            SandboxBackend::Landlock => (HelperMechanism::Landlock, HelperNetwork::Refuse),
         };
         // A link to something hidden leads to nothing then.
         let mut hide: Vec<PathBuf> =

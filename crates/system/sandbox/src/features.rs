@@ -12,7 +12,7 @@ use crate::order::HELPER;
 
 /// What the kernel lets us do, as the helper found out by trying.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Kernel {
+pub struct KernelFeatures {
     /// The version of Landlock; zero for none.
     pub landlock: i64,
     /// What keeps us from namespaces of our own; nothing if this is empty.
@@ -25,7 +25,7 @@ pub struct Kernel {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SandboxFeatures {
     /// The kernel's part.
-    pub kernel: Kernel,
+    pub kernel: KernelFeatures,
     /// Where bubblewrap is, if it works.
     pub bubblewrap: Option<PathBuf>,
 }
@@ -45,10 +45,10 @@ impl SandboxFeatures {
     pub fn probe(helper: &Path, without: &str, bubblewrap: Option<&Path>) -> Self {
         let owner = ProcessOwner::unrecorded("sandbox");
         let told = ask(&owner, helper, &[HELPER, "probe"]);
-        let kernel: Option<Kernel> = told.and_then(|text| serde_json::from_slice(&text).ok());
+        let kernel: Option<KernelFeatures> = told.and_then(|text| serde_json::from_slice(&text).ok());
         let mut kernel = kernel.unwrap_or_else(|| {
             let why = format!("the helper {} did not answer", helper.display());
-            Kernel { landlock: 0, namespaces: Some(why.clone()), seccomp: Some(why) }
+            KernelFeatures { landlock: 0, namespaces: Some(why.clone()), seccomp: Some(why) }
         });
         let lacks = |name: &str| without.split(',').any(|it| it.trim() == name);
         let switched_off = || Some(String::from("switched off"));

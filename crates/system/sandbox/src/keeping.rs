@@ -46,18 +46,18 @@ pub struct HomeProtection {
 }
 
 /// A thread whose commands cannot do that.
-pub struct KeepingWalls {
+pub struct BaselineSandbox {
     policy: BaselinePolicy,
     thread: RestrictedThread,
 }
 
-impl std::fmt::Debug for KeepingWalls {
+impl std::fmt::Debug for BaselineSandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeepingWalls").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
-impl KeepingWalls {
+impl BaselineSandbox {
     /// Builds them, or says what this machine cannot do.
     pub fn build(policy: BaselinePolicy) -> Result<Arc<Self>, String> {
         let wanted = policy.clone();

@@ -4,8 +4,8 @@
 //! this machine can enforce, says so in a [`SandboxReport`], and turns it into a
 //! [`Confinement`] for a command. The walls are built by a
 //! helper process that then becomes the command; see [`run_if_helper`].
-//! [`ReadingWalls`] hold what is believed to only read, without a helper, and
-//! [`KeepingWalls`] keep what undo needs from every other command.
+//! [`ReadOnlySandbox`] hold what is believed to only read, without a helper, and
+//! [`BaselineSandbox`] keep what undo needs from every other command.
 //!
 //! **Does not know** shells, tools, rules or modes: who runs the command and why
 //! is the caller's business.
@@ -36,11 +36,11 @@ pub use confine::{
     Confinement, FdAllocator, InheritedFd, Sandbox, SandboxCleanup, SandboxConfig, SandboxStrictness,
     SandboxedLaunch,
 };
-pub use features::{Kernel, SandboxFeatures, WITHOUT};
+pub use features::{KernelFeatures, SandboxFeatures, WITHOUT};
 pub use helper::run_if_helper;
-pub use keeping::{BaselinePolicy, HomeProtection, KeepingWalls};
+pub use keeping::{BaselinePolicy, BaselineSandbox, HomeProtection};
 pub use policy::{Domains, Hidden, IfMissing, Network, PathKind, Protected, SandboxPolicy, UnixSockets};
 pub use proxy::{Lookup, SystemLookup};
-pub use reading::{ReadOnlyNetwork, ReadOnlyPolicy, ReadingWalls, installed_programs};
+pub use reading::{ReadOnlyNetwork, ReadOnlyPolicy, ReadOnlySandbox, installed_programs};
 pub use report::{SandboxBackend, SandboxReport};
 pub use workspace::WorkspacePolicy;

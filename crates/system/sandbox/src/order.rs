@@ -21,8 +21,8 @@ pub(crate) struct Order {
     /// What cannot be read; everything exists.
     pub(crate) hide: Vec<PathBuf>,
     /// Whom it may talk to.
-    pub(crate) network: Net,
-    pub(crate) sockets: Sockets,
+    pub(crate) network: HelperNetwork,
+    pub(crate) sockets: HelperSockets,
     /// Sockets that are covered up, as far as they can be reached at all.
     pub(crate) cover: Vec<PathBuf>,
     /// A directory of ours that nothing else is in.
@@ -43,7 +43,7 @@ pub(crate) struct OverlayLayer {
 
 /// Whether Unix sockets can be made.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) enum Sockets {
+pub(crate) enum HelperSockets {
     /// Only in pairs.
     Pairs,
     /// Any.
@@ -63,7 +63,7 @@ pub(crate) enum HelperMechanism {
 
 /// How the network is closed.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) enum Net {
+pub(crate) enum HelperNetwork {
     /// It is not.
     Open,
     /// By joining the namespaces behind these descriptors.

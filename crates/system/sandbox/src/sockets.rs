@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{UnixSockets, order::Sockets};
+use crate::{UnixSockets, order::HelperSockets};
 
 /// Places of sockets that lead out of any sandbox, whoever listens: in another
 /// namespace nobody lists them.
@@ -19,10 +19,10 @@ const NOTORIOUS: [&str; 6] = [
 ];
 
 /// Whether commands can make sockets at all.
-pub(super) fn creation(sockets: &UnixSockets) -> Sockets {
+pub(super) fn creation(sockets: &UnixSockets) -> HelperSockets {
     match sockets {
-        UnixSockets::Own => Sockets::Pairs,
-        UnixSockets::Listed(_) | UnixSockets::All => Sockets::All,
+        UnixSockets::Own => HelperSockets::Pairs,
+        UnixSockets::Listed(_) | UnixSockets::All => HelperSockets::All,
     }
 }
 

@@ -6,11 +6,11 @@ use std::{
     },
 };
 
-type WalledWork = Box<dyn FnOnce() + Send>;
+type RestrictedJob = Box<dyn FnOnce() + Send>;
 
 /// A thread that gave something up, for good and for everything it will ever
 /// start.
-pub(crate) struct RestrictedThread(Mutex<Sender<WalledWork>>);
+pub(crate) struct RestrictedThread(Mutex<Sender<RestrictedJob>>);
 
 impl RestrictedThread {
     /// Starts it; `give_up` is the first thing it does, and if that fails there
@@ -19,7 +19,7 @@ impl RestrictedThread {
         name: &str,
         give_up: impl FnOnce() -> Result<(), String> + Send + 'static,
     ) -> Result<Self, String> {
-        let (door, inside) = channel::<WalledWork>();
+        let (door, inside) = channel::<RestrictedJob>();
         let (told, answer) = channel();
         std::thread::Builder::new()
             .name(name.to_owned())
@@ -39,14 +39,14 @@ impl RestrictedThread {
     /// Runs this on it. Whatever it starts stays behind the walls.
     pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let (told, answer) = channel();
-        let work: WalledWork = Box::new(move || drop(told.send(work())));
+        let work: RestrictedJob = Box::new(move || drop(told.send(work())));
         let gone = || io::Error::other("the walls around commands are gone");
         self.0.lock().unwrap_or_else(PoisonError::into_inner).send(work).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())
     }
 }
 
-fn serve(inside: &Receiver<WalledWork>) {
+fn serve(inside: &Receiver<RestrictedJob>) {
     while let Ok(work) = inside.recv() {
         // A panic drops the sender of its answer, and the thread goes on.
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok();

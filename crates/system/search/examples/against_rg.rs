@@ -12,7 +12,7 @@ use std::{
 };
 
 use haft_search::{
-    GlobPlan, GlobRun, GrepOptions, GrepPage, GrepRun, Mode, Query, SearchRoot, SearchStop, WalkFilter,
+    GlobPlan, GlobRun, GrepOptions, GrepPage, GrepQuery, GrepRun, Mode, SearchRoot, SearchStop, WalkFilter,
     WalkLimits,
 };
 
@@ -37,7 +37,7 @@ fn main() {
 fn grep(tree: &Path, pattern: &str, mode: Mode) {
     let ours = || {
         let options = GrepOptions { mode, ..GrepOptions::default() };
-        let query = Query::new(pattern, options).expect("a pattern");
+        let query = GrepQuery::new(pattern, options).expect("a pattern");
         let root = SearchRoot::open(tree).expect("a directory");
         let filter = WalkFilter::default();
         let run = GrepRun {

@@ -32,8 +32,8 @@ mod walk;
 pub use disk::{DiskKind, SearchRoot, open_file};
 pub use glob::{GlobMatch, GlobPlan, GlobProblem, GlobResult, GlobRun};
 pub use grep::{
-    CharsetGuess, FileHits, GrepLine, GrepOptions, GrepPage, GrepResult, GrepRun, GrepTotals, LeftOut,
-    LineKind, Mode, PatternProblem, Query,
+    CharsetGuess, FileHits, GrepLine, GrepOptions, GrepPage, GrepQuery, GrepResult, GrepRun, GrepTotals,
+    LeftOut, LineKind, Mode, PatternProblem,
 };
 pub use index::{IndexRefreshOptions, RefreshStats, TreeIndex};
 pub use rank::{AnswerLimits, Finder, RankQuery, RankedAnswer, RankedDefinition, RankedLine};
@@ -41,6 +41,6 @@ pub use stop::{SearchStop, SearchStopReason};
 pub use symbols::{SourceLanguage, SourceSymbol, SymbolKind, SymbolScratch, symbols};
 pub use tree::{ListedDir, ListedTree, SkippedEntry, TreeItem, TreeRun};
 pub use walk::{
-    FileRequirement, GlobFilter, TreeWalk, UnknownType, Unreadable, VCS_DIRS, Visitor, WalkEntry, WalkFilter,
-    WalkLimits, WalkStats, file_type, left_out,
+    FileRequirement, GlobFilter, TreeWalk, UnknownType, Unreadable, VCS_DIRS, WalkEntry, WalkFilter,
+    WalkLimits, WalkStats, WalkVisitor, file_type, left_out,
 };

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    DiskKind, FileRequirement, SearchRoot, SearchStop, SearchStopReason, TreeWalk, Visitor, WalkEntry,
-    WalkFilter, WalkLimits, WalkStats,
+    DiskKind, FileRequirement, SearchRoot, SearchStop, SearchStopReason, TreeWalk, WalkEntry, WalkFilter,
+    WalkLimits, WalkStats, WalkVisitor,
 };
 
 /// How a tree is looked at.
@@ -152,7 +152,7 @@ struct TreePart<'a> {
     dirs: HashMap<Vec<u8>, ListedDir>,
 }
 
-impl Visitor for TreePart<'_> {
+impl WalkVisitor for TreePart<'_> {
     type Mark = ();
     const LINKS: bool = true;
 

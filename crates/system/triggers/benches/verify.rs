@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use haft_triggers::{Scheme, verify};
+use haft_triggers::{SignatureScheme, verify};
 use hmac::{Hmac, Mac as _};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -26,7 +26,7 @@ fn main() {
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let began = Instant::now();
-        let judged = verify(Scheme::Github, secret, header, &body, Timestamp::now());
+        let judged = verify(SignatureScheme::Github, secret, header, &body, Timestamp::now());
         ours.push(began.elapsed());
         assert!(judged.is_ok());
         let began = Instant::now();

@@ -19,7 +19,7 @@ mod store;
 mod template;
 mod trigger;
 
-pub use signature::{Delivery, DeliveryError, verify};
+pub use signature::{DeliveryError, VerifiedDelivery, verify};
 pub use store::{AcceptOutcome, QueuedRun, TriggerRun, TriggerStore};
 pub use template::fill;
-pub use trigger::{Scheme, SecretSource, Trigger, TriggerMode, read_triggers};
+pub use trigger::{SecretSource, SignatureScheme, Trigger, TriggerMode, read_triggers};

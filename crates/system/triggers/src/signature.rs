@@ -5,7 +5,7 @@ use hmac::{Hmac, Mac};
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest as _, Sha256};
 
-use crate::Scheme;
+use crate::SignatureScheme;
 
 /// A signed time may be this far away.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
@@ -14,7 +14,7 @@ const MOST_SIGNATURES: usize = 10;
 
 /// A delivery that is what it says.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Delivery {
+pub struct VerifiedDelivery {
     /// By what it is known again: the sender's own name for it where the signature
     /// covers that, else what it holds.
     pub key: String,
@@ -48,23 +48,23 @@ impl DeliveryError {
 /// Judges a delivery by its headers and its raw bytes. Names of headers are
 /// asked for in small letters.
 pub fn verify<'a>(
-    scheme: Scheme,
+    scheme: SignatureScheme,
     secret: &[u8],
     header: impl Fn(&str) -> Option<&'a str>,
     body: &[u8],
     now: Timestamp,
-) -> Result<Delivery, DeliveryError> {
+) -> Result<VerifiedDelivery, DeliveryError> {
     let need = |name: &str| header(name).ok_or(DeliveryError::Unsigned);
     match scheme {
-        Scheme::Github => {
+        SignatureScheme::Github => {
             let signature =
                 need("x-hub-signature-256")?.strip_prefix("sha256=").ok_or(DeliveryError::Unsigned)?;
             check(secret, &[body], &[hex(signature)?])?;
             let event = header("x-github-event").map(str::to_owned);
             // The signature covers the body alone: a changed id is no new delivery.
-            Ok(Delivery { key: digest(&[body]), event })
+            Ok(VerifiedDelivery { key: digest(&[body]), event })
         }
-        Scheme::Stripe => {
+        SignatureScheme::Stripe => {
             let parts: Vec<(&str, &str)> =
                 need("stripe-signature")?.split(',').filter_map(|it| it.trim().split_once('=')).collect();
             let time = parts.iter().find(|it| it.0 == "t").ok_or(DeliveryError::Unsigned)?.1;
@@ -76,16 +76,16 @@ pub fn verify<'a>(
                 .collect();
             check(secret, &[time.as_bytes(), b".", body], &signatures)?;
             fresh(time, now)?;
-            Ok(Delivery { key: digest(&[time.as_bytes(), b".", body]), event: event_in(body) })
+            Ok(VerifiedDelivery { key: digest(&[time.as_bytes(), b".", body]), event: event_in(body) })
         }
-        Scheme::Slack => {
+        SignatureScheme::Slack => {
             let (time, signature) = (need("x-slack-request-timestamp")?, need("x-slack-signature")?);
             let signature = hex(signature.strip_prefix("v0=").ok_or(DeliveryError::Unsigned)?)?;
             check(secret, &[b"v0:", time.as_bytes(), b":", body], &[signature])?;
             fresh(time, now)?;
-            Ok(Delivery { key: digest(&[time.as_bytes(), b":", body]), event: event_in(body) })
+            Ok(VerifiedDelivery { key: digest(&[time.as_bytes(), b":", body]), event: event_in(body) })
         }
-        Scheme::Standard => {
+        SignatureScheme::Standard => {
             let (id, time) = (need("webhook-id")?, need("webhook-timestamp")?);
             let text = std::str::from_utf8(secret).unwrap_or_default();
             let key = text.strip_prefix("whsec_").and_then(|it| STANDARD.decode(it).ok());
@@ -98,7 +98,7 @@ pub fn verify<'a>(
             let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body];
             check(key.as_deref().unwrap_or(secret), &signed, &signatures)?;
             fresh(time, now)?;
-            Ok(Delivery { key: digest(&[b"id", id.as_bytes()]), event: event_in(body) })
+            Ok(VerifiedDelivery { key: digest(&[b"id", id.as_bytes()]), event: event_in(body) })
         }
     }
 }
@@ -162,7 +162,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn judge(scheme: Scheme, headers: &[(&str, String)], body: &[u8]) -> Result<Delivery, DeliveryError> {
+    fn judge(
+        scheme: SignatureScheme,
+        headers: &[(&str, String)],
+        body: &[u8],
+    ) -> Result<VerifiedDelivery, DeliveryError> {
         let header = |name: &str| headers.iter().find(|it| it.0 == name).map(|it| it.1.as_str());
         verify(scheme, b"key", header, body, Timestamp::from_second(NOW).unwrap())
     }
@@ -177,10 +181,10 @@ mod tests {
             "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
         }
         let now = Timestamp::from_second(NOW).unwrap();
-        assert!(verify(Scheme::Github, secret, header, b"Hello, World!", now).is_ok(), "{known}");
+        assert!(verify(SignatureScheme::Github, secret, header, b"Hello, World!", now).is_ok(), "{known}");
         let signed = |body: &[u8]| format!("sha256={}", hexed(&mac(b"key", &[body])));
         let ok = judge(
-            Scheme::Github,
+            SignatureScheme::Github,
             &[("x-hub-signature-256", signed(b"{}")), ("x-github-event", "push".into())],
             b"{}",
         );
@@ -192,18 +196,18 @@ mod tests {
             (vec![("x-hub-signature-256", "sha256=zz".into())], DeliveryError::Unsigned),
             (vec![("x-hub-signature-256", "sha1=00".into())], DeliveryError::Unsigned),
         ] {
-            assert_eq!(judge(Scheme::Github, &headers, b"{}"), Err(want), "{headers:?}");
+            assert_eq!(judge(SignatureScheme::Github, &headers, b"{}"), Err(want), "{headers:?}");
         }
-        let empty = verify(Scheme::Github, b"", header, b"", now);
+        let empty = verify(SignatureScheme::Github, b"", header, b"", now);
         assert_eq!(empty, Err(DeliveryError::Forged));
         // Another id around the same body is the same delivery.
         let one = judge(
-            Scheme::Github,
+            SignatureScheme::Github,
             &[("x-hub-signature-256", signed(b"a")), ("x-github-delivery", "1".into())],
             b"a",
         );
         let two = judge(
-            Scheme::Github,
+            SignatureScheme::Github,
             &[("x-hub-signature-256", signed(b"a")), ("x-github-delivery", "2".into())],
             b"a",
         );
@@ -222,17 +226,21 @@ mod tests {
             (NOW - 301, Err(DeliveryError::Stale)),
             (NOW + 400, Err(DeliveryError::Stale)),
         ] {
-            let got = judge(Scheme::Stripe, &[("stripe-signature", stripe(at, b"x"))], b"x").map(drop);
+            let got =
+                judge(SignatureScheme::Stripe, &[("stripe-signature", stripe(at, b"x"))], b"x").map(drop);
             assert_eq!(got, want, "{at}");
         }
         // Another time under the old signature.
         let moved = stripe(NOW - 9_000, b"x").replace(&(NOW - 9_000).to_string(), &NOW.to_string());
-        assert_eq!(judge(Scheme::Stripe, &[("stripe-signature", moved)], b"x"), Err(DeliveryError::Forged));
+        assert_eq!(
+            judge(SignatureScheme::Stripe, &[("stripe-signature", moved)], b"x"),
+            Err(DeliveryError::Forged)
+        );
         let time = NOW.to_string();
         let slack = format!("v0={}", hexed(&mac(b"key", &[b"v0:", time.as_bytes(), b":", b"x"])));
         let headers = [("x-slack-request-timestamp", time.clone()), ("x-slack-signature", slack)];
-        assert!(judge(Scheme::Slack, &headers, b"x").is_ok());
-        assert_eq!(judge(Scheme::Slack, &headers, b"y"), Err(DeliveryError::Forged));
+        assert!(judge(SignatureScheme::Slack, &headers, b"x").is_ok());
+        assert_eq!(judge(SignatureScheme::Slack, &headers, b"y"), Err(DeliveryError::Forged));
         let standard = STANDARD.encode(mac(b"key", &[b"id1", b".", time.as_bytes(), b".", b"x"]));
         let signature = format!("v1,AAAA v1,{standard}");
         let headers = [
@@ -240,9 +248,9 @@ mod tests {
             ("webhook-timestamp", time.clone()),
             ("webhook-signature", signature.clone()),
         ];
-        assert!(judge(Scheme::Standard, &headers, b"x").is_ok());
+        assert!(judge(SignatureScheme::Standard, &headers, b"x").is_ok());
         let other =
             [("webhook-id", "id2".into()), ("webhook-timestamp", time), ("webhook-signature", signature)];
-        assert_eq!(judge(Scheme::Standard, &other, b"x"), Err(DeliveryError::Forged));
+        assert_eq!(judge(SignatureScheme::Standard, &other, b"x"), Err(DeliveryError::Forged));
     }
 }

@@ -16,7 +16,7 @@ pub struct Trigger {
     pub dir: PathBuf,
     /// How deliveries are signed; without, only the person and their tools fire it.
     #[serde(default)]
-    pub scheme: Option<Scheme>,
+    pub scheme: Option<SignatureScheme>,
     /// Where the key is.
     #[serde(default)]
     pub secret: Option<SecretSource>,
@@ -45,7 +45,7 @@ fn minutes() -> u64 {
 /// How deliveries are signed.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scheme {
+pub enum SignatureScheme {
     /// `X-Hub-Signature-256` over the body.
     Github,
     /// `Stripe-Signature` with `t=` and `v1=`.

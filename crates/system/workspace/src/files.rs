@@ -16,14 +16,14 @@ const PRINTABLE: u64 = 8 * 1024 * 1024;
 /// The files of one session: the workspace, what was seen of it, and which turn
 /// it is. File tools are built on this.
 #[derive(Debug)]
-pub struct Files {
+pub struct SessionFiles {
     workspace: Arc<Workspace>,
     reads: ReadState,
     session: Option<SessionId>,
     turn: Mutex<Option<TurnId>>,
 }
 
-impl Files {
+impl SessionFiles {
     /// The files of a session that starts now.
     pub fn new(
         workspace: Arc<Workspace>,

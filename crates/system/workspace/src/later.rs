@@ -47,7 +47,7 @@ impl AsFd for SyncItem {
 /// A thread that is started by the first change; dropping it waits until
 /// everything is on the disk.
 #[derive(Debug, Default)]
-pub(crate) struct Later(Mutex<Option<SyncThread>>);
+pub(crate) struct BackgroundSync(Mutex<Option<SyncThread>>);
 
 #[derive(Debug)]
 struct SyncThread {
@@ -87,7 +87,7 @@ fn sync_once(all: &[SyncItem]) {
     }
 }
 
-impl Later {
+impl BackgroundSync {
     /// Returns at once.
     pub(crate) fn sync(&self, batch: Vec<SyncItem>) {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,7 @@ impl Later {
     }
 }
 
-impl Drop for Later {
+impl Drop for BackgroundSync {
     fn drop(&mut self) {
         let running = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(SyncThread { work, thread }) = running {

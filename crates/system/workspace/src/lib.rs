@@ -2,7 +2,7 @@
 //!
 //! [`Workspace`] reads and changes files, [`text::Text`] shows their content
 //! whatever the encoding, [`ReadState`] remembers what was seen, [`Journal`]
-//! what was changed. [`Files`] is all of it for one session. Everything here
+//! what was changed. [`SessionFiles`] is all of it for one session. Everything here
 //! blocks; callers with a runtime use its blocking threads.
 //!
 //! **Does not know** tools, rules, models, git or tasks. It takes resolved paths
@@ -44,13 +44,13 @@ mod unrecorded;
 mod workspace;
 
 pub use at_hand::{is_plain_file_at_hand, read_at_hand};
-pub use commit::{Change, CommitError, CommittedBatch, CommittedFile};
+pub use commit::{CommitError, CommittedBatch, CommittedFile, PlannedWrite};
 pub use error::{FileError, FileKind};
-pub use files::Files;
+pub use files::SessionFiles;
 pub use hash::ContentHash;
 pub use journal::{
-    AttributeChange, Attributes, Beside, ChangeOrigin, EntryId, FileChange, FileObject, FileState, How,
-    Journal, JournalEntry, JournalLimits, LinkedName, RetainedObject, TurnId, workspace_key,
+    AttributeChange, Attributes, ChangeOrigin, EntryAttachments, EntryId, FileChange, FileObject, FileState,
+    How, Journal, JournalEntry, JournalLimits, LinkedName, RetainedObject, TurnId, workspace_key,
 };
 pub use lines::{
     IsCancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
@@ -63,7 +63,7 @@ pub use reads::{
     LinesView, ReadBy, ReadState, SeenRecord, WholeFileSeen, count_lines, line_print,
 };
 pub use snapshot::{FileSnapshot, MAX_EDITABLE};
-pub use stamp::Stamp;
+pub use stamp::FileStat;
 pub use undo::{
     Conflict, EntryState, HistoryItem, PlannedChange, UndoError, UndoPlan, UndoPlanStep, UndoReport,
     UndoTarget,

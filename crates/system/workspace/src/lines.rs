@@ -11,7 +11,7 @@ use rustix::io::{Errno, pread};
 
 use crate::{
     FileError, OpenFile,
-    text::{Charset, Encoding, Returns, units},
+    text::{CarriageReturns, Charset, Encoding, units},
 };
 
 /// What ends a line in a file.
@@ -281,7 +281,7 @@ pub fn skip_characters(file: &OpenFile, start: u64, count: u64, charset: Charset
                 left -= run as u64;
                 continue;
             }
-            let step = units::next(charset, Returns::Paired, &part[at..]);
+            let step = units::next(charset, CarriageReturns::Paired, &part[at..]);
             if step.character == '\n' {
                 return Ok(skipped + at as u64);
             }

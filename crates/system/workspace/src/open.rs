@@ -16,7 +16,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{ContentHash, FileError, FileKind, FileObject, Stamp, at_hand};
+use crate::{ContentHash, FileError, FileKind, FileObject, FileStat, at_hand};
 
 /// A regular file, open for reading, together with what the kernel said about
 /// it at that moment.
@@ -24,7 +24,7 @@ use crate::{ContentHash, FileError, FileKind, FileObject, Stamp, at_hand};
 pub struct OpenFile {
     file: File,
     path: PathBuf,
-    stamp: Stamp,
+    stamp: FileStat,
 }
 
 impl OpenFile {
@@ -44,7 +44,7 @@ impl OpenFile {
     /// An open object, if it is the one that was looked at.
     pub(crate) fn checked(fd: OwnedFd, path: &Path, seen: (u64, u64)) -> Result<Self, FileError> {
         let stat = fstat(&fd).map_err(|errno| FileError::from_errno(path, "open", errno))?;
-        let stamp = Stamp::new(&stat);
+        let stamp = FileStat::new(&stat);
         if stamp.id != seen {
             return Err(FileError::Moved { path: path.to_owned() });
         }
@@ -57,7 +57,7 @@ impl OpenFile {
     }
 
     /// What the kernel said when it was opened.
-    pub fn stamp(&self) -> &Stamp {
+    pub fn stamp(&self) -> &FileStat {
         &self.stamp
     }
 
@@ -72,9 +72,9 @@ impl OpenFile {
     }
 
     /// What the kernel says now.
-    pub(crate) fn restamp(&self) -> Result<Stamp, FileError> {
+    pub(crate) fn restamp(&self) -> Result<FileStat, FileError> {
         let stat = fstat(&self.file).map_err(|errno| FileError::from_errno(&self.path, "stat", errno))?;
-        Ok(Stamp::new(&stat))
+        Ok(FileStat::new(&stat))
     }
 
     /// Loads everything. Reads to the end whatever the size claims to be, and
@@ -171,7 +171,7 @@ pub fn hash_file(path: &Path) -> Result<ContentHash, FileError> {
 }
 
 /// Checks that an object is a stored regular file.
-fn regular(path: &Path, fd: &OwnedFd) -> Result<Stamp, FileError> {
+fn regular(path: &Path, fd: &OwnedFd) -> Result<FileStat, FileError> {
     let failed = |errno| FileError::from_errno(path, "stat", errno);
     let stat = fstat(fd).map_err(failed)?;
     let kind = FileType::from_raw_mode(stat.st_mode);
@@ -186,7 +186,7 @@ fn regular(path: &Path, fd: &OwnedFd) -> Result<Stamp, FileError> {
     if haft_paths::is_kernel_interface(&file_system) {
         return Err(refuse(FileKind::Kernel));
     }
-    let stamp = Stamp::new(&stat);
+    let stamp = FileStat::new(&stat);
     at_hand::note(stamp.id.0, &file_system);
     Ok(stamp)
 }

@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::{ContentHash, FileError, OpenFile, Stamp, at_hand};
+use crate::{ContentHash, FileError, FileStat, OpenFile, at_hand};
 
 /// The largest file that is loaded to be changed.
 pub const MAX_EDITABLE: u64 = 512 * 1024 * 1024;
@@ -97,7 +97,7 @@ impl FileSnapshot {
 
 /// Files of this size are worth trusting their times instead of reading them
 /// again.
-fn is_large(stamp: &Stamp) -> bool {
+fn is_large(stamp: &FileStat) -> bool {
     const WORTH_TRUSTING: u64 = 1024 * 1024;
     WORTH_TRUSTING < stamp.len
 }

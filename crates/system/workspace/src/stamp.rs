@@ -5,7 +5,7 @@ use rustix::fs::Stat;
 /// A stamp answers "is this the object I looked at" and "has it surely been
 /// touched". It never answers "is the content the same": times can be put back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Stamp {
+pub struct FileStat {
     /// Device and inode: which object this is.
     pub id: (u64, u64),
     /// Size in bytes.
@@ -24,7 +24,7 @@ pub struct Stamp {
     pub changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileStat {
     pub(crate) fn new(stat: &Stat) -> Self {
         #[expect(clippy::unnecessary_cast, reason = "widths differ by platform")]
         Self {

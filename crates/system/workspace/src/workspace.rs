@@ -4,11 +4,11 @@ use std::{
 };
 
 use crate::{
-    Change, ChangeOrigin, CommitError, CommittedBatch, EntryId, FileChange, FileError, FileSnapshot, How,
-    Journal, JournalEntry, JournalLimits, OpenFile,
+    ChangeOrigin, CommitError, CommittedBatch, EntryId, FileChange, FileError, FileSnapshot, How, Journal,
+    JournalEntry, JournalLimits, OpenFile, PlannedWrite,
     commit::{CommitContext, commit},
     journal::new_entry,
-    later::Later,
+    later::BackgroundSync,
     lock::{PathLockGuard, PathLocks},
     overlay::{Buffers, commit_through_editor},
     unrecorded::PendingEntries,
@@ -34,7 +34,7 @@ pub struct Workspace {
     journal: OnceLock<Journal>,
     unrecorded: PendingEntries,
     roots: RwLock<Vec<PathBuf>>,
-    later: Later,
+    later: BackgroundSync,
     /// What an editor shows.
     pub(crate) buffers: Buffers,
 }
@@ -58,7 +58,8 @@ impl Workspace {
 
     fn with_locks(locks: PathLocks, config: WorkspaceConfig) -> Self {
         let roots = RwLock::new(vec![config.root.clone()]);
-        let (journal, unrecorded, later) = (OnceLock::new(), PendingEntries::default(), Later::default());
+        let (journal, unrecorded, later) =
+            (OnceLock::new(), PendingEntries::default(), BackgroundSync::default());
         Self { locks, journal, unrecorded, roots, config, later, buffers: Buffers::default() }
     }
 
@@ -144,7 +145,7 @@ impl LockedFiles<'_> {
     /// unsaved is changed by the editor.
     pub fn commit(
         &self,
-        changes: &[Change<'_>],
+        changes: &[PlannedWrite<'_>],
         origin: &ChangeOrigin,
     ) -> Result<CommittedBatch, CommitError> {
         if changes.iter().any(|it| it.base.is_some_and(|base| base.unsaved().is_some())) {
@@ -155,7 +156,7 @@ impl LockedFiles<'_> {
 
     pub(crate) fn commit_as(
         &self,
-        changes: &[Change<'_>],
+        changes: &[PlannedWrite<'_>],
         origin: &ChangeOrigin,
         undoes: Vec<EntryId>,
         further: Vec<FileChange>,

@@ -44,7 +44,7 @@ pub use sweep::SweptWorktrees;
 use std::{path::Path, sync::Arc};
 
 use haft_process::ProcessOwner;
-use haft_types::Variables;
+use haft_types::EnvVars;
 
 use self::{record::WorktreeRegistry, run::GitRunner};
 
@@ -57,7 +57,7 @@ pub struct WorktreeManager {
 impl WorktreeManager {
     /// Writes down what it does below a state directory. Git runs with these
     /// variables, owned by this owner.
-    pub fn new(state: &Path, owner: Arc<ProcessOwner>, variables: &Variables) -> Self {
+    pub fn new(state: &Path, owner: Arc<ProcessOwner>, variables: &EnvVars) -> Self {
         let registry = WorktreeRegistry::at(state.join("worktrees"));
         Self { runner: GitRunner::new(owner, variables), registry }
     }

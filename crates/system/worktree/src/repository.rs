@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use haft_git::{GitInvocation, Sink, facts_line, parse_facts};
+use haft_git::{ExecutableSetting, GitInvocation, facts_line, parse_facts};
 
 use crate::{WorktreeRecord, run::GitRunner};
 
@@ -15,7 +15,7 @@ pub(crate) struct RepositoryInfo {
     pub(crate) git_dir: PathBuf,
     /// Git's own directory of all of them.
     pub(crate) common_dir: PathBuf,
-    pub(crate) sinks: Vec<Sink>,
+    pub(crate) sinks: Vec<ExecutableSetting>,
 }
 
 impl RepositoryInfo {

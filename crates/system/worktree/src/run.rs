@@ -3,7 +3,7 @@
 use std::{ffi::CString, path::Path, sync::Arc, time::Duration};
 
 use haft_process::{OutputCapture, ProcessOwner, environment_entry};
-use haft_types::Variables;
+use haft_types::EnvVars;
 
 /// How long a line may take: a checkout of a large repository takes its time.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -42,7 +42,7 @@ impl GitOutput {
 }
 
 impl GitRunner {
-    pub(crate) fn new(owner: Arc<ProcessOwner>, variables: &Variables) -> Self {
+    pub(crate) fn new(owner: Arc<ProcessOwner>, variables: &EnvVars) -> Self {
         let inherited = variables.iter().filter_map(|(name, value)| environment_entry(name, value));
         let own = haft_git::variables();
         let own = own.iter().filter_map(|(name, value)| environment_entry(name.as_ref(), value.as_ref()));

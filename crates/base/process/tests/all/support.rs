@@ -5,7 +5,7 @@ use std::{
 };
 
 use haft_process::{
-    Announced, OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, TreeIsolation,
+    OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, SpawnIntent, TreeIsolation,
 };
 use tokio::process::{Child, Command};
 
@@ -16,7 +16,7 @@ pub fn tree(
     script: &str,
     after_kill: OnParentKilled,
 ) -> (ProcessTree, Child) {
-    let about = Announced { purpose: ProcessPurpose::Server, call: name, command: script, task: "" };
+    let about = SpawnIntent { purpose: ProcessPurpose::Server, call: name, command: script, task: "" };
     let plan = ProcessTreeOptions { about, isolation: TreeIsolation::OwnSession, after_kill };
     let mut command = Command::new("bash");
     command.args(["-c", script]);

@@ -40,7 +40,7 @@ async fn what_is_released_goes_on_and_what_is_in_the_group_can_be_ended_alone() 
 async fn a_program_that_cannot_start_leaves_no_trace() {
     let dir = tempfile::tempdir().unwrap();
     let owner = ProcessOwner::open(dir.path(), "s").unwrap();
-    let about = haft_process::Announced {
+    let about = haft_process::SpawnIntent {
         purpose: ProcessPurpose::Hook,
         call: "x",
         command: "/no/such/program",
@@ -94,7 +94,8 @@ async fn ending_one_session_touches_no_process_of_another() {
 fn lines_of_older_programs_are_commands() {
     let dir = tempfile::tempdir().unwrap();
     let owner = ProcessOwner::open(dir.path(), "s").unwrap();
-    let about = haft_process::Announced { purpose: ProcessPurpose::Hook, call: "c", command: "d", task: "" };
+    let about =
+        haft_process::SpawnIntent { purpose: ProcessPurpose::Hook, call: "c", command: "d", task: "" };
     let mark = owner.announce(about, Lifetime::Session).unwrap();
     let mut child = std::process::Command::new("sleep")
         .arg("600")

@@ -14,9 +14,9 @@ use std::{
 
 use common::{Rig, command, eventually, lives, pid_in, reason, with};
 use haft_hooks::{
-    Callback, CallbackAnswer, ErrorEffect, ErrorPolicy, ExternalHandler, ExternalHandlers, Handler, HookCall,
-    HookDecision, HookDefinition, HookEvent, HookFailure, HookId, HookInput, HookObserver, HookOutput,
-    HookReport, HookRunResult, HookSource, HookStart, Hooks, OtherInput, PermissionBehavior,
+    Callback, CallbackAnswer, ErrorEffect, ErrorPolicy, ExternalHandler, ExternalHandlers, HookCall,
+    HookDecision, HookDefinition, HookEvent, HookFailure, HookHandler, HookId, HookInput, HookObserver,
+    HookOutput, HookReport, HookRunResult, HookSource, HookStart, Hooks, OtherInput, PermissionBehavior,
     PermissionRequest, SessionSource, SessionStart, TextStore, UserPromptSubmit,
 };
 use serde_json::{Map, Value, json};
@@ -157,7 +157,7 @@ where
     A: Future<Output = Result<CallbackAnswer, String>> + Send + 'static,
 {
     let _ = rig;
-    let handler = Handler::Callback(Callback { name: name.to_owned(), code: Arc::new(code) });
+    let handler = HookHandler::Callback(Callback { name: name.to_owned(), code: Arc::new(code) });
     HookDefinition::new(HookEvent::PreToolUse, handler, Arc::new(HookSource::Named("the SDK".into())))
 }
 

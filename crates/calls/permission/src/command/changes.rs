@@ -12,8 +12,8 @@ use std::{
 };
 
 use haft_bash_analysis::{
-    AnalyzedCommand, Class, CommandEffect, ConfigDependence, EditKind, EffectAccess, EffectOrigin,
-    EffectScope, FileNamePattern, Target,
+    AnalyzedCommand, CommandClass, CommandEffect, ConfigDependence, EditKind, EffectAccess, EffectOrigin,
+    EffectScope, EffectTarget, FileNamePattern,
 };
 
 use super::{
@@ -109,11 +109,11 @@ impl ChangeDraft {
         let (mut names, mut sources, mut targets) = (ChangedNames::Nowhere, Vec::new(), Vec::new());
         let mut is_linked = false;
         match (part.class, movers::mover(part)) {
-            (Class::Edit(EditKind::Copy | EditKind::Move), _) if !is_known(part) => {
+            (CommandClass::Edit(EditKind::Copy | EditKind::Move), _) if !is_known(part) => {
                 names = ChangedNames::Anywhere;
                 config.anywhere = true;
             }
-            (Class::Edit(EditKind::Copy | EditKind::Move), _) => {
+            (CommandClass::Edit(EditKind::Copy | EditKind::Move), _) => {
                 sources = copied(part);
                 targets = arrivals(at, part, parts);
                 let surveys: Vec<Survey> = sources.iter().map(|it| survey(it)).collect();
@@ -174,8 +174,8 @@ impl PartChange {
     pub(super) fn redirects(&self, effect: &CommandEffect, place: &CommandContext<'_>) -> bool {
         let linked = effect.reach == EffectScope::LinkedTree;
         match &effect.target {
-            Target::Path(path) => self.leads_elsewhere(path, linked, place),
-            Target::Pattern(pattern) => {
+            EffectTarget::Path(path) => self.leads_elsewhere(path, linked, place),
+            EffectTarget::Pattern(pattern) => {
                 let start = literal_parent(pattern);
                 match &self.names {
                     ChangedNames::Nowhere => false,
@@ -186,7 +186,7 @@ impl PartChange {
                 }
             }
             // Asks anyway.
-            Target::Unknown(_) => false,
+            EffectTarget::Unknown(_) => false,
         }
     }
 
@@ -270,7 +270,7 @@ fn written(part: &AnalyzedCommand) -> ChangedConfig {
 
 /// Whether every operand of a command that is understood is one path.
 fn is_known(part: &AnalyzedCommand) -> bool {
-    part.effects.iter().all(|it| matches!(it.target, Target::Path(_)))
+    part.effects.iter().all(|it| matches!(it.target, EffectTarget::Path(_)))
 }
 
 impl ChangedConfig {
@@ -279,14 +279,14 @@ impl ChangedConfig {
         self.anywhere || self.index || lists.contains(&false)
     }
 
-    fn add(&mut self, target: &Target) {
+    fn add(&mut self, target: &EffectTarget) {
         match target {
-            Target::Path(path) => self.paths.extend(forms(path)),
-            Target::Pattern(pattern) => {
+            EffectTarget::Path(path) => self.paths.extend(forms(path)),
+            EffectTarget::Pattern(pattern) => {
                 self.paths.extend(expand(pattern).found.iter().flat_map(|it| forms(it)));
                 self.patterns.push(pattern.clone());
             }
-            Target::Unknown(_) => self.anywhere = true,
+            EffectTarget::Unknown(_) => self.anywhere = true,
         }
     }
 }
@@ -313,8 +313,8 @@ fn written_paths(part: &AnalyzedCommand) -> impl Iterator<Item = &Path> {
 
 fn path_of(effect: &CommandEffect) -> Option<&Path> {
     match &effect.target {
-        Target::Path(path) => Some(path),
-        Target::Pattern(_) | Target::Unknown(_) => None,
+        EffectTarget::Path(path) => Some(path),
+        EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => None,
     }
 }
 

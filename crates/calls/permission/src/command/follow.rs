@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use haft_bash_analysis::{
-    AnalyzedCommand, Class, EditKind, EffectAccess, EffectOrigin, EffectScope, Target, Word,
+    AnalyzedCommand, CommandClass, EditKind, EffectAccess, EffectOrigin, EffectScope, EffectTarget, Word,
 };
 
 use super::MOST_NAMES;
-use crate::{FileTarget, FileUse, FileUseKind, FileUseScope, Through};
+use crate::{FileMention, FileTarget, FileUse, FileUseKind, FileUseScope};
 
 /// As many links are looked at one by one.
 const MOST_LINKS: usize = 64;
@@ -34,9 +34,9 @@ fn sources(part: &AnalyzedCommand) -> impl Iterator<Item = &Path> {
         .iter()
         .filter(|it| it.access == EffectAccess::Read && it.origin != EffectOrigin::Redirection);
     read.filter_map(|it| match &it.target {
-        Target::Path(path) => Some(path.as_path()),
-        Target::Pattern(path) => path.parent(),
-        Target::Unknown(_) => None,
+        EffectTarget::Path(path) => Some(path.as_path()),
+        EffectTarget::Pattern(path) => path.parent(),
+        EffectTarget::Unknown(_) => None,
     })
 }
 
@@ -58,11 +58,11 @@ fn merged(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let paths = |access: EffectAccess, origin: EffectOrigin| {
         let all = part.effects.iter().filter(move |it| it.access == access && it.origin == origin);
         all.filter_map(|it| match &it.target {
-            Target::Path(path) => Some(path.clone()),
-            Target::Pattern(_) | Target::Unknown(_) => None,
+            EffectTarget::Path(path) => Some(path.clone()),
+            EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => None,
         })
     };
-    if part.class == Class::Edit(EditKind::Copy) {
+    if part.class == CommandClass::Edit(EditKind::Copy) {
         let all: Vec<PathBuf> = paths(EffectAccess::Write, EffectOrigin::Operand).collect();
         let whole = short(&['T']) || named("--no-target-directory");
         let is_container = |dir: &PathBuf| !whole && all.iter().any(|it| it != dir && it.starts_with(dir));
@@ -74,8 +74,10 @@ fn merged(part: &AnalyzedCommand) -> Vec<PathBuf> {
 /// Whether a command follows the links it finds in the trees it reads.
 fn reads_through_links(part: &AnalyzedCommand) -> bool {
     match part.class {
-        Class::Edit(EditKind::Copy) => part.effects.iter().any(|it| it.reach == EffectScope::LinkedTree),
-        Class::Other => part.faces.refuse.iter().any(|words| follows(words)),
+        CommandClass::Edit(EditKind::Copy) => {
+            part.effects.iter().any(|it| it.reach == EffectScope::LinkedTree)
+        }
+        CommandClass::Other => part.faces.refuse.iter().any(|words| follows(words)),
         _ => false,
     }
 }
@@ -112,7 +114,8 @@ struct Links {
 
 impl Links {
     fn uses(self, tree: &Path, kind: FileUseKind) -> Vec<FileUse> {
-        let made = |target| FileUse { target, kind, through: Through::Operand, reach: FileUseScope::Tree };
+        let made =
+            |target| FileUse { target, kind, through: FileMention::Operand, reach: FileUseScope::Tree };
         let mut out: Vec<FileUse> = self.found.into_iter().map(|it| made(FileTarget::Path(it))).collect();
         if self.cut {
             out.push(made(FileTarget::Unknown(tree.display().to_string())));

@@ -18,16 +18,16 @@ use std::{
 };
 
 use haft_bash_analysis::{
-    self as shell, AnalyzedCommand, Class, CommandEffect, Confidence, ConfigDependence, EditKind,
-    EffectAccess, EffectScope, FormCoverage, Risk, RiskLevel, Target, Unless,
+    self as shell, AnalyzedCommand, CommandClass, CommandEffect, Confidence, ConfigDependence, EditKind,
+    EffectAccess, EffectScope, EffectTarget, FormCoverage, OutputRestriction, Risk, RiskLevel,
 };
 use haft_tool::CommandLine;
 
 pub use running::{RunningCommands, SessionCommands};
 
 use crate::{
-    AlwaysAskReason, CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, Face,
-    FileTarget, FileUse, FileUseKind, FileUseScope, RuleCoverage, Through, expansion::expand,
+    AlwaysAskReason, CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, FileMention,
+    FileTarget, FileUse, FileUseKind, FileUseScope, RuleCoverage, RuleForm, expansion::expand,
     names_in_text::falls_apart, obeyed, protected::is_protected,
 };
 
@@ -99,8 +99,8 @@ fn command_part(part: &AnalyzedCommand, place: &CommandContext<'_>, guarded: boo
     let mut made = CommandPart {
         text: part.text.clone(),
         allow_faces: part.faces.allow.iter().map(allow_face).collect(),
-        deny_faces: part.faces.refuse.iter().map(|words| Face::new(words.clone())).collect(),
-        suspect_faces: part.faces.suspect.iter().map(|words| Face::new(words.clone())).collect(),
+        deny_faces: part.faces.refuse.iter().map(|words| RuleForm::new(words.clone())).collect(),
+        suspect_faces: part.faces.suspect.iter().map(|words| RuleForm::new(words.clone())).collect(),
         nature: nature(part, place, guarded),
         files: part
             .effects
@@ -118,8 +118,8 @@ fn command_part(part: &AnalyzedCommand, place: &CommandContext<'_>, guarded: boo
     made
 }
 
-fn allow_face(face: &shell::CommandForm) -> Face {
-    Face::new(face.words.clone()).covered_by(match face.cover {
+fn allow_face(face: &shell::CommandForm) -> RuleForm {
+    RuleForm::new(face.words.clone()).covered_by(match face.cover {
         FormCoverage::Any => RuleCoverage::AnyRule,
         FormCoverage::Exact => RuleCoverage::ExactRule,
     })
@@ -142,11 +142,13 @@ fn nature(part: &AnalyzedCommand, place: &CommandContext<'_>, guarded: bool) -> 
         && !finds_option(part)
         && part.effects.iter().all(|effect| stays_plain(effect, place, guarded));
     match part.class {
-        Class::ReadOnly if plain => CommandNature::ReadOnly,
-        Class::Edit(EditKind::Copy | EditKind::Move) if plain && carries_protected(part) => {
+        CommandClass::ReadOnly if plain => CommandNature::ReadOnly,
+        CommandClass::Edit(EditKind::Copy | EditKind::Move) if plain && carries_protected(part) => {
             CommandNature::Other
         }
-        Class::Edit(EditKind::Create | EditKind::Copy | EditKind::Move) if plain => CommandNature::EditsFiles,
+        CommandClass::Edit(EditKind::Create | EditKind::Copy | EditKind::Move) if plain => {
+            CommandNature::EditsFiles
+        }
         _ => CommandNature::Other,
     }
 }
@@ -155,7 +157,7 @@ fn nature(part: &AnalyzedCommand, place: &CommandContext<'_>, guarded: bool) -> 
 fn finds_option(part: &AnalyzedCommand) -> bool {
     let Some(dir) = part.directory.single() else { return false };
     part.effects.iter().any(|effect| {
-        let Target::Pattern(pattern) = &effect.target else { return false };
+        let EffectTarget::Pattern(pattern) = &effect.target else { return false };
         let pattern = haft_paths::lexical(pattern);
         let first = pattern.strip_prefix(dir).ok().and_then(|rest| rest.components().next());
         let may = first.is_some_and(|it| {
@@ -174,7 +176,7 @@ fn stays_plain(effect: &CommandEffect, place: &CommandContext<'_>, guarded: bool
     match effect.access {
         EffectAccess::Connect => false,
         EffectAccess::Obey(obeyed) => match &effect.target {
-            Target::Path(path) => {
+            EffectTarget::Path(path) => {
                 let dir = haft_paths::lexical(path);
                 // `link/..` is not where it seems to be.
                 let leads_there = haft_paths::real(path).ok() == haft_paths::real(&dir).ok();
@@ -187,7 +189,7 @@ fn stays_plain(effect: &CommandEffect, place: &CommandContext<'_>, guarded: bool
                         _ => is_near(&dir, place) && obeyed::is_plain(obeyed, &dir, place.home),
                     }
             }
-            Target::Pattern(_) | Target::Unknown(_) => false,
+            EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => false,
         },
         EffectAccess::Read
         | EffectAccess::List
@@ -222,8 +224,8 @@ fn carries_protected(part: &AnalyzedCommand) -> bool {
     let sources =
         part.effects.iter().filter(|it| it.access == EffectAccess::Read && it.reach != EffectScope::Itself);
     sources.into_iter().any(|it| match &it.target {
-        Target::Path(path) => holds_protected(&haft_paths::lexical(path)),
-        Target::Pattern(_) | Target::Unknown(_) => true,
+        EffectTarget::Path(path) => holds_protected(&haft_paths::lexical(path)),
+        EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => true,
     })
 }
 
@@ -231,13 +233,13 @@ fn carries_protected(part: &AnalyzedCommand) -> bool {
 /// last word that is a directory is where they end up.
 fn may_carry_protected(part: &AnalyzedCommand) -> bool {
     let copies = |words: &[String]| words.first().is_some_and(|it| matches!(&**it, "cp" | "mv" | "rsync"));
-    if part.class != Class::Other || !part.faces.allow.iter().any(|face| copies(&face.words)) {
+    if part.class != CommandClass::Other || !part.faces.allow.iter().any(|face| copies(&face.words)) {
         return false;
     }
     let trees = part.effects.iter().filter(|it| it.origin == shell::EffectOrigin::Mention);
     let mut trees: Vec<&Path> = trees
         .filter_map(|it| match &it.target {
-            Target::Path(path) if path.is_dir() => Some(path.as_path()),
+            EffectTarget::Path(path) if path.is_dir() => Some(path.as_path()),
             _ => None,
         })
         .collect();
@@ -274,11 +276,11 @@ fn is_fed(part: &AnalyzedCommand) -> bool {
 
 /// Whether a command that follows links may leave the workspace through one of
 /// them. A tree too large to look through counts as if it did.
-fn links_lead_out(target: &Target, names: Names, place: &CommandContext<'_>) -> bool {
+fn links_lead_out(target: &EffectTarget, names: Names, place: &CommandContext<'_>) -> bool {
     let mut open = match target {
-        Target::Path(path) => vec![path.clone()],
-        Target::Pattern(path) => vec![literal_parent(path)],
-        Target::Unknown(_) => return true,
+        EffectTarget::Path(path) => vec![path.clone()],
+        EffectTarget::Pattern(path) => vec![literal_parent(path)],
+        EffectTarget::Unknown(_) => return true,
     };
     // Objects of a repository are many, and are named like everything else.
     let most = if names == Names::Handed { 5 * MOST_NAMES } else { MOST_NAMES };
@@ -289,7 +291,7 @@ fn links_lead_out(target: &Target, names: Names, place: &CommandContext<'_>) -> 
             seen += 1;
             let Ok(kind) = entry.file_type() else { return true };
             if most < seen
-                || (kind.is_symlink() && !is_at_home(&Target::Path(entry.path()), place))
+                || (kind.is_symlink() && !is_at_home(&EffectTarget::Path(entry.path()), place))
                 || (names == Names::Handed && falls_apart(entry.file_name().as_encoded_bytes()))
             {
                 return true;
@@ -321,8 +323,8 @@ fn literal_parent(pattern: &Path) -> PathBuf {
 fn concern(part: &AnalyzedCommand) -> Option<AlwaysAskReason> {
     if let Some(removal) = part.critical_removal() {
         let what = match &removal.target {
-            Target::Path(path) | Target::Pattern(path) => path.display().to_string(),
-            Target::Unknown(word) => word.clone(),
+            EffectTarget::Path(path) | EffectTarget::Pattern(path) => path.display().to_string(),
+            EffectTarget::Unknown(word) => word.clone(),
         };
         return Some(AlwaysAskReason::Insist(format!("it would remove {what}")));
     }
@@ -341,27 +343,29 @@ fn concern(part: &AnalyzedCommand) -> Option<AlwaysAskReason> {
 
 fn file_uses(effect: &CommandEffect, part: &AnalyzedCommand, place: &CommandContext<'_>) -> Vec<FileUse> {
     let whole = match (&effect.target, effect.reach) {
-        (Target::Path(path), EffectScope::Repository(unless)) => {
+        (EffectTarget::Path(path), EffectScope::Repository(unless)) => {
             let Some(top) = shown_of_repository(path, unless, part, place) else { return Vec::new() };
-            Some(Target::Path(top))
+            Some(EffectTarget::Path(top))
         }
         _ => None,
     };
     let target = match whole.as_ref().unwrap_or(&effect.target) {
-        Target::Path(path) => FileTarget::Path(path.clone()),
-        Target::Pattern(path) => FileTarget::Pattern(path.clone()),
-        Target::Unknown(word) => FileTarget::Unknown(word.clone()),
+        EffectTarget::Path(path) => FileTarget::Path(path.clone()),
+        EffectTarget::Pattern(path) => FileTarget::Pattern(path.clone()),
+        EffectTarget::Unknown(word) => FileTarget::Unknown(word.clone()),
     };
     let through = match effect.origin {
-        shell::EffectOrigin::Redirection => Through::Redirection,
-        shell::EffectOrigin::Operand => Through::Operand,
-        shell::EffectOrigin::Mention => Through::Mention,
+        shell::EffectOrigin::Redirection => FileMention::Redirection,
+        shell::EffectOrigin::Operand => FileMention::Operand,
+        shell::EffectOrigin::Mention => FileMention::Mention,
     };
     // What git is given and is not there is a revision.
     let in_repository = || part.effects.iter().any(|it| matches!(it.reach, EffectScope::Repository(_)));
     let is_file = || match &effect.target {
-        Target::Path(path) => path.symlink_metadata().map_or_else(|_| in_repository(), |it| it.is_file()),
-        Target::Pattern(_) | Target::Unknown(_) => false,
+        EffectTarget::Path(path) => {
+            path.symlink_metadata().map_or_else(|_| in_repository(), |it| it.is_file())
+        }
+        EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => false,
     };
     let reach = match effect.reach {
         EffectScope::Itself => FileUseScope::Itself,
@@ -387,21 +391,21 @@ fn file_uses(effect: &CommandEffect, part: &AnalyzedCommand, place: &CommandCont
 /// the directory that is returned, as it is or as it was.
 fn shown_of_repository(
     dir: &Path,
-    unless: Unless,
+    unless: OutputRestriction,
     part: &AnalyzedCommand,
     place: &CommandContext<'_>,
 ) -> Option<PathBuf> {
     let dir = haft_paths::lexical(dir);
     let named = || {
         part.effects.iter().any(|it| match &it.target {
-            Target::Path(path) => it.reach == EffectScope::Tree && path.symlink_metadata().is_ok(),
-            Target::Pattern(_) | Target::Unknown(_) => false,
+            EffectTarget::Path(path) => it.reach == EffectScope::Tree && path.symlink_metadata().is_ok(),
+            EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => false,
         })
     };
     let less = match unless {
-        Unless::Nothing => false,
-        Unless::Named => named(),
-        Unless::AtTop => dir.join(".git").symlink_metadata().is_ok(),
+        OutputRestriction::Nothing => false,
+        OutputRestriction::Named => named(),
+        OutputRestriction::AtTop => dir.join(".git").symlink_metadata().is_ok(),
     };
     let top = dir.ancestors().find(|it| it.join(".git").symlink_metadata().is_ok()).unwrap_or(&dir);
     // A workspace within a larger repository is all there is to rules.
@@ -410,13 +414,14 @@ fn shown_of_repository(
 }
 
 /// Whether a target, and everything that a pattern finds now, is in the workspace.
-fn finds_at_home(target: &Target, place: &CommandContext<'_>) -> bool {
+fn finds_at_home(target: &EffectTarget, place: &CommandContext<'_>) -> bool {
     let found = match target {
-        Target::Pattern(pattern) => expand(pattern),
-        Target::Path(_) | Target::Unknown(_) => return is_at_home(target, place),
+        EffectTarget::Pattern(pattern) => expand(pattern),
+        EffectTarget::Path(_) | EffectTarget::Unknown(_) => return is_at_home(target, place),
     };
     // Only a name in the middle of a pattern is followed by every command.
-    let on_the_way = |path: &Path| path.parent().is_none_or(|it| is_at_home(&Target::Path(it.into()), place));
+    let on_the_way =
+        |path: &Path| path.parent().is_none_or(|it| is_at_home(&EffectTarget::Path(it.into()), place));
     let inside = |path: &Path| {
         let lexical = haft_paths::lexical(path);
         place.roots.iter().any(|root| inside_root(&lexical, root))
@@ -424,8 +429,8 @@ fn finds_at_home(target: &Target, place: &CommandContext<'_>) -> bool {
     !found.cut && found.found.iter().all(|it| inside(it) && on_the_way(it))
 }
 
-fn is_at_home(target: &Target, place: &CommandContext<'_>) -> bool {
-    let (Target::Path(path) | Target::Pattern(path)) = target else { return false };
+fn is_at_home(target: &EffectTarget, place: &CommandContext<'_>) -> bool {
+    let (EffectTarget::Path(path) | EffectTarget::Pattern(path)) = target else { return false };
     let forms = [haft_paths::lexical(path), haft_paths::real(path).unwrap_or_else(|_| path.clone())];
     forms.iter().all(|form| place.roots.iter().any(|root| inside_root(form, root)))
 }

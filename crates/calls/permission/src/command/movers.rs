@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use haft_bash_analysis::{AnalyzedCommand, Class, EffectOrigin, Target, Word};
+use haft_bash_analysis::{AnalyzedCommand, CommandClass, EffectOrigin, EffectTarget, Word};
 
 use super::survey::survey;
 use crate::expansion::expand;
@@ -159,7 +159,7 @@ const GIT_VALUED: &[&str] =
 
 /// What a part does to names, if it is no command that is understood completely.
 pub(super) fn mover(part: &AnalyzedCommand) -> Option<Mover> {
-    if part.class != Class::Other {
+    if part.class != CommandClass::Other {
         return None;
     }
     part.faces.refuse.iter().filter_map(|words| by_words(words)).filter(|it| *it != Mover::Nothing).max()
@@ -240,14 +240,14 @@ pub(super) fn plain_operands(part: &AnalyzedCommand) -> Option<PlainOperands> {
     let (mut out, mut starts): (Vec<PathBuf>, Vec<PathBuf>) = (Vec::new(), Vec::new());
     for effect in part.effects.iter().filter(|it| it.origin != EffectOrigin::Redirection) {
         match &effect.target {
-            Target::Path(path) => out.push(path.clone()),
-            Target::Pattern(pattern) => {
+            EffectTarget::Path(path) => out.push(path.clone()),
+            EffectTarget::Pattern(pattern) => {
                 let found = expand(pattern);
                 (!found.cut).then_some(())?;
                 out.extend(found.found);
                 starts.push(found.start);
             }
-            Target::Unknown(_) => return None,
+            EffectTarget::Unknown(_) => return None,
         }
     }
     let plain = |path: &PathBuf| {
@@ -261,7 +261,7 @@ pub(super) fn plain_operands(part: &AnalyzedCommand) -> Option<PlainOperands> {
 }
 
 /// Paths and patterns that a command may remove, if its words name them.
-pub(super) fn removed(part: &AnalyzedCommand) -> Option<Vec<&Target>> {
+pub(super) fn removed(part: &AnalyzedCommand) -> Option<Vec<&EffectTarget>> {
     let named = matches!(&part.words[..], [Word::Literal(name), ..] if REMOVALS.contains(&&**name));
     let known = part.words.iter().all(|it| !matches!(it, Word::Unknown(_)));
     let mentions = part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention);

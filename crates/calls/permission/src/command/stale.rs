@@ -2,7 +2,7 @@
 //! line, or a command that is still running, changes what they look at.
 
 use haft_bash_analysis::{
-    AnalyzedCommand, CommandEffect, ConfigDependence, EffectAccess, EffectOrigin, LineAnalysis, Target,
+    AnalyzedCommand, CommandEffect, ConfigDependence, EffectAccess, EffectOrigin, EffectTarget, LineAnalysis,
 };
 
 use super::{
@@ -10,8 +10,8 @@ use super::{
     movers,
 };
 use crate::{
-    AlwaysAskReason, CommandContext, CommandNature, CommandPart, FileTarget, FileUse, FileUseKind,
-    FileUseScope, Through,
+    AlwaysAskReason, CommandContext, CommandNature, CommandPart, FileMention, FileTarget, FileUse,
+    FileUseKind, FileUseScope,
 };
 
 /// A line that is still running, and where it runs.
@@ -106,8 +106,8 @@ fn is_reconfigured(
     place: &CommandContext<'_>,
 ) -> bool {
     match &effect.target {
-        Target::Path(dir) => change.configures(kind, dir, place),
-        Target::Pattern(_) | Target::Unknown(_) => true,
+        EffectTarget::Path(dir) => change.configures(kind, dir, place),
+        EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => true,
     }
 }
 
@@ -118,12 +118,12 @@ fn misleads(change: &PartChange) -> AlwaysAskReason {
 /// The file of an effect, as one that is known only when the command runs.
 fn unknown(effect: &CommandEffect, kind: FileUseKind) -> FileUse {
     let text = match &effect.target {
-        Target::Path(path) | Target::Pattern(path) => path.display().to_string(),
-        Target::Unknown(word) => word.clone(),
+        EffectTarget::Path(path) | EffectTarget::Pattern(path) => path.display().to_string(),
+        EffectTarget::Unknown(word) => word.clone(),
     };
     let through = match effect.origin {
-        EffectOrigin::Redirection => Through::Redirection,
-        EffectOrigin::Operand | EffectOrigin::Mention => Through::Operand,
+        EffectOrigin::Redirection => FileMention::Redirection,
+        EffectOrigin::Operand | EffectOrigin::Mention => FileMention::Operand,
     };
     FileUse { target: FileTarget::Unknown(text), kind, through, reach: FileUseScope::Itself }
 }

@@ -7,8 +7,8 @@ use haft_paths::{PathError, ResolvedPath, locate};
 use haft_tool::{Access, AccessSet, CallContext, CommandLine, DynCall, GrantedPath, Verdict};
 
 use crate::{
-    CommandAnalysis, CommandPart, FileTarget, FileUse, FileUseKind, FileUseScope, HookOpinion, Policy,
-    Through,
+    CommandAnalysis, CommandPart, FileMention, FileTarget, FileUse, FileUseKind, FileUseScope, HookOpinion,
+    Policy,
     expansion::{PathShape, expand},
     hardlink::{FileId, linked_id},
     matcher::PathUse,
@@ -29,13 +29,13 @@ pub(crate) struct CallSubject<'a> {
 }
 
 /// A path in both of its forms, and which file it is.
-pub(crate) struct Spotted {
+pub(crate) struct SubjectPath {
     pub(crate) located: ResolvedPath,
     /// Asked for only where a rule could be about another name of the file.
     id: OnceCell<Option<FileId>>,
 }
 
-impl Spotted {
+impl SubjectPath {
     fn find(path: &Path, cx: &CallContext, home: Option<&Path>) -> Result<Self, PathError> {
         Ok(Self { located: locate(path, &cx.cwd, home)?, id: OnceCell::new() })
     }
@@ -48,7 +48,7 @@ impl Spotted {
 
 /// One thing a call touches, looked up.
 pub(crate) enum SubjectAccess {
-    Path { asked: PathBuf, using: PathUse, spotted: Result<Spotted, PathError> },
+    Path { asked: PathBuf, using: PathUse, spotted: Result<SubjectPath, PathError> },
     Command { line: CommandLine, parts: Vec<(CommandPart, Vec<SubjectFile>)>, doubt: Option<String> },
     Fetch { address: String, host: Result<String, &'static str> },
     Named(String),
@@ -57,7 +57,7 @@ pub(crate) enum SubjectAccess {
 /// A file a command names, looked up.
 pub(crate) struct SubjectFile {
     pub(crate) using: PathUse,
-    pub(crate) through: Through,
+    pub(crate) through: FileMention,
     pub(crate) reach: FileUseScope,
     pub(crate) what: FileKnowledge,
 }
@@ -65,7 +65,7 @@ pub(crate) struct SubjectFile {
 /// What is known about it.
 pub(crate) enum FileKnowledge {
     /// This file.
-    Spotted(Result<Spotted, PathError>),
+    Spotted(Result<SubjectPath, PathError>),
     /// Whatever has this shape; what exists of it is spotted one by one.
     Shape(PathShape),
     /// Known only when it runs.
@@ -90,7 +90,7 @@ impl<'a> CallSubject<'a> {
 
     /// Where each declared path really is.
     pub(crate) fn grants(&self) -> Vec<GrantedPath> {
-        let grant = |asked: &Path, spotted: &Spotted| GrantedPath {
+        let grant = |asked: &Path, spotted: &SubjectPath| GrantedPath {
             asked: asked.to_owned(),
             real: spotted.located.real.clone(),
         };
@@ -98,7 +98,7 @@ impl<'a> CallSubject<'a> {
             SubjectAccess::Path { asked, spotted: Ok(spotted), .. } => vec![grant(asked, spotted)],
             SubjectAccess::Command { parts, .. } => {
                 let files = parts.iter().flat_map(|(_, files)| files);
-                let named = files.filter(|it| it.through != Through::Mention);
+                let named = files.filter(|it| it.through != FileMention::Mention);
                 named
                     .filter_map(|file| match &file.what {
                         FileKnowledge::Spotted(Ok(spotted)) => Some(grant(&spotted.located.lexical, spotted)),
@@ -133,7 +133,7 @@ fn touch(policy: &Policy, access: Access, cx: &CallContext) -> SubjectAccess {
 }
 
 fn path(policy: &Policy, asked: PathBuf, using: PathUse, cx: &CallContext) -> SubjectAccess {
-    let spotted = Spotted::find(&asked, cx, home(policy, cx));
+    let spotted = SubjectPath::find(&asked, cx, home(policy, cx));
     SubjectAccess::Path { asked, using, spotted }
 }
 
@@ -158,7 +158,7 @@ fn spots(file: &FileUse, cx: &CallContext, home: Option<&Path>) -> Vec<SubjectFi
         FileUseKind::Write => PathUse::Write,
     };
     let spot = |what| SubjectFile { using, through: file.through, reach: file.reach, what };
-    let spotted = |path: &Path| spot(FileKnowledge::Spotted(Spotted::find(path, cx, home)));
+    let spotted = |path: &Path| spot(FileKnowledge::Spotted(SubjectPath::find(path, cx, home)));
     match &file.target {
         FileTarget::Path(path) => vec![spotted(path)],
         FileTarget::Unknown(text) => vec![spot(FileKnowledge::Unknown(text.clone()))],

@@ -6,11 +6,11 @@ use super::{
     DecisionStrength, FileKnowledge, Level, PartialDecision, SubjectFile, by_rule, path::PathRuleSource,
 };
 use crate::{
-    Behavior, FileUseScope, Through,
+    Behavior, FileMention, FileUseScope,
     expansion::PathShape,
     matcher::PathUse,
     protected::protection,
-    reason::{CallAction, Why},
+    reason::{CallAction, ReasonDetail},
 };
 
 /// As many entries of a directory as are looked at.
@@ -22,7 +22,7 @@ impl Level<'_> {
         let ruling = match &file.what {
             FileKnowledge::Spotted(spotted) => self.path(file.using, spotted, PathRuleSource::Nobody),
             FileKnowledge::Shape(shape) => {
-                let fine = || PartialDecision::allowed(Why::CommandReads);
+                let fine = || PartialDecision::allowed(ReasonDetail::CommandReads);
                 self.shape_forbidden(shape, file.using).unwrap_or_else(fine)
             }
             FileKnowledge::Unknown(text) => self.unknown(text),
@@ -37,8 +37,10 @@ impl Level<'_> {
             FileKnowledge::Spotted(Ok(spotted)) => {
                 self.path_forbidden(file.using, spotted, PathRuleSource::Nobody)
             }
-            FileKnowledge::Spotted(Err(_)) if file.through == Through::Mention => None,
-            FileKnowledge::Spotted(Err(problem)) => Some(PartialDecision::denied(Why::Path(*problem))),
+            FileKnowledge::Spotted(Err(_)) if file.through == FileMention::Mention => None,
+            FileKnowledge::Spotted(Err(problem)) => {
+                Some(PartialDecision::denied(ReasonDetail::Path(*problem)))
+            }
             FileKnowledge::Shape(shape) => self.shape_forbidden(shape, file.using),
             FileKnowledge::Unknown(_) => None,
         }
@@ -58,7 +60,7 @@ impl Level<'_> {
             let paths = self.policy.rules().paths(self.anchors());
             let found = [lexical, real].into_iter().find_map(|dir| paths.find_below(dir, file.using));
             if let Some(rule) = found {
-                let why = Why::Below { rule: rule.entry.clone(), path: lexical.clone() };
+                let why = ReasonDetail::Below { rule: rule.entry.clone(), path: lexical.clone() };
                 return Some(PartialDecision::new(DecisionStrength::Guarded, why));
             }
         }
@@ -73,7 +75,7 @@ impl Level<'_> {
     fn protected_inside(&self, named: &Path, dir: &Path) -> Option<PartialDecision> {
         let own = &self.anchors().own;
         let guarded = |path: &Path, reason, inside| {
-            let why = Why::Protected { path: path.to_owned(), real: None, inside, reason };
+            let why = ReasonDetail::Protected { path: path.to_owned(), real: None, inside, reason };
             Some(PartialDecision::new(DecisionStrength::Guarded, why))
         };
         if let Some(reason) = protection(dir, own) {
@@ -103,6 +105,6 @@ impl Level<'_> {
     fn unknown(&self, text: &str) -> PartialDecision {
         let risky = self.policy.rules().forbids_paths() && !self.policy.is_enforced();
         let standing = if risky { DecisionStrength::Guarded } else { DecisionStrength::Open };
-        PartialDecision::new(standing, Why::UnknownFile(text.to_owned()))
+        PartialDecision::new(standing, ReasonDetail::UnknownFile(text.to_owned()))
     }
 }

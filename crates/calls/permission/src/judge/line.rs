@@ -2,13 +2,13 @@ use haft_tool::CommandLine;
 use haft_types::PermissionMode;
 
 use super::{
-    DecisionStrength, DecisionTally, FileKnowledge, Level, LevelRole, PartialDecision, SubjectFile, Wish,
-    by_rule,
+    DecisionStrength, DecisionTally, FileKnowledge, Level, LevelRole, NeededAllowance, PartialDecision,
+    SubjectFile, by_rule,
 };
 use crate::{
-    AlwaysAskReason, Behavior, CommandNature, CommandPart, Through,
+    AlwaysAskReason, Behavior, CommandNature, CommandPart, FileMention,
     matcher::PathUse,
-    reason::{CallAction, Why},
+    reason::{CallAction, ReasonDetail},
     ruleset::RuleSet,
     shown,
 };
@@ -26,7 +26,7 @@ impl Level<'_> {
         // One part outside is enough: what it starts, and where, is not held.
         let held = doubt.is_none() && parts.iter().all(|(part, _)| self.policy.is_held(part));
         for (part, files) in parts {
-            let redirected = files.iter().filter(|file| file.through == Through::Redirection);
+            let redirected = files.iter().filter(|file| file.through == FileMention::Redirection);
             let ruling = self.settle(walled(self.command(part, files, line), held));
             tally.beyond_reading |= !self.only_reads(part, &ruling);
             tally.talks |= part.talks;
@@ -37,7 +37,8 @@ impl Level<'_> {
             }
         }
         if let Some(doubt) = doubt {
-            let doubtful = PartialDecision::new(DecisionStrength::Guarded, Why::Doubt(doubt.to_owned()));
+            let doubtful =
+                PartialDecision::new(DecisionStrength::Guarded, ReasonDetail::Doubt(doubt.to_owned()));
             tally.add(self.settle(doubtful.about(shown::text(line.text()))));
         }
     }
@@ -45,7 +46,7 @@ impl Level<'_> {
     /// Whether nothing but the belief that it only reads lets a command run: no
     /// rule speaks for it, and no mode lets everything run.
     fn only_reads(&self, part: &CommandPart, ruling: &PartialDecision) -> bool {
-        matches!(ruling.why, Why::CommandReads)
+        matches!(ruling.why, ReasonDetail::CommandReads)
             && self.policy.mode != PermissionMode::BypassPermissions
             && self.command_allow(part).is_none()
     }
@@ -83,14 +84,14 @@ impl Level<'_> {
 
     fn command_plan(&self, part: &CommandPart) -> Option<PartialDecision> {
         let changes = self.policy.mode == PermissionMode::Plan && part.nature != CommandNature::ReadOnly;
-        changes.then(|| PartialDecision::denied(Why::Plan(action(part))))
+        changes.then(|| PartialDecision::denied(ReasonDetail::Plan(action(part))))
     }
 
     fn command_concern(&self, part: &CommandPart) -> Option<PartialDecision> {
         match part.concern.as_ref()? {
-            AlwaysAskReason::Insist(text) => Some(PartialDecision::firm(Why::Tool(text.clone()))),
+            AlwaysAskReason::Insist(text) => Some(PartialDecision::firm(ReasonDetail::Tool(text.clone()))),
             AlwaysAskReason::Ask(text) => {
-                Some(PartialDecision::new(DecisionStrength::Guarded, Why::Doubt(text.clone())))
+                Some(PartialDecision::new(DecisionStrength::Guarded, ReasonDetail::Doubt(text.clone())))
             }
         }
     }
@@ -100,7 +101,7 @@ impl Level<'_> {
     fn command_suspected(&self, part: &CommandPart) -> Option<PartialDecision> {
         let rules = self.policy.rules();
         let (rule, name) = rules.suspected(part).filter(|_| !rules.command_exactly(part))?;
-        let why = Why::Names { rule: rule.entry.clone(), name: name.to_owned() };
+        let why = ReasonDetail::Names { rule: rule.entry.clone(), name: name.to_owned() };
         Some(PartialDecision::new(DecisionStrength::Guarded, why))
     }
 
@@ -112,8 +113,8 @@ impl Level<'_> {
         files: &[SubjectFile],
         line: &CommandLine,
     ) -> PartialDecision {
-        let operands = files.iter().filter(|file| file.through == Through::Operand);
-        let mentions = files.iter().filter(|file| file.through == Through::Mention);
+        let operands = files.iter().filter(|file| file.through == FileMention::Operand);
+        let mentions = files.iter().filter(|file| file.through == FileMention::Mention);
         let mentioned =
             mentions.filter_map(|file| self.below(file).or_else(|| self.mention_guarded(part, file)));
         let rulings = operands.map(|file| self.file(file)).chain(mentioned);
@@ -122,7 +123,7 @@ impl Level<'_> {
             strictest.as_ref().is_none_or(|ruling| ruling.standing == DecisionStrength::Allowed);
         match (part.nature, &strictest) {
             (CommandNature::ReadOnly, _) if files_allowed && (!part.weak || self.policy.holds_reading()) => {
-                return PartialDecision::allowed(Why::CommandReads);
+                return PartialDecision::allowed(ReasonDetail::CommandReads);
             }
             (CommandNature::EditsFiles, Some(edited)) if files_allowed && self.policy.accepts_edits() => {
                 return PartialDecision::allowed(edited.why.clone());
@@ -171,7 +172,7 @@ impl Level<'_> {
         }
     }
 
-    fn command_held_back(&self, part: &CommandPart) -> Option<Why> {
+    fn command_held_back(&self, part: &CommandPart) -> Option<ReasonDetail> {
         let LevelRole::Acting = self.role else { return None };
         let rule = self.policy.held_back()?.command(Behavior::Deny, part)?;
         Some(self.policy.delegate_only(rule))
@@ -186,7 +187,7 @@ impl Level<'_> {
 
     /// Who allows a command. A rule about a tool other than the shell speaks
     /// for every command that can be spoken for.
-    fn command_allow(&self, part: &CommandPart) -> Option<Why> {
+    fn command_allow(&self, part: &CommandPart) -> Option<ReasonDetail> {
         let find = |rules: &RuleSet| {
             let rule = rules.command(Behavior::Allow, part)?;
             self.policy.counts(rule).then(|| by_rule(rule, action(part)))
@@ -205,14 +206,14 @@ impl Level<'_> {
     /// Nobody speaks for the command: say what is missing.
     fn command_open(&self, part: &CommandPart, line: &CommandLine) -> PartialDecision {
         let why = match self.policy.rules().near_miss(part) {
-            Some((rule, word)) => Why::NearMiss {
+            Some((rule, word)) => ReasonDetail::NearMiss {
                 action: action(part),
                 rule: rule.entry.clone(),
                 word: word.map(str::to_owned),
             },
-            None => Why::NoRule(action(part)),
+            None => ReasonDetail::NoRule(action(part)),
         };
-        PartialDecision::new(DecisionStrength::Open, why).wishing(|| Wish::Line(line.clone()))
+        PartialDecision::new(DecisionStrength::Open, why).wishing(|| NeededAllowance::Line(line.clone()))
     }
 }
 
@@ -281,10 +282,10 @@ fn only_prints(part: &CommandPart) -> bool {
 /// What nobody speaks about may run behind walls. Files outside the workspace
 /// are another matter: walls let them be read.
 fn walled(ruling: PartialDecision, held: bool) -> PartialDecision {
-    let outside = matches!(ruling.why, Why::Outside { .. } | Why::UnknownFile(_));
+    let outside = matches!(ruling.why, ReasonDetail::Outside { .. } | ReasonDetail::UnknownFile(_));
     match ruling.standing {
         DecisionStrength::Open if held && !outside => {
-            ruling.becomes(DecisionStrength::Allowed, |_| Why::Sandboxed)
+            ruling.becomes(DecisionStrength::Allowed, |_| ReasonDetail::Sandboxed)
         }
         _ => ruling,
     }

@@ -12,13 +12,13 @@ use std::{cell::OnceCell, sync::Arc};
 use haft_tool::Verdict;
 use haft_types::PermissionMode;
 
-pub(crate) use facts::{CallSubject, FileKnowledge, Spotted, SubjectAccess, SubjectFile};
-pub(crate) use ruling::{DecisionStrength, DecisionTally, PartialDecision, Wish};
+pub(crate) use facts::{CallSubject, FileKnowledge, SubjectAccess, SubjectFile, SubjectPath};
+pub(crate) use ruling::{DecisionStrength, DecisionTally, NeededAllowance, PartialDecision};
 
 use crate::{
     Behavior, HookOpinion, Policy,
     places::ResolvedDirs,
-    reason::{CallAction, RuleLink, Why},
+    reason::{CallAction, ReasonDetail, RuleLink},
     rule::{Rule, RuleSubject},
     ruleset::{RuleSet, ToolView},
 };
@@ -74,23 +74,25 @@ impl<'a> Level<'a> {
     fn settle(&self, ruling: PartialDecision) -> PartialDecision {
         let hook_allows = *self.facts.hook == HookOpinion::Allow;
         let mode = self.policy.mode;
-        let tool_asks = matches!(ruling.why, Why::Tool(_));
+        let tool_asks = matches!(ruling.why, ReasonDetail::Tool(_));
         match ruling.standing {
             DecisionStrength::Open | DecisionStrength::Guarded
                 if mode == PermissionMode::BypassPermissions =>
             {
-                ruling.becomes(DecisionStrength::Allowed, |_| Why::Bypass)
+                ruling.becomes(DecisionStrength::Allowed, |_| ReasonDetail::Bypass)
             }
             DecisionStrength::Open if hook_allows => {
-                ruling.becomes(DecisionStrength::Allowed, |_| Why::HookAllows)
+                ruling.becomes(DecisionStrength::Allowed, |_| ReasonDetail::HookAllows)
             }
             DecisionStrength::Guarded if hook_allows && tool_asks => {
-                ruling.becomes(DecisionStrength::Allowed, |_| Why::HookAllows)
+                ruling.becomes(DecisionStrength::Allowed, |_| ReasonDetail::HookAllows)
             }
             DecisionStrength::Open | DecisionStrength::Guarded | DecisionStrength::Firm
                 if mode == PermissionMode::DontAsk =>
             {
-                ruling.becomes(DecisionStrength::Denied, |inner| Why::DontAsk { inner: Box::new(inner) })
+                ruling.becomes(DecisionStrength::Denied, |inner| ReasonDetail::DontAsk {
+                    inner: Box::new(inner),
+                })
             }
             _ => ruling,
         }
@@ -100,7 +102,10 @@ impl<'a> Level<'a> {
     fn by_name(&self) -> Option<PartialDecision> {
         let (facts, rules) = (self.facts, self.policy.rules());
         if let Some(agent) = self.policy.excludes(facts.tool) {
-            return Some(PartialDecision::denied(Why::NotAmongTools { agent, tool: facts.tool.to_owned() }));
+            return Some(PartialDecision::denied(ReasonDetail::NotAmongTools {
+                agent,
+                tool: facts.tool.to_owned(),
+            }));
         }
         if let Some(ruling) = self.held_back() {
             return Some(ruling);
@@ -124,7 +129,7 @@ impl<'a> Level<'a> {
         }
         let names_something = facts.touches.iter().any(|touch| matches!(touch, SubjectAccess::Named(_)));
         let rule = rules.incomparable(&self.view).filter(|_| !names_something)?;
-        Some(PartialDecision::firm(Why::Incomparable(rule.entry.clone())))
+        Some(PartialDecision::firm(ReasonDetail::Incomparable(rule.entry.clone())))
     }
 
     fn input_action(&self, rule: &Rule) -> CallAction {
@@ -176,18 +181,18 @@ impl<'a> Level<'a> {
         match &self.facts.verdict {
             Verdict::Passthrough | Verdict::Allow => None,
             Verdict::Ask(text) => {
-                Some(PartialDecision::new(DecisionStrength::Guarded, Why::Tool(text.clone())))
+                Some(PartialDecision::new(DecisionStrength::Guarded, ReasonDetail::Tool(text.clone())))
             }
-            Verdict::Insist(text) => Some(PartialDecision::firm(Why::Tool(text.clone()))),
-            Verdict::Deny(text) => Some(PartialDecision::denied(Why::Tool(text.clone()))),
+            Verdict::Insist(text) => Some(PartialDecision::firm(ReasonDetail::Tool(text.clone()))),
+            Verdict::Deny(text) => Some(PartialDecision::denied(ReasonDetail::Tool(text.clone()))),
         }
     }
 
     fn by_hook(&self) -> Option<PartialDecision> {
         match self.facts.hook {
             HookOpinion::None | HookOpinion::Allow => None,
-            HookOpinion::Ask(text) => Some(PartialDecision::firm(Why::HookAsks(text.clone()))),
-            HookOpinion::Deny(text) => Some(PartialDecision::denied(Why::HookDenies(text.clone()))),
+            HookOpinion::Ask(text) => Some(PartialDecision::firm(ReasonDetail::HookAsks(text.clone()))),
+            HookOpinion::Deny(text) => Some(PartialDecision::denied(ReasonDetail::HookDenies(text.clone()))),
         }
     }
 
@@ -195,22 +200,22 @@ impl<'a> Level<'a> {
     fn by_reach(&self) -> Option<PartialDecision> {
         let facts = self.facts;
         if facts.declared {
-            return facts.touches.is_empty().then(|| PartialDecision::allowed(Why::TouchesNothing));
+            return facts.touches.is_empty().then(|| PartialDecision::allowed(ReasonDetail::TouchesNothing));
         }
         let action = || CallAction::Tool(facts.tool.to_owned());
         if facts.call.is_read_only() {
-            return Some(PartialDecision::allowed(Why::OnlyReads));
+            return Some(PartialDecision::allowed(ReasonDetail::OnlyReads));
         }
         if self.policy.mode == PermissionMode::Plan {
-            return Some(PartialDecision::denied(Why::Plan(action())));
+            return Some(PartialDecision::denied(ReasonDetail::Plan(action())));
         }
         if facts.verdict == Verdict::Allow {
-            return Some(PartialDecision::allowed(Why::Harmless));
+            return Some(PartialDecision::allowed(ReasonDetail::Harmless));
         }
         Some(match self.tool_allow() {
             Some(rule) => PartialDecision::allowed(by_rule(rule, action())),
-            None => PartialDecision::new(DecisionStrength::Open, Why::NoRule(action()))
-                .wishing(|| Wish::Tool(facts.tool.to_owned())),
+            None => PartialDecision::new(DecisionStrength::Open, ReasonDetail::NoRule(action()))
+                .wishing(|| NeededAllowance::Tool(facts.tool.to_owned())),
         })
     }
 
@@ -226,9 +231,9 @@ impl<'a> Level<'a> {
 }
 
 /// The reason a rule gives, or why it cannot give one.
-fn by_rule(rule: &Rule, action: CallAction) -> Why {
+fn by_rule(rule: &Rule, action: CallAction) -> ReasonDetail {
     match rule.about {
-        RuleSubject::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
-        _ => Why::Rule { rule: rule.entry.clone(), action, via: RuleLink::Name },
+        RuleSubject::Broken(problem) => ReasonDetail::BrokenRule { rule: rule.entry.clone(), problem },
+        _ => ReasonDetail::Rule { rule: rule.entry.clone(), action, via: RuleLink::Name },
     }
 }

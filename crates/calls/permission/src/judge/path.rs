@@ -3,13 +3,13 @@ use std::path::Path;
 use haft_paths::{PathError, ResolvedPath};
 use haft_types::PermissionMode;
 
-use super::{DecisionStrength, Level, LevelRole, PartialDecision, Spotted, Wish, by_rule};
+use super::{DecisionStrength, Level, LevelRole, NeededAllowance, PartialDecision, SubjectPath, by_rule};
 use crate::{
     Behavior, OutsideWorkspace,
     matcher::PathUse,
     places::PathForm,
     protected::{is_kernel, protection},
-    reason::{CallAction, RuleLink, Why},
+    reason::{CallAction, ReasonDetail, RuleLink},
     rule::{Rule, RuleSubject},
     ruleset::RuleSet,
     shown,
@@ -31,13 +31,13 @@ impl Level<'_> {
     pub(super) fn path(
         &self,
         using: PathUse,
-        spotted: &Result<Spotted, PathError>,
+        spotted: &Result<SubjectPath, PathError>,
         speaker: PathRuleSource,
     ) -> PartialDecision {
         let spotted = match spotted {
             Ok(spotted) => spotted,
             Err(problem) => {
-                return PartialDecision::denied(Why::Path(*problem)).about(verb(using).to_owned());
+                return PartialDecision::denied(ReasonDetail::Path(*problem)).about(verb(using).to_owned());
             }
         };
         let located = &spotted.located;
@@ -51,7 +51,7 @@ impl Level<'_> {
     pub(super) fn path_forbidden(
         &self,
         using: PathUse,
-        spotted: &Spotted,
+        spotted: &SubjectPath,
         speaker: PathRuleSource,
     ) -> Option<PartialDecision> {
         let located = &spotted.located;
@@ -71,11 +71,11 @@ impl Level<'_> {
             return Some(PartialDecision::denied(why));
         }
         if using == PathUse::Write && self.policy.mode == PermissionMode::Plan {
-            return Some(PartialDecision::denied(Why::Plan(action(using, located))));
+            return Some(PartialDecision::denied(ReasonDetail::Plan(action(using, located))));
         }
         let kept_out = |path: &Path| self.policy.keeps_out_of(path).filter(|_| using == PathUse::Write);
         if let Some(why) = kept_out(&located.lexical).or_else(|| kept_out(&located.real)) {
-            return Some(PartialDecision::denied(Why::Tool(why)));
+            return Some(PartialDecision::denied(ReasonDetail::Tool(why)));
         }
         hit(Behavior::Ask).map(PartialDecision::firm)
     }
@@ -88,16 +88,19 @@ impl Level<'_> {
         let own = &self.anchors().own;
         let path = located.lexical.clone();
         if let Some(reason) = protection(&located.lexical, own) {
-            let why = Why::Protected { path, real: None, inside: None, reason };
+            let why = ReasonDetail::Protected { path, real: None, inside: None, reason };
             return Some(PartialDecision::new(DecisionStrength::Guarded, why));
         }
         if let Some(reason) = protection(&located.real, own) {
-            let why = Why::Protected { path, real: Some(located.real.clone()), inside: None, reason };
+            let why =
+                ReasonDetail::Protected { path, real: Some(located.real.clone()), inside: None, reason };
             return Some(PartialDecision::new(DecisionStrength::Guarded, why));
         }
         let outside = |path: &Path, form| is_kernel(path) && !self.anchors().in_workspace(path, form);
         let kernel = outside(&located.lexical, PathForm::Lexical) || outside(&located.real, PathForm::Real);
-        kernel.then(|| PartialDecision::new(DecisionStrength::Guarded, Why::Kernel(located.lexical.clone())))
+        kernel.then(|| {
+            PartialDecision::new(DecisionStrength::Guarded, ReasonDetail::Kernel(located.lexical.clone()))
+        })
     }
 
     /// What is left: the workspace, allow rules, or a question.
@@ -113,7 +116,7 @@ impl Level<'_> {
             false => self.form_allowed(using, located, PathForm::Real),
         };
         match (lexical, real) {
-            (Some(lexical), Some(Why::Inside { .. })) => PartialDecision::allowed(lexical),
+            (Some(lexical), Some(ReasonDetail::Inside { .. })) => PartialDecision::allowed(lexical),
             (Some(_), Some(real)) => PartialDecision::allowed(real),
             (Some(_), None) | (None, _) => {
                 match self.tool_allow().filter(|_| speaker == PathRuleSource::Tool) {
@@ -136,8 +139,8 @@ impl Level<'_> {
         };
         let boundary = self.policy.boundary(using);
         let why = match inside {
-            true => Why::NoRule(action(using, located)),
-            false => Why::Outside {
+            true => ReasonDetail::NoRule(action(using, located)),
+            false => ReasonDetail::Outside {
                 path: located.lexical.clone(),
                 real: lexical_in.then(|| located.real.clone()),
                 blocked: boundary == OutsideWorkspace::Deny,
@@ -147,14 +150,14 @@ impl Level<'_> {
             return PartialDecision::denied(why);
         }
         let wish = || match using {
-            PathUse::Read => Wish::Read { forms: forms() },
-            PathUse::Write => Wish::Edit { forms: forms(), inside },
+            PathUse::Read => NeededAllowance::Read { forms: forms() },
+            PathUse::Write => NeededAllowance::Edit { forms: forms(), inside },
         };
         PartialDecision::new(DecisionStrength::Open, why).wishing(wish)
     }
 
     /// Who allows one form of a path.
-    fn form_allowed(&self, using: PathUse, located: &ResolvedPath, form: PathForm) -> Option<Why> {
+    fn form_allowed(&self, using: PathUse, located: &ResolvedPath, form: PathForm) -> Option<ReasonDetail> {
         let path = match form {
             PathForm::Lexical => &*located.lexical,
             PathForm::Real => &*located.real,
@@ -165,7 +168,7 @@ impl Level<'_> {
             PathUse::Write => self.policy.accepts_edits() && anchors.in_workspace(path, form),
         };
         if free {
-            return Some(Why::Inside { path: located.lexical.clone(), using });
+            return Some(ReasonDetail::Inside { path: located.lexical.clone(), using });
         }
         let find = |rules: &RuleSet| {
             let rule = rules.paths(anchors).find(path, using, Behavior::Allow)?;
@@ -183,7 +186,7 @@ impl Level<'_> {
         &self,
         rules: &'s RuleSet,
         using: PathUse,
-        spotted: &Spotted,
+        spotted: &SubjectPath,
         behavior: Behavior,
     ) -> Option<(&'s Rule, RuleLink)> {
         let located = &spotted.located;
@@ -209,10 +212,10 @@ impl Level<'_> {
     }
 }
 
-fn path_rule(rule: &Rule, using: PathUse, located: &ResolvedPath, via: RuleLink) -> Why {
+fn path_rule(rule: &Rule, using: PathUse, located: &ResolvedPath, via: RuleLink) -> ReasonDetail {
     match rule.about {
-        RuleSubject::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
-        _ => Why::Rule { rule: rule.entry.clone(), action: action(using, located), via },
+        RuleSubject::Broken(problem) => ReasonDetail::BrokenRule { rule: rule.entry.clone(), problem },
+        _ => ReasonDetail::Rule { rule: rule.entry.clone(), action: action(using, located), via },
     }
 }
 

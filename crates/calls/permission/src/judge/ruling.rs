@@ -2,7 +2,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_tool::{AllowReason, CommandLine};
 
-use crate::{Behavior, DecisionSource, Part, reason::Why};
+use crate::{Behavior, DecisionSource, JudgedPart, reason::ReasonDetail};
 
 /// How firmly something is decided. The order is the order of severity, so the
 /// strictest wins by [`Ord::max`].
@@ -33,7 +33,7 @@ impl DecisionStrength {
 
 /// What would have to be allowed for the same thing to run next time.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Wish {
+pub(crate) enum NeededAllowance {
     Tool(String),
     Named { tool: String, name: String },
     Fetch(String),
@@ -46,10 +46,10 @@ pub(crate) enum Wish {
 #[derive(Clone, Debug)]
 pub(crate) struct PartialDecision {
     pub(crate) standing: DecisionStrength,
-    pub(crate) why: Why,
+    pub(crate) why: ReasonDetail,
     /// What was judged; nothing for the call as a whole.
     pub(crate) subject: Option<String>,
-    wish: Option<Wish>,
+    wish: Option<NeededAllowance>,
     /// What a weaker ruling, which this one stands for too, was about.
     also: ClassifierVeto,
 }
@@ -73,19 +73,19 @@ impl ClassifierVeto {
 }
 
 impl PartialDecision {
-    pub(crate) fn new(standing: DecisionStrength, why: Why) -> Self {
+    pub(crate) fn new(standing: DecisionStrength, why: ReasonDetail) -> Self {
         Self { standing, why, subject: None, wish: None, also: ClassifierVeto::default() }
     }
 
-    pub(crate) fn allowed(why: Why) -> Self {
+    pub(crate) fn allowed(why: ReasonDetail) -> Self {
         Self::new(DecisionStrength::Allowed, why)
     }
 
-    pub(crate) fn firm(why: Why) -> Self {
+    pub(crate) fn firm(why: ReasonDetail) -> Self {
         Self::new(DecisionStrength::Firm, why)
     }
 
-    pub(crate) fn denied(why: Why) -> Self {
+    pub(crate) fn denied(why: ReasonDetail) -> Self {
         Self::new(DecisionStrength::Denied, why)
     }
 
@@ -94,7 +94,7 @@ impl PartialDecision {
         self
     }
 
-    pub(crate) fn wishing(mut self, wish: impl FnOnce() -> Wish) -> Self {
+    pub(crate) fn wishing(mut self, wish: impl FnOnce() -> NeededAllowance) -> Self {
         self.wish = Some(wish());
         self
     }
@@ -117,14 +117,18 @@ impl PartialDecision {
         }
     }
 
-    pub(crate) fn becomes(mut self, standing: DecisionStrength, why: impl FnOnce(Why) -> Why) -> Self {
+    pub(crate) fn becomes(
+        mut self,
+        standing: DecisionStrength,
+        why: impl FnOnce(ReasonDetail) -> ReasonDetail,
+    ) -> Self {
         self.standing = standing;
         self.why = why(self.why);
         self
     }
 
-    fn part(&self) -> Option<Part> {
-        Some(Part {
+    fn part(&self) -> Option<JudgedPart> {
+        Some(JudgedPart {
             subject: self.subject.clone()?,
             decision: self.standing.behavior(),
             reason: self.why.to_string(),
@@ -137,8 +141,8 @@ impl PartialDecision {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DecisionTally {
     strictest: Option<PartialDecision>,
-    pub(crate) parts: Vec<Part>,
-    pub(crate) wishes: Vec<Wish>,
+    pub(crate) parts: Vec<JudgedPart>,
+    pub(crate) wishes: Vec<NeededAllowance>,
     /// Whether something but the belief that it only reads lets it run.
     pub(crate) beyond_reading: bool,
     /// Whether one of the commands asks a server.
@@ -165,7 +169,7 @@ impl DecisionTally {
     /// The strictest ruling, the first among equals. A call on which nobody
     /// ruled has nothing to rule on.
     pub(crate) fn verdict(&self) -> PartialDecision {
-        self.strictest.clone().unwrap_or_else(|| PartialDecision::allowed(Why::TouchesNothing))
+        self.strictest.clone().unwrap_or_else(|| PartialDecision::allowed(ReasonDetail::TouchesNothing))
     }
 
     /// Both have to agree: the strictest of each part, and of the whole. Wishes
@@ -192,7 +196,7 @@ impl DecisionTally {
     }
 }
 
-impl Why {
+impl ReasonDetail {
     /// The rule behind the reason.
     pub(crate) fn rule(&self) -> Option<&Arc<str>> {
         match self {

@@ -1,9 +1,9 @@
 use haft_tool::Verdict;
 
-use super::{DecisionStrength, Level, LevelRole, PartialDecision, Wish, by_rule};
+use super::{DecisionStrength, Level, LevelRole, NeededAllowance, PartialDecision, by_rule};
 use crate::{
     Behavior,
-    reason::{CallAction, Why},
+    reason::{CallAction, ReasonDetail},
     rule::Rule,
     ruleset::RuleSet,
     shown,
@@ -13,12 +13,12 @@ impl<'a> Level<'a> {
     /// Whether an address may be fetched.
     pub(super) fn fetch(&self, address: &str, host: &Result<String, &'static str>) -> PartialDecision {
         let ruling = match host {
-            Err(problem) => PartialDecision::denied(Why::Address(problem)),
+            Err(problem) => PartialDecision::denied(ReasonDetail::Address(problem)),
             Ok(host) => self.by_lookup(
                 |rules, behavior| rules.fetch(behavior, host),
                 || CallAction::Fetch(host.clone()),
                 self.facts.verdict == Verdict::Allow,
-                || Wish::Fetch(host.clone()),
+                || NeededAllowance::Fetch(host.clone()),
             ),
         };
         ruling.about(format!("fetch {}", shown::text(address)))
@@ -31,7 +31,7 @@ impl<'a> Level<'a> {
             |rules, behavior| rules.named(&rules.view(tool), behavior, name),
             || CallAction::Named { tool: tool.to_owned(), name: name.to_owned() },
             self.facts.verdict == Verdict::Allow || self.facts.call.is_read_only(),
-            || Wish::Named { tool: tool.to_owned(), name: name.to_owned() },
+            || NeededAllowance::Named { tool: tool.to_owned(), name: name.to_owned() },
         );
         ruling.about(format!("{tool} {}", shown::text(name)))
     }
@@ -43,7 +43,7 @@ impl<'a> Level<'a> {
         find: impl Fn(&'a RuleSet, Behavior) -> Option<&'a Rule>,
         action: impl Fn() -> CallAction,
         harmless: bool,
-        wish: impl FnOnce() -> Wish,
+        wish: impl FnOnce() -> NeededAllowance,
     ) -> PartialDecision {
         let handed = match self.role {
             LevelRole::Above(received) => find(received, Behavior::Allow),
@@ -66,8 +66,10 @@ impl<'a> Level<'a> {
         let own = find(rules, Behavior::Allow).filter(|rule| self.policy.counts(rule));
         match own.or_else(|| self.tool_allow()).or(handed) {
             Some(rule) => PartialDecision::allowed(by_rule(rule, action())),
-            None if harmless => PartialDecision::allowed(Why::Harmless),
-            None => PartialDecision::new(DecisionStrength::Open, Why::NoRule(action())).wishing(wish),
+            None if harmless => PartialDecision::allowed(ReasonDetail::Harmless),
+            None => {
+                PartialDecision::new(DecisionStrength::Open, ReasonDetail::NoRule(action())).wishing(wish)
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-use crate::{Face, rule::wildcard::Wildcard};
+use crate::{RuleForm, rule::wildcard::Wildcard};
 
 /// What stands in `Bash(...)`: words, `*` for anything, and a last ` *` or `:*`
 /// that means "and whatever words follow".
@@ -48,7 +48,7 @@ impl CommandPattern {
         self.longer.is_some() || self.words.is_none()
     }
 
-    pub(crate) fn matches(&self, face: &Face, reading: PatternReading) -> bool {
+    pub(crate) fn matches(&self, face: &RuleForm, reading: PatternReading) -> bool {
         if let Some(words) = &self.words
             && self.words_match(words, &face.words)
         {
@@ -78,7 +78,7 @@ impl CommandPattern {
 
     /// Where a command that shares at least its first word with this pattern
     /// first differs: the word it has, or nothing when it is too short.
-    pub(crate) fn differs_at<'a>(&self, face: &'a Face) -> Option<(usize, Option<&'a str>)> {
+    pub(crate) fn differs_at<'a>(&self, face: &'a RuleForm) -> Option<(usize, Option<&'a str>)> {
         let words = self.words.as_ref()?;
         let same = words.iter().zip(&face.words).take_while(|(a, b)| ***a == ***b).count();
         (0 < same).then(|| (same, face.words.get(same).map(String::as_str)))
@@ -91,7 +91,7 @@ mod tests {
 
     #[track_caller]
     fn check(spec: &str, words: &[&str], reading: PatternReading, want: bool) {
-        let face = Face::new(words.iter().map(ToString::to_string).collect());
+        let face = RuleForm::new(words.iter().map(ToString::to_string).collect());
         let pattern = CommandPattern::parse(spec).unwrap();
         assert_eq!(pattern.matches(&face, reading), want, "{spec} {words:?} {reading:?}");
     }

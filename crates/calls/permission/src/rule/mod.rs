@@ -64,14 +64,14 @@ pub struct RuleEntry {
 
 /// What is wrong with a rule, for people.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Warning {
+pub struct RuleWarning {
     /// The rule.
     pub rule: RuleEntry,
     /// What is wrong, and what happens because of it.
     pub message: String,
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for RuleWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RuleEntry { behavior, text, origin } = &self.rule;
         write!(f, "{behavior} rule `{text}`")?;
@@ -156,11 +156,11 @@ pub(crate) fn speaks_for(tool: &str) -> Option<&'static str> {
 pub(crate) struct ParsedRule {
     /// Nothing when it is ignored.
     pub(crate) rule: Option<Rule>,
-    pub(crate) warning: Option<Warning>,
+    pub(crate) warning: Option<RuleWarning>,
 }
 
 impl ParsedRule {
-    fn ignored(warning: Warning) -> Self {
+    fn ignored(warning: RuleWarning) -> Self {
         Self { rule: None, warning: Some(warning) }
     }
 }
@@ -222,10 +222,10 @@ fn about(tool: &str, spec: &str, behavior: Behavior, is_param: bool) -> Result<R
 fn as_family(mut rule: Rule, tool: &str, family: &str) -> ParsedRule {
     if rule.entry.behavior == Behavior::Allow {
         let message = format!("is ignored: paths are allowed with {family}(path), not {tool}(path)");
-        return ParsedRule::ignored(Warning { rule: rule.entry, message });
+        return ParsedRule::ignored(RuleWarning { rule: rule.entry, message });
     }
     let message = format!("is read as {family}(path), which covers {tool} and every tool like it");
-    let warning = Warning { rule: rule.entry.clone(), message };
+    let warning = RuleWarning { rule: rule.entry.clone(), message };
     rule.name = NamePattern::Exact(family.to_owned());
     ParsedRule { rule: Some(rule), warning: Some(warning) }
 }
@@ -234,14 +234,14 @@ fn broken(entry: RuleEntry, tool: &str, problem: &'static str, names: &Names) ->
     let nothing_said = entry.text.trim().is_empty();
     if entry.behavior == Behavior::Allow || nothing_said {
         let message = format!("is ignored: {problem}");
-        return ParsedRule::ignored(Warning { rule: entry, message });
+        return ParsedRule::ignored(RuleWarning { rule: entry, message });
     }
     let tool = speaks_for(tool).unwrap_or(tool);
     let name = NamePattern::parse(tool, entry.behavior, names)
         .unwrap_or_else(|_| NamePattern::Exact(tool.to_owned()));
     let whose = if tool == "*" { String::from("every call") } else { format!("every call of {tool}") };
     let message = format!("cannot be read ({problem}), so {whose} asks until it is corrected");
-    let warning = Warning { rule: entry.clone(), message };
+    let warning = RuleWarning { rule: entry.clone(), message };
     ParsedRule {
         rule: Some(Rule { entry, name, about: RuleSubject::Broken(problem), param: None }),
         warning: Some(warning),

@@ -12,9 +12,9 @@ use std::{
 use common::{Call, Rules, context, judge, judge_with, policy, with_rules};
 use haft_permission::{
     AlwaysAskReason, Behavior, Classifier, ClassifierAnswer, ClassifierRequest, CommandAnalysis,
-    CommandContext, CommandJudge, CommandNature, CommandPart, Decision, DecisionSource, Face, FileTarget,
-    FileUse, FileUseKind, FileUseScope, HookOpinion, LivePermissions, PathRuleReach, Policy, RuleCoverage,
-    Through,
+    CommandContext, CommandJudge, CommandNature, CommandPart, Decision, DecisionSource, FileMention,
+    FileTarget, FileUse, FileUseKind, FileUseScope, HookOpinion, LivePermissions, PathRuleReach, Policy,
+    RuleCoverage, RuleForm,
 };
 use haft_tool::{AllowReason, BoxFuture, Verdict};
 use haft_types::PermissionMode::{self, AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
@@ -223,7 +223,7 @@ impl CommandJudge for Prepared {
 }
 
 fn part(text: &str, nature: CommandNature) -> CommandPart {
-    let face = Face::new(text.split(' ').map(String::from).collect());
+    let face = RuleForm::new(text.split(' ').map(String::from).collect());
     CommandPart {
         text: text.to_owned(),
         allow_faces: vec![face.clone()],
@@ -237,7 +237,7 @@ fn part(text: &str, nature: CommandNature) -> CommandPart {
     }
 }
 
-fn file(path: &str, kind: FileUseKind, through: Through) -> FileUse {
+fn file(path: &str, kind: FileUseKind, through: FileMention) -> FileUse {
     FileUse { through, ..FileUse::operand(path, kind) }
 }
 
@@ -259,8 +259,8 @@ fn line(
 #[test]
 fn the_strictest_part_of_a_line_decides() {
     use CommandNature::{EditsFiles, Other, ReadOnly};
+    use FileMention::{Operand, Redirection};
     use FileUseKind::{Read, Write};
-    use Through::{Operand, Redirection};
     let none = Rules::default();
     let make = Rules { allow: &["Bash(make:*)"], ..none };
     let (ls, build) = (part("ls", ReadOnly), part("make x", Other));
@@ -392,7 +392,7 @@ fn patterns_trees_and_files_nobody_knows() {
     let none = Rules::default();
     let deny = Rules { deny: &["Read(./.env)"], ..none };
     let denied_yet_allowed = Rules { allow: &["Bash"], ..deny };
-    let operand = Through::Operand;
+    let operand = FileMention::Operand;
 
     let reading = |text: &str| using(pattern(text), Read, operand, itself, ReadOnly);
     check(Default, none, reading("*.txt"), Allow);
@@ -414,7 +414,7 @@ fn patterns_trees_and_files_nobody_knows() {
     check(Default, Rules { allow: &["Bash"], ..none }, f(ReadOnly), Allow);
     check(Default, denied_yet_allowed, f(ReadOnly), Ask);
     check(BypassPermissions, deny, f(Other), Allow);
-    let into = using(unknown(), Write, Through::Redirection, itself, ReadOnly);
+    let into = using(unknown(), Write, FileMention::Redirection, itself, ReadOnly);
     check(Default, Rules { allow: &["Bash", "Edit"], ..none }, into.clone(), Ask);
     check(AcceptEdits, none, into, Ask);
 
@@ -430,7 +430,7 @@ fn patterns_trees_and_files_nobody_knows() {
     check(AcceptEdits, none, removing("sub"), Ask);
     check(AcceptEdits, deny, removing("."), Ask);
 
-    let mention = |text: &str, reach| using(whole(text), Read, Through::Mention, reach, Other);
+    let mention = |text: &str, reach| using(whole(text), Read, FileMention::Mention, reach, Other);
     check(Default, denied_yet_allowed, mention(".env", itself), Deny);
     check(Default, denied_yet_allowed, mention("a.txt", itself), Allow);
     check(Default, denied_yet_allowed, mention(".", tree), Ask);

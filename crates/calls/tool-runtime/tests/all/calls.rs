@@ -12,7 +12,7 @@ use crate::common;
 use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use common::{Always, Setup, uses};
-use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource};
+use haft_hooks::{Callback, HookDefinition, HookEvent, HookHandler, HookSource};
 use haft_tool::{BoxFuture, ErrorKind, Exposure, Output, RawTool, ToolHints, ToolSpec};
 use haft_tool_runtime::{Answer, Approver, Question};
 use serde_json::{Value, json};
@@ -305,11 +305,12 @@ fn scripted(answers: &[(HookEvent, Value)]) -> Scripted {
             };
             async move { answer }
         };
-        let handler = Handler::Callback(Callback { name: format!("{event:?}"), code: Arc::new(callback) });
+        let handler =
+            HookHandler::Callback(Callback { name: format!("{event:?}"), code: Arc::new(callback) });
         HookDefinition::new(event, handler, Arc::new(HookSource::Named(String::from("test"))))
     };
     let definitions = all.into_iter().map(define).collect();
-    let hooks = haft_hooks::Hooks::new(definitions, haft_hooks::Ports::default());
+    let hooks = haft_hooks::Hooks::new(definitions, haft_hooks::HookPorts::default());
     Scripted { told, hooks }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
+use haft_hooks::{Callback, HookDefinition, HookEvent, HookHandler, HookPorts, HookSource, Hooks};
 use haft_permission::{AgentRights, Behavior, Destination, PermissionUpdate, RuleList, RuleText};
 use haft_tool::{BoxFuture, ErrorKind};
 use haft_tool_runtime::{Answer, Approver, CallSession, Question};
@@ -44,11 +44,12 @@ fn told_hooks(told: &Arc<Mutex<Vec<Value>>>) -> Hooks {
             ]));
             async { Ok(json!({}).into()) }
         };
-        let handler = Handler::Callback(Callback { name: String::from("told"), code: Arc::new(callback) });
+        let handler =
+            HookHandler::Callback(Callback { name: String::from("told"), code: Arc::new(callback) });
         HookDefinition::new(event, handler, Arc::new(HookSource::Named(String::from("test"))))
     };
     let events = [HookEvent::PreToolUse, HookEvent::PostToolUse, HookEvent::PostToolBatch];
-    Hooks::new(events.into_iter().map(define).collect(), Ports::default())
+    Hooks::new(events.into_iter().map(define).collect(), HookPorts::default())
 }
 
 fn explorer(parent: &CallSession, id: &str) -> CallSession {

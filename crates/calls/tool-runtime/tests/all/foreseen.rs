@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
+use haft_hooks::{Callback, HookDefinition, HookEvent, HookHandler, HookPorts, HookSource, Hooks};
 use haft_permission::{Classifier, ClassifierAnswer, ClassifierRequest, Policy};
 use haft_tool::{BoxFuture, ErrorKind};
 use haft_types::PermissionMode;
@@ -52,12 +52,12 @@ async fn check(says: Value, answers: usize, want: (Option<ErrorKind>, &str), ask
             Ok(json!({"hookSpecificOutput": says}).into())
         }
     };
-    let handler = Handler::Callback(Callback { name: String::from("meeting"), code: Arc::new(callback) });
+    let handler = HookHandler::Callback(Callback { name: String::from("meeting"), code: Arc::new(callback) });
     let source = Arc::new(HookSource::Named(String::from("test")));
     let hook = HookDefinition::new(HookEvent::PreToolUse, handler, source);
     let classifier: Arc<dyn Classifier> = meeting.clone();
     let policy = Policy::builder("/").mode(PermissionMode::Auto).classifier(classifier).build();
-    let hooks = Hooks::new(vec![hook], Ports::default());
+    let hooks = Hooks::new(vec![hook], HookPorts::default());
     let mut rig = Setup { hooks, policy: Some(policy), ..Setup::default() }.rig();
     // One after the other they would wait for each other for ever.
     let run = rig.run_one("Probe", json!({"ask": true, "size": 3}));

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
+use haft_hooks::{Callback, HookDefinition, HookEvent, HookHandler, HookPorts, HookSource, Hooks};
 use haft_tool::{AccessSet, CallContext, Outcome, Tool, ToolContext, ToolError, Verdict, erase};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ async fn the_if_of_a_hook_sees_what_the_call_touches() {
             told.lock().unwrap().push(says.clone());
             async { Ok(json!({}).into()) }
         };
-        let handler = Handler::Callback(Callback { name: rule.clone(), code: Arc::new(callback) });
+        let handler = HookHandler::Callback(Callback { name: rule.clone(), code: Arc::new(callback) });
         let mut hook = HookDefinition::new(event, handler, Arc::new(HookSource::Named("test".into())));
         hook.condition = Some(rule);
         hook
@@ -99,7 +99,7 @@ async fn the_if_of_a_hook_sees_what_the_call_touches() {
     let hooks = events.iter().flat_map(|event| rules.map(|rule| define(*event, rule))).collect();
     let tool = Counted::default();
     let mut rig = Setup {
-        hooks: Hooks::new(hooks, Ports::default()),
+        hooks: Hooks::new(hooks, HookPorts::default()),
         extra: vec![erase(tool.clone())],
         ..Setup::default()
     }

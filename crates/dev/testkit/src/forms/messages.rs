@@ -6,7 +6,7 @@ use super::{ReplyContext, sse, stop_reason};
 use crate::{
     signature_of,
     steps::StreamStep,
-    turn::{Cut, ErrorReply, ReplyPiece, Stall, ToolPiece, Turn},
+    turn::{ErrorReply, ReplyPiece, StreamCut, StreamStall, ToolPiece, Turn},
 };
 
 /// A streamed answer before it has a framing.
@@ -16,8 +16,8 @@ pub(crate) enum MessageItem {
     /// An error in the middle.
     Error(ErrorReply),
     Raw(String),
-    Stall(Stall),
-    Cut(Cut),
+    Stall(StreamStall),
+    Cut(StreamCut),
 }
 
 /// The answer as server-sent events.

@@ -19,14 +19,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_model::{Catalog, Exchange, ModelError, Provider, Replay, RequestNormalizer};
+use haft_model::{Catalog, ModelError, Provider, RecordedExchange, ReplayProvider, RequestNormalizer};
 use haft_tool::{ContextChange, ErrorKind};
 use haft_tool_runtime::CallReport;
 use haft_types::{CallId, Content, Message, MessageBlock, ToolUse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::{places::RecordingDirs, tape::RunRecorder, transcript::Transcript};
+pub use self::{places::RecordingDirs, tape::RunRecorder, transcript::RunTranscript};
 use crate::{AgentSettings, SystemPrompt, mask::Masker};
 
 /// The version of the format.
@@ -69,7 +69,7 @@ enum RecordingLine {
     /// Somebody said something.
     Prompt(Vec<MessageBlock>),
     /// The model was asked.
-    Exchange(Exchange),
+    Exchange(RecordedExchange),
     /// A call ended.
     Call(RecordedCall),
 }
@@ -114,7 +114,7 @@ pub struct RecordedRun {
     pub header: RecordingHeader,
     /// What was said, in order.
     pub prompts: Vec<Vec<MessageBlock>>,
-    exchanges: Vec<Exchange>,
+    exchanges: Vec<RecordedExchange>,
     calls: HashMap<CallId, RecordedCall>,
     places: RecordingDirs,
     /// Ids of the recording, and what they are now.
@@ -211,8 +211,8 @@ impl RecordedRun {
     }
 
     /// A provider that answers as it was recorded.
-    pub fn model(&self, catalog: Arc<Catalog>) -> Replay {
-        Replay::new(self.exchanges.clone(), self.normalise(), catalog)
+    pub fn model(&self, catalog: Arc<Catalog>) -> ReplayProvider {
+        ReplayProvider::new(self.exchanges.clone(), self.normalise(), catalog)
     }
 
     /// The same for the first `turns` requests; then `live` answers.
@@ -223,8 +223,8 @@ impl RecordedRun {
         live: Arc<dyn Provider>,
     ) -> impl Provider + use<> {
         let first = self.exchanges.iter().take(turns).cloned().collect();
-        let replay = Replay::new(first, self.normalise(), catalog);
-        tape::Forked::new(replay, turns, live)
+        let replay = ReplayProvider::new(first, self.normalise(), catalog);
+        tape::RecordedThenLive::new(replay, turns, live)
     }
 
     fn normalise(&self) -> RequestNormalizer {

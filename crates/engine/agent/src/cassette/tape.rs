@@ -12,8 +12,8 @@ use std::{
 };
 
 use haft_model::{
-    Exchange, ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, RecordingProvider,
-    Replay, Request,
+    ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, RecordedExchange,
+    RecordingProvider, ReplayProvider, Request,
 };
 use haft_tool_runtime::CallReport;
 use haft_types::{MessageBlock, ToolUse};
@@ -94,7 +94,7 @@ impl RunRecorder {
         }));
     }
 
-    fn exchange(&self, mut exchange: Exchange) {
+    fn exchange(&self, mut exchange: RecordedExchange) {
         // Pieces are for eyes, and a path may be cut between two of them.
         let is_piece = |event: &ModelEvent| {
             matches!(
@@ -183,20 +183,20 @@ pub(super) fn whole(added: Value, last: &Value) -> Value {
 }
 
 /// Answers as recorded for a while, then asks somebody else.
-pub(super) struct Forked {
-    replay: Replay,
+pub(super) struct RecordedThenLive {
+    replay: ReplayProvider,
     turns: usize,
     live: Arc<dyn Provider>,
     asked: AtomicUsize,
 }
 
-impl Forked {
-    pub(super) fn new(replay: Replay, turns: usize, live: Arc<dyn Provider>) -> Self {
+impl RecordedThenLive {
+    pub(super) fn new(replay: ReplayProvider, turns: usize, live: Arc<dyn Provider>) -> Self {
         Self { replay, turns, live, asked: AtomicUsize::new(0) }
     }
 }
 
-impl Provider for Forked {
+impl Provider for RecordedThenLive {
     fn name(&self) -> &str {
         self.live.name()
     }

@@ -8,11 +8,11 @@ use crate::{AgentEvent, TurnEnd};
 /// What a run did, as lines that are the same whenever and wherever it is run
 /// again: without clocks, ids of its own, and paths.
 #[derive(Clone, Debug)]
-pub struct Transcript {
+pub struct RunTranscript {
     places: RecordingDirs,
 }
 
-impl Transcript {
+impl RunTranscript {
     /// Of a run in these directories.
     pub fn new(places: RecordingDirs) -> Self {
         Self { places }

@@ -10,7 +10,7 @@ use haft_types::{Usage, text::thousands};
 use serde::Serialize;
 
 use super::{LogEntry, LogState, RequestLine, RequestPurpose, UnpaidAnswers, read};
-use crate::Bust;
+use crate::CacheMiss;
 
 /// What a session cost.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -54,7 +54,7 @@ pub struct LostCache {
     pub timestamp: String,
     /// What.
     #[serde(flatten)]
-    pub bust: Bust,
+    pub bust: CacheMiss,
 }
 
 impl SessionCost {
@@ -77,7 +77,7 @@ impl SessionCost {
             thousands(self.billed_again())
         );
         for it in &self.busts {
-            let Bust { request, cause, detail, tokens, estimated } = &it.bust;
+            let CacheMiss { request, cause, detail, tokens, estimated } = &it.bust;
             let about = if *estimated { "about " } else { "" };
             let time = it.timestamp.get(11..19).unwrap_or_default();
             out.push_str(&format!(

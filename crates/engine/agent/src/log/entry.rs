@@ -10,7 +10,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::{CallFinishedLine, CallStartedLine, WriterLine};
-use crate::{Bust, Kept, LoggedPrefix, SystemPrompt};
+use crate::{CacheMiss, LoggedPrefix, PreservedState, SystemPrompt};
 
 /// One line of a session log.
 ///
@@ -46,7 +46,7 @@ pub enum LogEntry {
 /// What every line of the conversation says about itself.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Head {
+pub struct LineHeader {
     /// Names the line.
     pub uuid: String,
     /// The line before it.
@@ -73,7 +73,7 @@ pub struct Head {
 pub struct ConversationLine {
     /// Which, when, where.
     #[serde(flatten)]
-    pub head: Head,
+    pub head: LineHeader,
     /// What was said.
     pub message: LoggedMessage,
     /// Said by the program, not by the person.
@@ -196,7 +196,7 @@ impl From<LoggedMessage> for MessageRecord {
 pub struct AttachmentLine {
     /// Which, when, where.
     #[serde(flatten)]
-    pub head: Head,
+    pub head: LineHeader,
     /// What it is; [`Attachment`](crate::Attachment) where it is one of ours.
     pub attachment: Value,
     /// Everything else, as it was.
@@ -210,7 +210,7 @@ pub struct AttachmentLine {
 pub struct SystemLine {
     /// Which, when, where.
     #[serde(flatten)]
-    pub head: Head,
+    pub head: LineHeader,
     /// What kind of mark.
     pub subtype: String,
     /// Everything else, as it was.
@@ -220,7 +220,7 @@ pub struct SystemLine {
 
 /// What stands for a result that was shortened.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Stub {
+pub struct ResultStub {
     /// The call whose result it was.
     pub call: CallId,
     /// What is left of it.
@@ -248,7 +248,7 @@ pub struct RequestLine {
     pub usd: Option<f64>,
     /// What was lost, if it did not go on from what the provider had cached.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bust: Option<Bust>,
+    pub bust: Option<CacheMiss>,
     /// To compare the next one with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<LoggedPrefix>,
@@ -277,12 +277,12 @@ pub enum LogState {
     /// What outlives every compaction, as it was then.
     Kept {
         /// All of it.
-        kept: Box<Kept>,
+        kept: Box<PreservedState>,
     },
     /// Results that were shortened: what stands for them from here on.
     Stubs {
         /// Which.
-        stubs: Vec<Stub>,
+        stubs: Vec<ResultStub>,
     },
     /// What a call left behind for the next time (keys of ours in its `meta`).
     Meta {

@@ -16,8 +16,8 @@ mod writer;
 pub use call_lines::{CallFinishedLine, CallStartedLine, StageMicros, WriterLine};
 pub use clock::now;
 pub use entry::{
-    AttachmentLine, ContentForm, ConversationLine, Head, LogEntry, LogState, LoggedMessage, RequestLine,
-    RequestPurpose, ShownContent, ShownLine, ShownReason, Stub, SystemLine,
+    AttachmentLine, ContentForm, ConversationLine, LineHeader, LogEntry, LogState, LoggedMessage,
+    RequestLine, RequestPurpose, ResultStub, ShownContent, ShownLine, ShownReason, SystemLine,
 };
 pub use fence::{RemoteLog, RemoteLogFuture, RemoteLogHandle, RemoteLogOwner};
 pub(crate) use file::read_from;

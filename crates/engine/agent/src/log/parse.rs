@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::{ConversationLine, Head, LogEntry, LogState, LoggedMessage};
+use super::{ConversationLine, LineHeader, LogEntry, LogState, LoggedMessage};
 
 /// How lines about calls begin, as they are written here.
 const CALL: &[u8] = br#"{"type":"haft","kind":"call","#;
@@ -134,7 +134,7 @@ impl MessageParts {
 
     fn line<E: de::Error>(self) -> Result<MessageLine, E> {
         let missing = |name| move || E::missing_field(name);
-        let head = Head {
+        let head = LineHeader {
             uuid: self.uuid.ok_or_else(missing("uuid"))?,
             parent_uuid: self.parent_uuid.flatten(),
             session_id: self.session_id.ok_or_else(missing("sessionId"))?,

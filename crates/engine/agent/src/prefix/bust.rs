@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 /// A request that could not go on from what the provider had cached.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Bust {
+pub struct CacheMiss {
     /// Which request of the session, counted from 1.
     pub request: u64,
     /// Why, in one word.

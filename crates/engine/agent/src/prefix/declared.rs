@@ -25,7 +25,7 @@ pub struct StoredPrefix {
 }
 
 /// What a declaration is made of.
-pub(crate) struct Sources<'a> {
+pub(crate) struct PrefixSources<'a> {
     pub(crate) session: &'a SessionId,
     pub(crate) prompt: &'a SystemPrompt,
     pub(crate) pool: &'a Pool,
@@ -61,12 +61,12 @@ pub(crate) struct DeclaredPrefix {
     checked: HashMap<String, Arc<dyn DynTool>>,
     /// Tools the conversation refers to.
     referred: HashSet<String>,
-    logged: Logged,
+    logged: LoggedParts,
 }
 
 /// What of it is in the log.
 #[derive(Default)]
-struct Logged {
+struct LoggedParts {
     prompt: Option<SystemPrompt>,
     told: Option<SystemPrompt>,
     /// How many tools of servers; more than there are if they have to be written
@@ -76,10 +76,10 @@ struct Logged {
 
 impl DeclaredPrefix {
     /// Goes on with what was sent by an earlier process, where that is possible.
-    pub(crate) fn new(from: &Sources<'_>, stored: StoredPrefix) -> Self {
+    pub(crate) fn new(from: &PrefixSources<'_>, stored: StoredPrefix) -> Self {
         let StoredPrefix { prompt, told, tools } = stored;
         let kept = prompt.filter(|it| goes_on(it, from.prompt)).map(|it| *it);
-        let logged = Logged {
+        let logged = LoggedParts {
             prompt: kept.clone(),
             told: told.as_deref().cloned().or_else(|| kept.clone()),
             tools: tools.len(),
@@ -110,7 +110,7 @@ impl DeclaredPrefix {
     }
 
     /// Begins anew, since the cache is lost anyway.
-    pub(crate) fn renew(&mut self, from: &Sources<'_>) {
+    pub(crate) fn renew(&mut self, from: &PrefixSources<'_>) {
         let mut logged = std::mem::take(&mut self.logged);
         logged.tools = if logged.tools == 0 { 0 } else { usize::MAX };
         *self = Self { logged, ..Self::new(from, StoredPrefix::default()) };
@@ -118,7 +118,7 @@ impl DeclaredPrefix {
 
     /// Takes in what has to be taken in: tools that were loaded, and what
     /// somebody changed on purpose.
-    pub(crate) fn follow(&mut self, from: &Sources<'_>) {
+    pub(crate) fn follow(&mut self, from: &PrefixSources<'_>) {
         if self.wanted.is_but_for_style(from.prompt) {
             // Another style is told; what was sent stays.
             self.wanted.style.clone_from(&from.prompt.style);
@@ -250,7 +250,7 @@ impl DeclaredPrefix {
 
     /// Tools of servers that are always there, then what was loaded. What the
     /// conversation refers to came later than its beginning.
-    fn add_external(&mut self, from: &Sources<'_>) {
+    fn add_external(&mut self, from: &PrefixSources<'_>) {
         let direct = from.pool.tools().filter(|(_, tool)| tool.exposure() != Exposure::Deferred);
         let names: Vec<&str> = direct.map(|(name, _)| name).collect();
         for name in names {

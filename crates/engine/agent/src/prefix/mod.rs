@@ -4,7 +4,7 @@
 //! [`DeclaredPrefix`] says the same about tools and says the same first words in every
 //! request, whatever servers and settings do meanwhile; what is new is told in
 //! the conversation instead, and taken in when the conversation is summed up,
-//! since the cache is lost then anyway. [`Watch`] compares each request with the
+//! since the cache is lost then anyway. [`CacheTracker`] compares each request with the
 //! one before, as they were sent, and says what a lost cache was lost to.
 
 mod bust;
@@ -12,7 +12,7 @@ mod declared;
 mod news;
 mod watch;
 
-pub use bust::{Bust, CacheMissCause, LoggedPrefix};
+pub use bust::{CacheMiss, CacheMissCause, LoggedPrefix};
 pub use declared::StoredPrefix;
-pub(crate) use declared::{DeclaredPrefix, Sources, system};
-pub(crate) use watch::{CacheMissReason, Watch};
+pub(crate) use declared::{DeclaredPrefix, PrefixSources, system};
+pub(crate) use watch::{CacheMissReason, CacheTracker};

@@ -9,7 +9,7 @@ use std::{
 use haft_model::{Repair, SentPrefix, SentTool};
 use haft_types::Usage;
 
-use super::{Bust, CacheMissCause, LoggedPrefix};
+use super::{CacheMiss, CacheMissCause, LoggedPrefix};
 use crate::Compaction;
 
 /// Something that may explain why a request is not the continuation of the one
@@ -24,7 +24,7 @@ pub(crate) enum CacheMissReason {
 
 /// Watches the requests of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct CacheTracker {
     last: Option<LastRequest>,
     reasons: Vec<CacheMissReason>,
     /// Requests of the session so far.
@@ -62,7 +62,7 @@ const LEAST_CACHED: u64 = 1_024;
 /// How long most providers keep what they cached.
 const USUALLY_KEPT: Duration = Duration::from_secs(300);
 
-impl Watch {
+impl CacheTracker {
     /// How many requests there were.
     pub(crate) fn requests(&self) -> u64 {
         self.requests
@@ -98,7 +98,7 @@ impl Watch {
         sent: &Arc<SentPrefix>,
         usage: &Usage,
         parts: &[String],
-    ) -> (u64, LoggedPrefix, Option<Bust>) {
+    ) -> (u64, LoggedPrefix, Option<CacheMiss>) {
         self.requests += 1;
         let (reasons, now) = (std::mem::take(&mut self.reasons), SystemTime::now());
         let bust = self.last.as_ref().and_then(|last| {
@@ -114,7 +114,7 @@ impl Watch {
                 }
             };
             let PrefixDifference { cause, detail, .. } = found;
-            Some(Bust { request: self.requests, cause, detail, tokens, estimated })
+            Some(CacheMiss { request: self.requests, cause, detail, tokens, estimated })
         });
         let kept = numbers(sent, now);
         self.last = Some(LastRequest {

@@ -29,9 +29,9 @@ fn after(
     reasons: Vec<CacheMissReason>,
     second: &Arc<SentPrefix>,
     used: [Usage; 2],
-) -> Option<Bust> {
+) -> Option<CacheMiss> {
     let parts = ["# Base", "# Environment"].map(str::to_owned);
-    let mut watch = Watch::default();
+    let mut watch = CacheTracker::default();
     assert_eq!(watch.answered(first, &used[0], &parts).2, None, "nothing came before");
     reasons.into_iter().for_each(|reason| watch.because(reason));
     let (number, _, bust) = watch.answered(second, &used[1], &parts);
@@ -163,7 +163,7 @@ fn a_restart_changes_nothing_by_itself() {
         (sent("a", &[("Read", 1)], &[1], &[1, 9, 3]), Some(CacheMissCause::Resumed)),
         (sent("a", &[("Read", 1)], &[1], &[1]), Some(CacheMissCause::Rewound)),
     ] {
-        let mut watch = Watch::default();
+        let mut watch = CacheTracker::default();
         watch.restore(7, Some(("a".to_owned(), kept.clone(), Usage::default())));
         let (number, _, bust) = watch.answered(&now, &Usage::default(), &[]);
         assert_eq!((number, bust.map(|it| it.cause)), (8, want));

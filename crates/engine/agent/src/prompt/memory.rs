@@ -48,12 +48,12 @@ impl MemoryOwner {
 
 /// All files, from the most general to the most specific.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Memory {
+pub struct MemoryFiles {
     /// The files.
     pub files: Vec<MemoryFile>,
 }
 
-impl Memory {
+impl MemoryFiles {
     /// As a part of the prompt.
     pub(crate) fn text(&self) -> Option<String> {
         if self.files.is_empty() {

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 use haft_types::tags;
 use serde::{Deserialize, Serialize};
 
-pub use memory::{Memory, MemoryFile, MemoryOwner};
+pub use memory::{MemoryFile, MemoryFiles, MemoryOwner};
 
 /// What the model is told before anything else.
 const BASE: &str = include_str!("base.md");
@@ -15,7 +15,7 @@ const BASE: &str = include_str!("base.md");
 /// Where the session runs. Taken once, when it starts: a prompt that changes
 /// with the clock is a cache that never hits.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Environment {
+pub struct PromptEnvironment {
     /// The working directory.
     pub cwd: String,
     /// Whether it is in a git repository.
@@ -31,7 +31,7 @@ pub struct Environment {
     pub notes: Vec<String>,
 }
 
-impl Environment {
+impl PromptEnvironment {
     /// Looks around.
     pub fn of(cwd: &Path) -> Self {
         let now = crate::log::clock::now();
@@ -65,7 +65,7 @@ impl Environment {
 
 /// What the first part of the prompt is.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub enum Base {
+pub enum PromptBase {
     /// Haft's own.
     #[default]
     Haft,
@@ -79,11 +79,11 @@ pub enum Base {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SystemPrompt {
     /// The first part.
-    pub base: Base,
+    pub base: PromptBase,
     /// Where the session runs.
-    pub environment: Environment,
+    pub environment: PromptEnvironment,
     /// What the user and the project want every session to know.
-    pub memory: Memory,
+    pub memory: MemoryFiles,
     /// Names of tools whose schemas come on demand.
     pub deferred_tools: Vec<String>,
     /// Added at the end.
@@ -140,16 +140,16 @@ impl SystemPrompt {
     pub fn parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         match &self.base {
-            Base::Haft => {
+            PromptBase::Haft => {
                 parts.push(BASE.trim_end().to_owned());
                 parts.push(self.environment.text());
             }
-            Base::Child(text) => {
+            PromptBase::Child(text) => {
                 parts.push(text.trim_end().to_owned());
                 parts.push(self.environment.text());
             }
-            Base::Replaced(text) if text.is_empty() => (),
-            Base::Replaced(text) => parts.push(text.clone()),
+            PromptBase::Replaced(text) if text.is_empty() => (),
+            PromptBase::Replaced(text) => parts.push(text.clone()),
         }
         if let Some(memory) = self.memory.text() {
             parts.push(memory);

@@ -7,7 +7,7 @@ use crate::common;
 use std::sync::Arc;
 
 use common::{Rig, provider, rig_by};
-use haft_agent::{Bust, CacheMissCause, Conversation, log, log::LogFile};
+use haft_agent::{CacheMiss, CacheMissCause, Conversation, log, log::LogFile};
 use haft_model::{ChatOptions, HttpProvider, ProviderOptions};
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
 use haft_tool::{DynTool, Exposure, Output, RawTool, ToolHints, ToolSpec, erase};
@@ -108,7 +108,7 @@ fn names(body: &Value) -> Vec<String> {
     body["tools"].as_array().unwrap().iter().map(name).collect()
 }
 
-fn causes(busts: &[Bust]) -> Vec<(CacheMissCause, String)> {
+fn causes(busts: &[CacheMiss]) -> Vec<(CacheMissCause, String)> {
     busts.iter().map(|it| (it.cause, it.detail.clone())).collect()
 }
 

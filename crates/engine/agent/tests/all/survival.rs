@@ -8,7 +8,7 @@ use std::{path::Path, time::Duration};
 
 use common::{Rig, rig, rig_on, rig_with};
 use haft_agent::{AgentEvent, Compaction, Conversation, EndReason, UserInput};
-use haft_testkit::{Cut, MockForm, MockModel, MockWhen, ReplyPiece, Script, TextMatcher, Turn};
+use haft_testkit::{MockForm, MockModel, MockWhen, ReplyPiece, Script, StreamCut, TextMatcher, Turn};
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 
@@ -173,7 +173,7 @@ async fn a_stream_cut_at_any_byte_runs_nothing_twice() {
         ..Turn::text("Done.").always()
     };
     for (round, byte) in (0..=length).step_by(61).enumerate() {
-        let how = if round % 2 == 0 { Cut::Reset } else { Cut::End };
+        let how = if round % 2 == 0 { StreamCut::Reset } else { StreamCut::End };
         let script = Script::of([done.clone(), answer().cut_at(byte, how), answer().always()]);
         let mut rig = rig_with(script).await;
         let end = tokio::time::timeout(Duration::from_secs(100), rig.say("go")).await.unwrap();

@@ -7,8 +7,8 @@ use crate::common;
 use std::{sync::Arc, time::Duration};
 
 use common::{rig, rig_on, rig_with};
-use haft_agent::{AgentEvent, Compaction, Conversation, EndReason, Exhausted, UserInput};
-use haft_testkit::{Cut, MockModel, ReplyPiece, Script, ToolPiece, Turn};
+use haft_agent::{AgentEvent, Compaction, Conversation, EndReason, LimitReached, UserInput};
+use haft_testkit::{MockModel, ReplyPiece, Script, StreamCut, ToolPiece, Turn};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -89,7 +89,7 @@ async fn cut_answers_end_the_run_after_three() {
 async fn a_cut_stream_costs_a_retry_and_runs_nothing_twice() {
     for byte in [0, 200, 600, 900, 1_000, 1_100, 1_200, 1_400] {
         let first = Turn::of([ReplyPiece::tool("Append", json!({"text": "once"})), echo("b")])
-            .cut_at(byte, Cut::Reset);
+            .cut_at(byte, StreamCut::Reset);
         let again = Turn::of([ReplyPiece::tool("Append", json!({"text": "once"})), echo("b")]);
         let mut script = Script::of([first, again, Turn::text("Done.")]);
         script.turns.push(Turn::text("Done.").always());
@@ -106,13 +106,13 @@ async fn bounds_hold() {
     let turns = || (0..10).map(|n| Turn::of([echo(&n.to_string())])).collect::<Vec<_>>();
     let mut turned = rig(turns()).await;
     turned.agent.settings.limits.max_turns = Some(3);
-    assert_eq!(turned.say("go").await.reason, EndReason::Exhausted(Exhausted::Turns(3)));
+    assert_eq!(turned.say("go").await.reason, EndReason::Exhausted(LimitReached::Turns(3)));
     assert_eq!(turned.model.count(), 3);
 
     let mut spent = rig(turns()).await;
     spent.agent.settings.limits.max_usd = Some(0.000_001);
     let end = spent.say("go").await;
-    assert!(matches!(end.reason, EndReason::Exhausted(Exhausted::Budget(_))), "{:?}", end.reason);
+    assert!(matches!(end.reason, EndReason::Exhausted(LimitReached::Budget(_))), "{:?}", end.reason);
     assert_eq!(spent.model.count(), 1);
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_agent::{AgentEvent, Conversation, EndReason, Exhausted, UserInput, log::cost};
+use haft_agent::{AgentEvent, Conversation, EndReason, LimitReached, UserInput, log::cost};
 use haft_testkit::{ReplyPiece, Turn, UsageReply};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -99,8 +99,8 @@ async fn finished_run_that_spent_more_than_its_limit_is_exhausted() {
     // 2.03 dollars at the prices of the model.
     let dear = || taking(Turn::text("Done."), 400_000, 1_200);
     for (most, want) in [
-        (0.01, EndReason::Exhausted(Exhausted::Budget(0.01))),
-        (2.02, EndReason::Exhausted(Exhausted::Budget(2.02))),
+        (0.01, EndReason::Exhausted(LimitReached::Budget(0.01))),
+        (2.02, EndReason::Exhausted(LimitReached::Budget(2.02))),
         (2.04, EndReason::Completed),
     ] {
         let mut rig = rig(vec![dear()]).await;
@@ -119,5 +119,5 @@ async fn finished_run_that_spent_more_than_its_limit_is_exhausted() {
     }
     let mut counted = rig(vec![dear()]).await;
     counted.agent.settings.limits.max_tokens = Some(1_000);
-    assert_eq!(counted.say("go").await.reason, EndReason::Exhausted(Exhausted::Tokens(1_000)));
+    assert_eq!(counted.say("go").await.reason, EndReason::Exhausted(LimitReached::Tokens(1_000)));
 }

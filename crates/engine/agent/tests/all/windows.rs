@@ -5,7 +5,7 @@
 use crate::common::{Rig, rig, rig_with};
 
 use haft_agent::{AgentEvent, EndReason};
-use haft_testkit::{Cut, ReplyPiece, Script, Stall, ToolPiece, Turn};
+use haft_testkit::{ReplyPiece, Script, StreamCut, StreamStall, ToolPiece, Turn};
 use serde_json::{Value, json};
 
 fn no_summaries(script: &mut Script) {
@@ -118,7 +118,7 @@ async fn only_as_many_results_are_shortened_as_needed() {
 /// in the log it is one line about what was shown.
 #[tokio::test]
 async fn an_abandoned_answer_leaves_nothing_behind() {
-    for cut in [Cut::Reset, Cut::End] {
+    for cut in [StreamCut::Reset, StreamCut::End] {
         let broken = Turn::of([
             ReplyPiece::thinking("first thought"),
             ReplyPiece::text("First try."),
@@ -207,7 +207,11 @@ async fn a_schema_that_means_nothing_is_refused() {
 async fn the_last_call_starts_before_the_answer_ends() {
     for (tool, starts) in [("Echo", true), ("Append", true), ("Danger", false)] {
         let call = ReplyPiece::tool(tool, json!({"text": "x"}));
-        let cut = Turn::of([call.clone(), ReplyPiece::Stall(Stall::Ms(1_500)), ReplyPiece::Cut(Cut::Reset)]);
+        let cut = Turn::of([
+            call.clone(),
+            ReplyPiece::Stall(StreamStall::Ms(1_500)),
+            ReplyPiece::Cut(StreamCut::Reset),
+        ]);
         let mut rig = rig(vec![cut, Turn::of([call]), Turn::text("Done.")]).await;
         let end = rig.say("go").await;
         assert_eq!(end.reason, EndReason::Completed, "{tool}");

@@ -6,7 +6,7 @@ use haft_builtin_tools::{
 use haft_tool::{
     Access, AllowReason, CallContext, DynTool, GrantedPath, Output, Permit, UnrestrictedRead, erase,
 };
-use haft_workspace::{EmptyContextView, Files, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{EmptyContextView, JournalLimits, SessionFiles, Workspace, WorkspaceConfig};
 use serde_json::Value;
 
 /// The tools over a directory, called the way the runtime calls them.
@@ -26,7 +26,7 @@ impl Rig {
             limits: JournalLimits::default(),
         };
         let workspace = Arc::new(Workspace::open(config).unwrap());
-        let files = Arc::new(Files::new(workspace, None, EmptyContextView));
+        let files = Arc::new(SessionFiles::new(workspace, None, EmptyContextView));
         let find = SearchToolSettings {
             timeout: std::time::Duration::from_secs(600),
             ..SearchToolSettings::default()

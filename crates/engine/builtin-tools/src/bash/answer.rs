@@ -7,7 +7,7 @@ use std::{
 
 use haft_shell::{
     output::{Mark, OutputView},
-    run::{End, Exit, Job, Stop},
+    run::{Exit, Job, JobEnd, Stop},
 };
 use haft_tool::{Block, Content, ErrorKind, ToolError};
 
@@ -94,7 +94,7 @@ fn picture(job: &Job, total: u64) -> Option<String> {
 }
 
 /// What a command left running, said once and by number.
-pub(crate) fn left(end: &End, id: &str, output: &mut Output) {
+pub(crate) fn left(end: &JobEnd, id: &str, output: &mut Output) {
     const SHOWN: usize = 5;
     let count = end.left.len();
     let shown: Vec<String> =
@@ -111,7 +111,7 @@ pub(crate) fn left(end: &End, id: &str, output: &mut Output) {
 }
 
 /// What the walls kept a command from, told apart from its own errors.
-pub(crate) fn blocked(job: &Job, end: &End, cwd: &Path, output: &mut Output) {
+pub(crate) fn blocked(job: &Job, end: &JobEnd, cwd: &Path, output: &mut Output) {
     if job.spec().reading.is_some() {
         behind_reading_walls(end, output);
     }
@@ -130,7 +130,7 @@ pub(crate) fn blocked(job: &Job, end: &End, cwd: &Path, output: &mut Output) {
 
 /// A command that was believed to only read, and met the walls that hold this
 /// belief.
-fn behind_reading_walls(end: &End, output: &mut Output) {
+fn behind_reading_walls(end: &JobEnd, output: &mut Output) {
     let refusals = ["Permission denied", "Operation not permitted"];
     let met = refusals.iter().any(|it| output.stdout.contains(it));
     if met && !end.is_success() {
@@ -172,7 +172,7 @@ fn footer(output: &Output) -> String {
 
 /// The result of a command that failed.
 pub(crate) fn failure(
-    end: &End,
+    end: &JobEnd,
     limit: Duration,
     mut output: Output,
     unattended: Option<InteractiveHint>,
@@ -238,7 +238,7 @@ const ASKED: [&str; 18] = [
     "terminal prompts disabled",
 ];
 
-fn hint(end: &End, printed: &str, unattended: Option<InteractiveHint>) -> Option<String> {
+fn hint(end: &JobEnd, printed: &str, unattended: Option<InteractiveHint>) -> Option<String> {
     let tail = haft_types::text::tail(printed, 2_000).to_lowercase();
     let asked = ASKED.iter().any(|words| tail.contains(words)) || is_question(printed);
     let wanted = end.stopped == Some(Stop::WantsTerminal) || asked;

@@ -4,7 +4,7 @@ use std::{
 };
 
 use haft_bash_analysis::{
-    self as analysis, AnalysisContext, AnalyzedCommand, Class, ExitMeaning, Risk, SharedAnalysis, Word,
+    self as analysis, AnalysisContext, AnalyzedCommand, CommandClass, ExitMeaning, Risk, SharedAnalysis, Word,
 };
 
 use super::{
@@ -77,7 +77,7 @@ impl CommandInspector for BashInspector {
 
     fn is_silent(&self, reading: &SharedAnalysis) -> bool {
         let parts = &reading.analysis.parts;
-        !parts.is_empty() && parts.iter().all(|part| matches!(part.class, Class::Edit(_)))
+        !parts.is_empty() && parts.iter().all(|part| matches!(part.class, CommandClass::Edit(_)))
     }
 }
 

@@ -13,7 +13,7 @@ pub mod undo;
 use std::sync::Arc;
 
 use haft_bash_analysis::SharedAnalysis;
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool::{
     Access, AccessSet, CallContext, CollapsedLines, CommandLine, Content, LineStyle, Outcome, Rendered,
     RenderedLine, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
@@ -22,20 +22,21 @@ use haft_tool::{
 pub use facts::BashInspector;
 pub use input::{Input, Left, Output, Progress};
 pub use ports::{
-    Choice, CommandConfiner, CommandInspector, CommandSnapshots, ConfinedCommand, InteractiveHint,
-    NoConfiner, NoSnapshots, OPAQUE, Outside, PendingCommand, Printed, Said, UndoCoverage, WorkingDirs,
+    CommandConfiner, CommandInspector, CommandSnapshots, ConfinedCommand, ConfinementChoice, InteractiveHint,
+    NoConfiner, NoSnapshots, OPAQUE, OutsideSandbox, PendingCommand, PrintedOutput, Said, UndoCoverage,
+    WorkingDirs,
 };
-pub use settings::{Background, BashSettings, CwdPersistence, OnTimeout};
+pub use settings::{BackgroundPolicy, BashSettings, CwdPersistence, OnTimeout};
 
 pub(crate) use answer::words;
-use run::Run;
+use run::BashRun;
 
 /// Longer command lines do not fit through the kernel's door.
 const LONGEST: usize = 128 << 10;
 
 /// Runs commands in bash.
 pub struct Bash {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     facts: Arc<dyn CommandInspector>,
     workspace: Arc<dyn WorkingDirs>,
     snapshots: Arc<dyn CommandSnapshots>,
@@ -47,7 +48,7 @@ impl Bash {
     /// Runs the commands of a session. Nothing is undoable and nothing holds
     /// them; see [`Bash::with_snapshots`] and [`Bash::with_confinement`].
     pub fn new(
-        tasks: Arc<Tasks>,
+        tasks: Arc<TaskRegistry>,
         facts: Arc<dyn CommandInspector>,
         workspace: Arc<dyn WorkingDirs>,
         settings: BashSettings,
@@ -173,7 +174,7 @@ impl Tool for Bash {
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<Progress>) -> Result<Outcome<Output>, ToolError> {
-        let outcome = Run { bash: self, input: &input, cx }.run().await?;
+        let outcome = BashRun { bash: self, input: &input, cx }.run().await?;
         self.tell_what_was_shown(&input, &outcome.data, cx).await;
         Ok(outcome)
     }
@@ -219,7 +220,7 @@ impl Bash {
         if output.stdout.is_empty() || output.exit_code.is_none() || !self.facts.shows_files(reading) {
             return;
         }
-        let printed = ports::Printed {
+        let printed = ports::PrintedOutput {
             call: cx.call_id.clone(),
             agent: cx.agent_id.clone(),
             reading: Arc::clone(reading),

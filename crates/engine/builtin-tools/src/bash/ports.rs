@@ -4,7 +4,7 @@ use std::{
 };
 
 use haft_bash_analysis::SharedAnalysis;
-use haft_shell::sandbox::{Confinement, ReadingWalls};
+use haft_shell::sandbox::{Confinement, ReadOnlySandbox};
 use haft_tool::{BoxFuture, CallId, ErrorKind, Permit, ToolError};
 use haft_types::AgentId;
 
@@ -56,7 +56,7 @@ pub trait CommandInspector: Send + Sync {
 
     /// A command that shows files has ended and printed this. Called beside the
     /// runtime.
-    fn printed(&self, _printed: &Printed) {}
+    fn printed(&self, _printed: &PrintedOutput) {}
 }
 
 /// What a program does that wants a person, and what to do instead.
@@ -81,7 +81,7 @@ pub enum Said {
 
 /// What a command that has ended has shown.
 #[derive(Clone, Debug)]
-pub struct Printed {
+pub struct PrintedOutput {
     /// The call it belongs to.
     pub call: CallId,
     /// Who called.
@@ -160,7 +160,7 @@ impl CommandSnapshots for NoSnapshots {
 /// Decides what holds a command, in the mode the session is in right now.
 pub trait CommandConfiner: Send + Sync {
     /// For this command.
-    fn choose(&self, about: &ConfinedCommand<'_>) -> Choice;
+    fn choose(&self, about: &ConfinedCommand<'_>) -> ConfinementChoice;
 }
 
 /// A command that is to be held.
@@ -173,7 +173,7 @@ pub struct ConfinedCommand<'a> {
     /// Who called.
     pub agent: &'a AgentId,
     /// Whether it asked to run outside, and was let.
-    pub outside: Outside,
+    pub outside: OutsideSandbox,
     /// What the permission engine said: rules and mode of this very call, also
     /// those of the agent that called.
     pub permit: &'a Permit,
@@ -182,7 +182,7 @@ pub struct ConfinedCommand<'a> {
 /// Whether a command asked to run outside the sandbox. A person agreed: such a
 /// call asks in every mode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outside {
+pub enum OutsideSandbox {
     /// It did not ask.
     No,
     /// It asked and was let.
@@ -190,22 +190,22 @@ pub enum Outside {
 }
 
 /// What holds a command line: at most one of the two.
-pub(crate) type ConfinedBy = (Option<Arc<Confinement>>, Option<Arc<ReadingWalls>>);
+pub(crate) type ConfinedBy = (Option<Arc<Confinement>>, Option<Arc<ReadOnlySandbox>>);
 
 /// What holds a command.
 #[derive(Clone, Debug)]
-pub enum Choice {
+pub enum ConfinementChoice {
     /// Nothing.
     Free,
     /// These walls.
     Walls(Arc<Confinement>),
     /// Walls around what is believed to only read.
-    Reading(Arc<ReadingWalls>),
+    Reading(Arc<ReadOnlySandbox>),
     /// It may not run, because the walls it needs cannot be built.
     Refused(String),
 }
 
-impl Choice {
+impl ConfinementChoice {
     /// The walls, if there are any, or why there is nothing to run.
     pub(crate) fn walls(self) -> Result<Option<Arc<Confinement>>, ToolError> {
         match self {
@@ -232,7 +232,7 @@ impl Choice {
 pub struct NoConfiner;
 
 impl CommandConfiner for NoConfiner {
-    fn choose(&self, _about: &ConfinedCommand<'_>) -> Choice {
-        Choice::Free
+    fn choose(&self, _about: &ConfinedCommand<'_>) -> ConfinementChoice {
+        ConfinementChoice::Free
     }
 }

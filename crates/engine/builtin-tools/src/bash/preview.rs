@@ -5,7 +5,9 @@ mod rehearsal;
 
 use std::path::{Path, PathBuf};
 
-use haft_bash_analysis::{AnalyzedCommand, EffectAccess, EffectOrigin, LineAnalysis, Target, Word, fits};
+use haft_bash_analysis::{
+    AnalyzedCommand, EffectAccess, EffectOrigin, EffectTarget, LineAnalysis, Word, fits,
+};
 
 /// As many names as are counted.
 const MOST: u64 = 100_000;
@@ -41,7 +43,7 @@ pub(super) fn preview(analysis: &LineAnalysis) -> Option<String> {
     }
     let unknown = effects().any(|it| {
         matches!(it.access, EffectAccess::Delete | EffectAccess::Write)
-            && matches!(it.target, Target::Unknown(_))
+            && matches!(it.target, EffectTarget::Unknown(_))
     });
     if unknown {
         lines.push(String::from("what else it changes is known only when it runs"));
@@ -68,11 +70,11 @@ fn list(paths: &[PathBuf]) -> String {
 }
 
 /// What a target is on the disk now.
-fn paths_of(target: &Target) -> Vec<PathBuf> {
+fn paths_of(target: &EffectTarget) -> Vec<PathBuf> {
     match target {
-        Target::Path(path) => vec![haft_paths::lexical(path)],
-        Target::Pattern(pattern) => matching(pattern),
-        Target::Unknown(_) => Vec::new(),
+        EffectTarget::Path(path) => vec![haft_paths::lexical(path)],
+        EffectTarget::Pattern(pattern) => matching(pattern),
+        EffectTarget::Unknown(_) => Vec::new(),
     }
 }
 

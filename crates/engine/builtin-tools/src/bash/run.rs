@@ -10,15 +10,15 @@ use haft_bash_analysis::SharedAnalysis;
 use haft_shell::{
     output::Mark,
     own::Lifetime,
-    run::{About, Cwd, End, Exit, Job, Spec, Stop, TaskKind, Terminal},
+    run::{Exit, FinalCwd, Job, JobEnd, JobSpec, Stop, TaskAbout, TaskKind, TerminalMode},
 };
 use haft_tool::{CallEffect, ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
 
 use super::{
     Bash, answer,
     input::{Input, Output, Progress},
-    ports::{ConfinedBy, ConfinedCommand, OPAQUE, Outside, PendingCommand, UndoCoverage},
-    settings::{Background, CwdPersistence, OnTimeout},
+    ports::{ConfinedBy, ConfinedCommand, OPAQUE, OutsideSandbox, PendingCommand, UndoCoverage},
+    settings::{BackgroundPolicy, CwdPersistence, OnTimeout},
 };
 
 /// How often a watcher sees something new.
@@ -39,7 +39,7 @@ const ASKING: [(&str, &str); 4] = [
 /// How many lines a watcher sees.
 const TAIL: usize = 5;
 
-pub(crate) struct Run<'a> {
+pub(crate) struct BashRun<'a> {
     pub(crate) bash: &'a Bash,
     pub(crate) input: &'a Input,
     pub(crate) cx: &'a ToolContext<Progress>,
@@ -47,7 +47,7 @@ pub(crate) struct Run<'a> {
 
 /// How waiting for a command ended.
 enum CommandWait {
-    Ended(Arc<End>),
+    Ended(Arc<JobEnd>),
     TimeIsUp,
     SentAway,
 }
@@ -64,19 +64,19 @@ enum DetachReason {
 }
 
 /// Where a command runs, and what to say if that is not where it should.
-struct Start {
+struct RunStart {
     dir: PathBuf,
     /// What the command line means there.
     reading: Arc<SharedAnalysis>,
     note: Option<String>,
 }
 
-impl Run<'_> {
+impl BashRun<'_> {
     pub(crate) async fn run(self) -> Result<Outcome<Output>, ToolError> {
         let start = self.start()?;
         let background = self.input.run_in_background == Some(true);
         let goes_on = background || self.is_interactive();
-        if goes_on && self.bash.settings.background == Background::Disabled {
+        if goes_on && self.bash.settings.background == BackgroundPolicy::Disabled {
             return Err(ToolError::invalid(
                 "Background commands are switched off. Run it without run_in_background and interactive",
             ));
@@ -126,16 +126,16 @@ impl Run<'_> {
     }
 
     /// The current directory may be gone by now.
-    fn start(&self) -> Result<Start, ToolError> {
+    fn start(&self) -> Result<RunStart, ToolError> {
         let cwd = self.cx.cwd.as_ref();
         if cwd.is_dir() {
             let reading = Arc::clone(self.bash.reading(self.input));
-            return Ok(Start { dir: cwd.to_owned(), reading, note: None });
+            return Ok(RunStart { dir: cwd.to_owned(), reading, note: None });
         }
         let dir = self.fallback()?;
         let note = format!("the directory {} is gone; this ran in {}", cwd.display(), dir.display());
         let reading = self.bash.facts.read(&self.input.command, &dir);
-        Ok(Start { note: Some(note), reading, dir })
+        Ok(RunStart { note: Some(note), reading, dir })
     }
 
     fn fallback(&self) -> Result<PathBuf, ToolError> {
@@ -183,13 +183,13 @@ impl Run<'_> {
         })
     }
 
-    fn walls(&self, start: &Start) -> Result<ConfinedBy, ToolError> {
+    fn walls(&self, start: &RunStart) -> Result<ConfinedBy, ToolError> {
         let asked = self.input.dangerously_disable_sandbox == Some(true);
         let about = ConfinedCommand {
             command: &self.input.command,
             cwd: &start.dir,
             agent: &self.cx.agent_id,
-            outside: if asked { Outside::Agreed } else { Outside::No },
+            outside: if asked { OutsideSandbox::Agreed } else { OutsideSandbox::No },
             permit: self.cx.permit(),
         };
         self.bash.confine.choose(&about).held()
@@ -197,9 +197,9 @@ impl Run<'_> {
 
     /// The longer limit is the shell's; the shorter one is ours, because only
     /// then it is known whether the command may go on.
-    fn spec(&self, start: &Start, limit: Duration, (confinement, reading): ConfinedBy) -> Spec {
+    fn spec(&self, start: &RunStart, limit: Duration, (confinement, reading): ConfinedBy) -> JobSpec {
         let limit = self.life().max(limit);
-        Spec {
+        JobSpec {
             call: self.cx.call_id.clone(),
             agent: self.cx.agent_id.clone(),
             command: self.input.command.clone(),
@@ -214,7 +214,7 @@ impl Run<'_> {
             reading,
             precious: self.bash.facts.precious(&start.reading),
             channel: None,
-            terminal: if self.is_interactive() { Terminal::Own } else { Terminal::None },
+            terminal: if self.is_interactive() { TerminalMode::Own } else { TerminalMode::None },
         }
     }
 
@@ -227,7 +227,7 @@ impl Run<'_> {
             OnTimeout::StopIfAsked => self.input.timeout.is_none(),
         };
         wanted
-            && settings.background == Background::Allowed
+            && settings.background == BackgroundPolicy::Allowed
             && self.bash.facts.may_go_on(self.bash.reading(self.input))
     }
 
@@ -236,7 +236,7 @@ impl Run<'_> {
     async fn until_it_asks(
         &self,
         job: &Job,
-        start: &Start,
+        start: &RunStart,
         limit: Duration,
         notes: Vec<String>,
     ) -> Result<Outcome<Output>, ToolError> {
@@ -305,12 +305,12 @@ impl Run<'_> {
     fn in_background(
         &self,
         job: &Job,
-        start: &Start,
+        start: &RunStart,
         mut notes: Vec<String>,
         why: DetachReason,
     ) -> Outcome<Output> {
         let file = job.persist().ok();
-        let about = About {
+        let about = TaskAbout {
             kind: TaskKind::Command,
             description: self.input.description.clone().unwrap_or_default(),
             agent: self.cx.agent_id.clone(),
@@ -369,8 +369,8 @@ impl Run<'_> {
     async fn ended(
         &self,
         job: &Job,
-        end: &Arc<End>,
-        start: &Start,
+        end: &Arc<JobEnd>,
+        start: &RunStart,
         limit: Duration,
         notes: Vec<String>,
     ) -> Result<Outcome<Output>, ToolError> {
@@ -384,7 +384,7 @@ impl Run<'_> {
         output.duration_ms = millis(end.elapsed);
         output.dangerously_disable_sandbox = self.input.dangerously_disable_sandbox;
         if !end.left.is_empty() && end.stopped.is_none() {
-            let about = About {
+            let about = TaskAbout {
                 kind: TaskKind::Leftover,
                 description: format!(
                     "left running by: {}",
@@ -432,8 +432,8 @@ impl Run<'_> {
     /// Where the next command runs, and what to say about it.
     fn settle_directory(
         &self,
-        end: &End,
-        start: &Start,
+        end: &JobEnd,
+        start: &RunStart,
         failed: bool,
         output: &mut Output,
     ) -> Option<ContextChange> {
@@ -445,14 +445,14 @@ impl Run<'_> {
         output.cwd = here.clone();
         let carries = self.is_main() && self.bash.settings.directory == CwdPersistence::Yes;
         let moved = match &end.cwd {
-            Cwd::At(path) if !same_place(path, &start.dir) => Some(path),
-            Cwd::Gone => {
+            FinalCwd::At(path) if !same_place(path, &start.dir) => Some(path),
+            FinalCwd::Gone => {
                 output
                     .notes
                     .push(format!("the directory the shell was in is gone; cwd is {}", here.display()));
                 None
             }
-            Cwd::At(_) | Cwd::Untold => None,
+            FinalCwd::At(_) | FinalCwd::Untold => None,
         };
         if let Some(path) = moved {
             if !carries || failed {

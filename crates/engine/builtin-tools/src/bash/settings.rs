@@ -18,7 +18,7 @@ pub struct BashSettings {
     /// The same of a background task that is looked at.
     pub task_shown_chars: usize,
     /// Whether commands run in the background at all.
-    pub background: Background,
+    pub background: BackgroundPolicy,
     /// What becomes of a command whose time is up.
     pub on_timeout: OnTimeout,
     /// Whether `cd` has an effect on later commands.
@@ -27,7 +27,7 @@ pub struct BashSettings {
 
 /// Whether commands may run in the background.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Background {
+pub enum BackgroundPolicy {
     /// When asked for, and when their time is up.
     Allowed,
     /// Never.
@@ -69,7 +69,7 @@ impl Default for BashSettings {
             subagent_background_timeout: Duration::from_secs(60 * 60),
             shown_chars: 30_000,
             task_shown_chars: 30_000,
-            background: Background::Allowed,
+            background: BackgroundPolicy::Allowed,
             on_timeout: OnTimeout::StopIfAsked,
             directory: CwdPersistence::Yes,
         }
@@ -102,7 +102,7 @@ impl BashSettings {
             shown_chars: shown,
             task_shown_chars: chars("TASK_MAX_OUTPUT_LENGTH").map_or(shown, held),
             background: if is_on("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") {
-                Background::Disabled
+                BackgroundPolicy::Disabled
             } else {
                 usual.background
             },
@@ -168,7 +168,7 @@ mod tests {
             max_timeout: Duration::from_secs(1_000),
             shown_chars: 150_000,
             task_shown_chars: 2_000,
-            background: Background::Disabled,
+            background: BackgroundPolicy::Disabled,
             on_timeout: OnTimeout::Stop,
             directory: CwdPersistence::No,
             ..BashSettings::default()

@@ -12,15 +12,17 @@ pub(super) fn of(words: &[&str]) -> Option<InteractiveHint> {
     let found = PROGRAMS.iter().find(|it| it.names.contains(&name))?;
     let is_option = |it: &&str| it.starts_with('-');
     let fits = match found.asks {
-        Asks::Always => true,
-        Asks::WithoutWords => arguments.iter().all(|it| is_option(it) && !found.unless.contains(it)),
-        Asks::Unless => !arguments.iter().any(|it| found.unless.contains(it)),
+        InteractiveWhen::Always => true,
+        InteractiveWhen::WithoutWords => {
+            arguments.iter().all(|it| is_option(it) && !found.unless.contains(it))
+        }
+        InteractiveWhen::Unless => !arguments.iter().any(|it| found.unless.contains(it)),
     };
     fits.then_some(InteractiveHint { when: found.when, instead: found.instead })
 }
 
 /// When a program wants a person.
-enum Asks {
+enum InteractiveWhen {
     /// Whatever its words are.
     Always,
     /// Without words other than options, and without certain options.
@@ -31,7 +33,7 @@ enum Asks {
 
 struct Program {
     names: &'static [&'static str],
-    asks: Asks,
+    asks: InteractiveWhen,
     unless: &'static [&'static str],
     when: Said,
     instead: &'static str,
@@ -39,7 +41,7 @@ struct Program {
 
 const fn program(
     names: &'static [&'static str],
-    asks: Asks,
+    asks: InteractiveWhen,
     unless: &'static [&'static str],
     when: Said,
     instead: &'static str,
@@ -50,160 +52,178 @@ const fn program(
 const PROGRAMS: &[Program] = &[
     program(
         &["vim", "vi", "nvim", "view", "vimdiff", "nano", "pico", "emacs", "micro", "joe", "ed", "ex"],
-        Asks::Unless,
+        InteractiveWhen::Unless,
         &["-es", "-Es", "--batch", "--headless", "--script", "--version", "--help"],
         Said::Failed,
         "change files with Edit or Write, or with sed",
     ),
     program(
         &["less", "more", "most"],
-        Asks::Unless,
+        InteractiveWhen::Unless,
         &["--version", "--help"],
         Said::Always,
         "all of it was printed at once; use Read with offset and limit, or head",
     ),
     program(
         &["top", "htop", "btop", "atop"],
-        Asks::Unless,
+        InteractiveWhen::Unless,
         &["-b", "-h", "-v"],
         Said::Failed,
         "use top -b -n 1, or ps",
     ),
-    program(&["watch"], Asks::Always, &[], Said::Failed, "run the command once, or follow it with Monitor"),
+    program(
+        &["watch"],
+        InteractiveWhen::Always,
+        &[],
+        Said::Failed,
+        "run the command once, or follow it with Monitor",
+    ),
     program(
         &[
             "python", "python3", "ipython", "node", "deno", "bun", "irb", "ruby", "perl", "lua", "php", "R",
             "ghci",
         ],
-        Asks::WithoutWords,
+        InteractiveWhen::WithoutWords,
         &["--version", "-V", "-v", "--help", "-h"],
         Said::Silent,
         "give the code with -c or -e, as a file, or as a here-document; REPL keeps an interpreter",
     ),
     program(
         &["bash", "sh", "zsh", "dash", "fish", "ksh"],
-        Asks::WithoutWords,
+        InteractiveWhen::WithoutWords,
         &["--version", "--help"],
         Said::Silent,
         "give the commands with -c, or run them directly",
     ),
     program(
         &["cat", "tee", "sort", "wc", "tr", "tac", "rev", "nl", "bc", "dc", "md5sum", "sha256sum"],
-        Asks::WithoutWords,
+        InteractiveWhen::WithoutWords,
         &["--version", "--help"],
         Said::Silent,
         "name a file, or give the text as a here-document or through a pipe",
     ),
     program(
         &["read", "select"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "set the variable, or give the text with <<<",
     ),
     program(
         &["ssh", "scp", "sftp", "rsync"],
-        Asks::Unless,
+        InteractiveWhen::Unless,
         &["-V", "--version"],
         Said::Failed,
         "use keys, and -o BatchMode=yes -o StrictHostKeyChecking=accept-new",
     ),
-    program(&["ssh-keygen"], Asks::Always, &[], Said::Failed, "use ssh-keygen -q -t ed25519 -N '' -f FILE"),
+    program(
+        &["ssh-keygen"],
+        InteractiveWhen::Always,
+        &[],
+        Said::Failed,
+        "use ssh-keygen -q -t ed25519 -N '' -f FILE",
+    ),
     program(
         &["ssh-add", "ssh-copy-id"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "ask the user to do it in their own terminal",
     ),
     program(
         &["sudo", "doas", "su", "pkexec"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "sudo -n works where no password is needed; else ask the user to do it",
     ),
     program(
         &["passwd", "chsh", "chfn"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "pipe NAME:PASSWORD into chpasswd, or use usermod",
     ),
     program(
         &["gpg", "gpg2"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "use gpg --batch --yes, with --pinentry-mode loopback --passphrase-file FILE",
     ),
     program(
         &["mysql", "mariadb", "psql", "sqlite3", "mongosh", "redis-cli", "sqlplus"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Silent,
         "give the statement (-e, -c, or as the last word), and the password in a file or variable",
     ),
     program(
         &["npm", "yarn", "pnpm", "npx"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "use -y or --yes, and give names as flags; a login needs a token in .npmrc",
     ),
     program(
         &["pip", "pip3", "conda", "apt", "apt-get", "dnf", "yum", "pacman", "brew"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "use -y (pacman: --noconfirm)",
     ),
     program(
         &["docker", "podman", "kubectl"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "leave out -t and -i; give a password with --password-stdin",
     ),
     program(
         &["gh", "glab", "gcloud", "aws", "az", "heroku"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "give everything as flags; for a login use a token variable",
     ),
     program(
         &["crontab", "visudo", "vipw"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "give the new text as a file or through a pipe",
     ),
-    program(&["openssl"], Asks::Always, &[], Said::Failed, "use -batch, -subj and -passin or -passout"),
+    program(
+        &["openssl"],
+        InteractiveWhen::Always,
+        &[],
+        Said::Failed,
+        "use -batch, -subj and -passin or -passout",
+    ),
     program(
         &["rm", "cp", "mv", "ln"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "leave out -i, and use -f where it is meant",
     ),
     program(
         &["tmux", "screen", "script", "dialog", "whiptail"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "run the program itself, with run_in_background if it is to stay",
     ),
     program(
         &["gdb", "lldb"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "use gdb -batch -ex COMMAND, or lldb -b -o COMMAND",
     ),
     program(
         &["mail", "telnet", "ftp", "nc"],
-        Asks::Always,
+        InteractiveWhen::Always,
         &[],
         Said::Failed,
         "give the text as a here-document",

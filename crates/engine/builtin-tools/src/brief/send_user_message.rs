@@ -4,7 +4,9 @@ use haft_tool::{AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolCo
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MessageAttachment, MessageStatus, Output as Shown, UserMessage, UserMessenger, check_message};
+use super::{
+    MessageAttachment, MessageStatus, Output as ShownNotebook, UserMessage, UserMessenger, check_message,
+};
 
 /// Shows the user a message while you go on working: something they should know now and not at the
 /// end. `proactive` where nobody asked for it. It is no question: nobody answers.
@@ -35,7 +37,7 @@ impl SendUserMessage {
 
 impl Tool for SendUserMessage {
     type Input = Input;
-    type Output = Shown;
+    type Output = ShownNotebook;
     type Progress = ();
     const NAME: &'static str = "SendUserMessage";
 
@@ -71,17 +73,17 @@ impl Tool for SendUserMessage {
         haft_types::text::one_line(&input.message, 100)
     }
 
-    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Shown>, ToolError> {
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<ShownNotebook>, ToolError> {
         let said = UserMessage {
             is_proactive: input.status == MessageStatus::Proactive,
             attachments: input.attachments.iter().filter_map(|it| it.path(cx)).collect(),
             message: input.message,
         };
         let sent_at = Some(self.user.tell(&said, cx));
-        Ok(Shown { message: said.message, sent_at }.into())
+        Ok(ShownNotebook { message: said.message, sent_at }.into())
     }
 
-    fn to_content(&self, _output: &Shown) -> Content {
+    fn to_content(&self, _output: &ShownNotebook) -> Content {
         Content::text("The user was shown the message.")
     }
 }

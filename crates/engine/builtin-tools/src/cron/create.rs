@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CronServices, MOST_PROMPT, in_words,
-    session_jobs::{LIFE, SessionJobs, When},
+    session_jobs::{FireTime, LIFE, SessionJobs},
     shown,
 };
 
@@ -217,7 +217,7 @@ impl Tool for CronCreate {
                 )
             }
             false => {
-                let job = self.jobs.start(When::Cron(spec), input.prompt, input.recurring, cx)?;
+                let job = self.jobs.start(FireTime::Cron(spec), input.prompt, input.recurring, cx)?;
                 (job.id, String::from("It lives with this session, 7 days at most."))
             }
         };

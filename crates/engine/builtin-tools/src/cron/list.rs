@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CronServices,
-    session_jobs::{SessionJobs, When},
+    session_jobs::{FireTime, SessionJobs},
     shown,
 };
 
@@ -102,8 +102,8 @@ impl Tool for CronList {
             .map(|job| ListedJob {
                 id: job.id.clone(),
                 cron: match &job.when {
-                    When::Cron(spec) => spec.text().to_owned(),
-                    When::At(at) => shown(*at, &zone),
+                    FireTime::Cron(spec) => spec.text().to_owned(),
+                    FireTime::At(at) => shown(*at, &zone),
                 },
                 prompt: one_line(&job.prompt, 1_000),
                 recurring: job.recurring,

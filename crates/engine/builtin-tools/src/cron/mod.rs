@@ -10,7 +10,7 @@ mod wakeup;
 use std::sync::Arc;
 
 use haft_schedule::{CronSpec, CronStore, ScheduleClock, SystemClock};
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool::{DynTool, erase};
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -45,7 +45,7 @@ impl CronServices {
 }
 
 /// The tools of one session, which share its jobs.
-pub fn tools(services: &CronServices, tasks: Arc<Tasks>) -> Vec<Arc<dyn DynTool>> {
+pub fn tools(services: &CronServices, tasks: Arc<TaskRegistry>) -> Vec<Arc<dyn DynTool>> {
     let jobs = Arc::new(SessionJobs::new(tasks, Arc::clone(&services.clock)));
     let schedule = || services.clone();
     vec![

@@ -10,7 +10,7 @@ use std::{
 use haft_schedule::{CronJobId, CronSpec, ScheduleClock};
 use haft_shell::{
     own::{Lifetime, until_wall_clock},
-    run::{About, FeedJob, Spec, TaskKind, Tasks, Terminal},
+    run::{FeedJob, JobSpec, TaskAbout, TaskKind, TaskRegistry, TerminalMode},
 };
 use haft_tool::{CallContext, ToolError};
 use jiff::Timestamp;
@@ -26,14 +26,14 @@ pub(crate) struct SessionJob {
     pub(crate) id: String,
     /// What it is called among the tasks.
     pub(crate) task: String,
-    pub(crate) when: When,
+    pub(crate) when: FireTime,
     pub(crate) prompt: String,
     pub(crate) recurring: bool,
 }
 
 /// When a job fires.
 #[derive(Clone, Debug)]
-pub(crate) enum When {
+pub(crate) enum FireTime {
     /// By an expression.
     Cron(CronSpec),
     /// At one moment.
@@ -42,13 +42,13 @@ pub(crate) enum When {
 
 /// The jobs of one session.
 pub(crate) struct SessionJobs {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     clock: Arc<dyn ScheduleClock>,
     jobs: Arc<Mutex<BTreeMap<String, SessionJob>>>,
 }
 
 impl SessionJobs {
-    pub(super) fn new(tasks: Arc<Tasks>, clock: Arc<dyn ScheduleClock>) -> Self {
+    pub(super) fn new(tasks: Arc<TaskRegistry>, clock: Arc<dyn ScheduleClock>) -> Self {
         Self { tasks, clock, jobs: Arc::default() }
     }
 
@@ -65,7 +65,7 @@ impl SessionJobs {
     /// Starts a job.
     pub(crate) fn start(
         &self,
-        when: When,
+        when: FireTime,
         prompt: String,
         recurring: bool,
         cx: &CallContext,
@@ -77,10 +77,10 @@ impl SessionJobs {
         }
         let id = CronJobId::random().to_string();
         let description = match &when {
-            When::Cron(spec) => format!("scheduled {}", spec.text()),
-            When::At(_) => String::from("wake-up"),
+            FireTime::Cron(spec) => format!("scheduled {}", spec.text()),
+            FireTime::At(_) => String::from("wake-up"),
         };
-        let (job, feed) = self.tasks.shell().feed(Spec {
+        let (job, feed) = self.tasks.shell().feed(JobSpec {
             call: cx.call_id.clone(),
             agent: cx.agent_id.clone(),
             command: format!("{description}: {}", haft_types::text::one_line(&prompt, 200)),
@@ -92,9 +92,9 @@ impl SessionJobs {
             reading: None,
             precious: Vec::new(),
             channel: None,
-            terminal: Terminal::None,
+            terminal: TerminalMode::None,
         })?;
-        let about = About { kind: TaskKind::Watch, description, agent: cx.agent_id.clone() };
+        let about = TaskAbout { kind: TaskKind::Watch, description, agent: cx.agent_id.clone() };
         let task = self.tasks.watch(job, about);
         let started = SessionJob { id: id.clone(), task, when, prompt, recurring };
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), started.clone());
@@ -117,17 +117,17 @@ impl SessionJobs {
     }
 }
 
-fn next(when: &When, after: Timestamp, clock: &dyn ScheduleClock) -> Option<Timestamp> {
+fn next(when: &FireTime, after: Timestamp, clock: &dyn ScheduleClock) -> Option<Timestamp> {
     match when {
-        When::Cron(spec) => spec.next_after(after, &clock.zone()),
-        When::At(at) => (after < *at).then_some(*at),
+        FireTime::Cron(spec) => spec.next_after(after, &clock.zone()),
+        FireTime::At(at) => (after < *at).then_some(*at),
     }
 }
 
 /// Says the prompt whenever its time comes. Times that passed while the machine
 /// slept are one, and so are those that passed while what was said before still
 /// waits for a turn to end: the next one says how many they were.
-async fn carry(job: &SessionJob, feed: FeedJob, tasks: &Tasks, clock: Arc<dyn ScheduleClock>) {
+async fn carry(job: &SessionJob, feed: FeedJob, tasks: &TaskRegistry, clock: Arc<dyn ScheduleClock>) {
     let mut after = clock.now();
     let (mut said, mut passed) = (0, 0_u64);
     let ended = loop {

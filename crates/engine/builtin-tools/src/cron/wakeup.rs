@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CronServices, MOST_PROMPT,
-    session_jobs::{SessionJobs, When},
+    session_jobs::{FireTime, SessionJobs},
     shown,
 };
 
@@ -59,7 +59,7 @@ impl ScheduleWakeup {
 
     async fn cancel(&self) -> u32 {
         let mut cancelled = 0;
-        for job in self.jobs.list().into_iter().filter(|it| matches!(it.when, When::At(_))) {
+        for job in self.jobs.list().into_iter().filter(|it| matches!(it.when, FireTime::At(_))) {
             cancelled += u32::from(self.jobs.stop(&job.id).await);
         }
         cancelled
@@ -127,7 +127,7 @@ impl Tool for ScheduleWakeup {
             .now()
             .checked_add(SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(60)));
         let at = at.map_err(|err| ToolError::failed(err.to_string()))?;
-        self.jobs.start(When::At(at), input.prompt, false, cx)?;
+        self.jobs.start(FireTime::At(at), input.prompt, false, cx)?;
         #[expect(clippy::cast_precision_loss, reason = "it lies between 60 and 3600")]
         let was_clamped = (seconds as f64 - input.delay_seconds).abs() > 1.0;
         Ok(Output {

@@ -9,7 +9,8 @@ use haft_tool::{
     CallContext, CallEffect, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_workspace::{
-    Change, FileError, FileEvent, FileSnapshot, Files, Hunk, LockedFiles, ReadBy, patch, patch_of_splices,
+    FileError, FileEvent, FileSnapshot, Hunk, LockedFiles, PlannedWrite, ReadBy, SessionFiles, patch,
+    patch_of_splices,
     text::{Bytes, Text},
 };
 use schemars::JsonSchema;
@@ -17,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{
     blocking, canonical, check_path,
-    edits::{EditRequest, EditTarget, Planned, Refusal, line_edits},
-    errors::{Doing, explain},
+    edits::{EditRefusal, EditRequest, EditTarget, Planned, line_edits},
+    errors::{FileOperation, explain},
     granted,
     guard::ConfigCheck,
-    marks::Marks,
+    marks::LineAnchors,
     matching::MatchCount,
     news::{EditObserver, NoEditObserver},
     report::{self, Sizes, diff_for_model},
@@ -86,14 +87,14 @@ pub struct Output {
 
 /// The tool.
 pub struct Edit {
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     config: Arc<dyn ConfigCheck>,
     news: Arc<dyn EditObserver>,
 }
 
 impl Edit {
     /// Edits the files of a session.
-    pub fn new(files: Arc<Files>, config: Arc<dyn ConfigCheck>) -> Self {
+    pub fn new(files: Arc<SessionFiles>, config: Arc<dyn ConfigCheck>) -> Self {
         Self { files, config, news: Arc::new(NoEditObserver) }
     }
 
@@ -148,7 +149,7 @@ impl Tool for Edit {
 
     fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {
         check_path(&input.file_path, cx)?;
-        let marks = input.lines.as_deref().map(Marks::parse);
+        let marks = input.lines.as_deref().map(LineAnchors::parse);
         if let Some(Err(problem)) = &marks {
             return Err(ToolError::invalid(problem.clone()));
         }
@@ -205,7 +206,7 @@ impl Tool for Edit {
 }
 
 struct EditJob {
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     config: Arc<dyn ConfigCheck>,
     viewer: ReadBy,
     input: Input,
@@ -215,7 +216,7 @@ struct EditJob {
 impl EditJob {
     fn run(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<Output, ToolError> {
         let asked = &self.input.file_path;
-        let explained = |err: &FileError| explain(err, Doing::Changing, asked, may_read);
+        let explained = |err: &FileError| explain(err, FileOperation::Changing, asked, may_read);
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -260,8 +261,12 @@ impl EditJob {
         let hunks =
             patch_of_splices(&text, &planned.splices).map_err(|err| ToolError::failed(err.to_string()))?;
         let new_bytes = content.len() as u64;
-        let change =
-            Change { path: self.real.clone(), base: Some(snapshot), content: Some(content), mode: None };
+        let change = PlannedWrite {
+            path: self.real.clone(),
+            base: Some(snapshot),
+            content: Some(content),
+            mode: None,
+        };
         let origin = self.files.origin(&self.viewer.call, Edit::NAME);
         let done = locked.commit(&[change], &origin).map_err(|err| Failure::File(err.error))?;
         if let Some(hash) = done.files.first().and_then(|it| it.hash) {
@@ -294,10 +299,10 @@ impl EditJob {
         })
     }
 
-    fn plan(&self, target: &EditTarget<'_>) -> Result<Planned, Refusal> {
+    fn plan(&self, target: &EditTarget<'_>) -> Result<Planned, EditRefusal> {
         let wanted = if self.input.replace_all { MatchCount::All } else { MatchCount::One };
         // What are no marks was refused before.
-        let marks = self.input.lines.as_deref().and_then(|it| Marks::parse(it).ok());
+        let marks = self.input.lines.as_deref().and_then(|it| LineAnchors::parse(it).ok());
         let within = marks.map(|marks| target.marked(&marks)).transpose()?;
         target.plan(&EditRequest { old: &self.input.old_string, new: &self.input.new_string, wanted, within })
     }
@@ -353,7 +358,7 @@ impl EditJob {
             ))));
         }
         let content = Bytes::whole(new_string.as_bytes());
-        let change = Change { path: self.real.clone(), base, content: Some(content), mode: None };
+        let change = PlannedWrite { path: self.real.clone(), base, content: Some(content), mode: None };
         let origin = self.files.origin(&self.viewer.call, Edit::NAME);
         let done = locked.commit(&[change], &origin).map_err(|err| Failure::File(err.error))?;
         if let Some(hash) = done.files.first().and_then(|it| it.hash) {

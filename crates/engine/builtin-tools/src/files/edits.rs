@@ -6,14 +6,14 @@ use std::{
 };
 
 use haft_workspace::{
-    CurrentFile, FileSnapshot, Files, Freshness, LineEdit, LinesView, ReadBy,
+    CurrentFile, FileSnapshot, Freshness, LineEdit, LinesView, ReadBy, SessionFiles,
     text::{Splice, SpliceError, Text},
 };
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
 use super::{
     guard::stub_in,
-    marks::{AnchoredRange, Marks, mark},
+    marks::{AnchoredRange, LineAnchors, mark},
     matching::{Found, MatchCount, NotFound, find, find_within, nearest, rewrite},
 };
 
@@ -39,12 +39,12 @@ pub(crate) struct Planned {
 
 /// Why a replacement cannot be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct EditRefusal {
     pub(crate) kind: EditRefusalKind,
     pub(crate) message: String,
 }
 
-/// The short form of a [`Refusal`].
+/// The short form of a [`EditRefusal`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum EditRefusalKind {
     NotFound,
@@ -71,7 +71,7 @@ impl EditRefusalKind {
     }
 }
 
-impl Refusal {
+impl EditRefusal {
     fn new(kind: EditRefusalKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
@@ -79,7 +79,7 @@ impl Refusal {
 
 /// The file a replacement is made in, and whose knowledge of it counts.
 pub(crate) struct EditTarget<'a> {
-    pub(crate) files: &'a Files,
+    pub(crate) files: &'a SessionFiles,
     pub(crate) viewer: &'a ReadBy,
     pub(crate) snapshot: &'a FileSnapshot,
     /// The text as it is on disk: what freshness is judged by.
@@ -100,7 +100,7 @@ impl EditTarget<'_> {
     }
 
     /// Finds the place and checks that it may be changed.
-    pub(crate) fn plan(&self, request: &EditRequest<'_>) -> Result<Planned, Refusal> {
+    pub(crate) fn plan(&self, request: &EditRequest<'_>) -> Result<Planned, EditRefusal> {
         let returns = request.old.contains("\r\n");
         let (old, new) = match returns {
             true => (request.old.replace("\r\n", "\n"), request.new.replace("\r\n", "\n")),
@@ -123,7 +123,7 @@ impl EditTarget<'_> {
         }
         let rewrite = rewrite(view, &found, &new);
         if rewrite.splices.is_empty() {
-            return Err(Refusal::new(
+            return Err(EditRefusal::new(
                 EditRefusalKind::NoChange,
                 "old_string and new_string mean the same text here; nothing to change.",
             ));
@@ -143,7 +143,7 @@ impl EditTarget<'_> {
     }
 
     /// Finds lines that are named by their marks.
-    pub(crate) fn marked(&self, marks: &Marks) -> Result<AnchoredRange, Refusal> {
+    pub(crate) fn marked(&self, marks: &LineAnchors) -> Result<AnchoredRange, EditRefusal> {
         marks.find(self.text.view()).ok_or_else(|| {
             let view = self.text.view();
             let total = self.text.line_count();
@@ -163,18 +163,18 @@ impl EditTarget<'_> {
                     shown.join("\n")
                 ),
             };
-            Refusal::new(EditRefusalKind::Stale, message)
+            EditRefusal::new(EditRefusalKind::Stale, message)
         })
     }
 
-    fn not_found(&self, old: &str, why: &NotFound) -> Refusal {
+    fn not_found(&self, old: &str, why: &NotFound) -> EditRefusal {
         let view = self.text.view();
         match why {
             NotFound::Ambiguous(places) => {
                 let lines: Vec<String> =
                     places.iter().take(8).map(|at| line_of(view, *at).to_string()).collect();
                 let more = if 8 < places.len() { ", …" } else { "" };
-                Refusal::new(
+                EditRefusal::new(
                     EditRefusalKind::Ambiguous,
                     format!(
                         "old_string matches {} places (lines {}{more}). Add surrounding lines to old_string so that \
@@ -188,7 +188,7 @@ impl EditTarget<'_> {
                 if let Some(lines) = self.drifted(old) {
                     let path = self.snapshot.file().path();
                     let who = self.files.reads().writer(&self.viewer.agent, path, self.snapshot.hash());
-                    return Refusal::new(
+                    return EditRefusal::new(
                         EditRefusalKind::Stale,
                         format!(
                             "old_string is no longer in the file: {who} changed this place after you read it. \
@@ -209,7 +209,7 @@ impl EditTarget<'_> {
                 } else {
                     message.push_str(" Nothing in the file looks like it; Read the file again or use Grep.");
                 }
-                Refusal::new(EditRefusalKind::NotFound, message)
+                EditRefusal::new(EditRefusalKind::NotFound, message)
             }
         }
     }
@@ -252,7 +252,7 @@ impl EditTarget<'_> {
 
     /// Whether what is about to change is what was seen. Judged by the text on
     /// disk; what an earlier replacement of the batch put there is known.
-    fn check_freshness(&self, found: &Found, old: &str) -> Result<Vec<String>, Refusal> {
+    fn check_freshness(&self, found: &Found, old: &str) -> Result<Vec<String>, EditRefusal> {
         let spans = match std::ptr::eq(self.text, self.on_disk) {
             true => found.spans.clone(),
             false => match find(self.on_disk.view(), old, MatchCount::All) {
@@ -270,7 +270,7 @@ impl EditTarget<'_> {
                 Freshness::ChangedElsewhere(ranges) => changed = ranges,
                 Freshness::Unseen if is_exact(found) => (),
                 Freshness::Unseen => {
-                    return Err(Refusal::new(
+                    return Err(EditRefusal::new(
                         EditRefusalKind::NotRead,
                         format!(
                             "old_string only resembles the text at line {}, which you have not read:\n{}\nCopy old_string \
@@ -281,14 +281,14 @@ impl EditTarget<'_> {
                     ));
                 }
                 Freshness::NeverRead => {
-                    return Err(Refusal::new(
+                    return Err(EditRefusal::new(
                         EditRefusalKind::NotRead,
                         "this file has not been read in this session. Read it first, then edit.",
                     ));
                 }
                 Freshness::Stale => {
                     let who = reads.writer(&self.viewer.agent, path, self.snapshot.hash());
-                    return Err(Refusal::new(
+                    return Err(EditRefusal::new(
                         EditRefusalKind::Stale,
                         format!(
                             "this place was changed by {who} after you read it. It now reads:\n{}\nIf the edit is \
@@ -318,14 +318,14 @@ impl EditTarget<'_> {
         vec![note]
     }
 
-    fn check_stub(&self, found: &Found, new: &str) -> Result<(), Refusal> {
+    fn check_stub(&self, found: &Found, new: &str) -> Result<(), EditRefusal> {
         let there = &self.text.view()[found.spans[0].clone()];
         if there.lines().count() < new.lines().count() + 5 {
             return Ok(());
         }
         match stub_in(new, there) {
             None => Ok(()),
-            Some(problem) => Err(Refusal::new(
+            Some(problem) => Err(EditRefusal::new(
                 EditRefusalKind::Stub,
                 format!(
                     "new_string would remove text and leave a stand-in for it: {problem}. Write the whole text, or \
@@ -371,12 +371,12 @@ impl EditTarget<'_> {
 }
 
 /// A replacement in a text that is nowhere yet: everything in it is known.
-pub(crate) fn plan_in(text: &Text, request: &EditRequest<'_>) -> Result<Planned, Refusal> {
+pub(crate) fn plan_in(text: &Text, request: &EditRequest<'_>) -> Result<Planned, EditRefusal> {
     let found = find(text.view(), request.old, request.wanted).map_err(|err| match err {
         NotFound::Missing => {
-            Refusal::new(EditRefusalKind::NotFound, "old_string was not found in the new file.")
+            EditRefusal::new(EditRefusalKind::NotFound, "old_string was not found in the new file.")
         }
-        NotFound::Ambiguous(places) => Refusal::new(
+        NotFound::Ambiguous(places) => EditRefusal::new(
             EditRefusalKind::Ambiguous,
             format!("old_string matches {} places of the new file.", places.len()),
         ),
@@ -424,14 +424,14 @@ pub(crate) fn lines_of(view: &str, span: &Range<usize>) -> Range<u64> {
     start..start + breaks + u64::from(!ends_line || breaks == 0)
 }
 
-pub(crate) fn unencodable(err: &SpliceError) -> Refusal {
+pub(crate) fn unencodable(err: &SpliceError) -> EditRefusal {
     let advice = match err {
         SpliceError::Unencodable(_) => {
             " Nothing was changed. Use a character the encoding has, or convert the file first (iconv)."
         }
         SpliceError::ReplacementCharacter => " Nothing was changed.",
     };
-    Refusal::new(EditRefusalKind::Unencodable, format!("new_string: {err}.{advice}"))
+    EditRefusal::new(EditRefusalKind::Unencodable, format!("new_string: {err}.{advice}"))
 }
 
 /// What splices do to whole lines, for the read state: everything that came was

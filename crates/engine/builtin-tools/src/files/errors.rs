@@ -9,7 +9,7 @@ use haft_workspace::{FileError, FileKind};
 
 /// What a tool was about to do, for the words of an error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Doing {
+pub(crate) enum FileOperation {
     Reading,
     Changing,
 }
@@ -18,7 +18,7 @@ pub(crate) enum Doing {
 /// which neighbours may be named.
 pub(crate) fn explain(
     error: &FileError,
-    doing: Doing,
+    doing: FileOperation,
     asked: &Path,
     may_read: &dyn Fn(&Path) -> bool,
 ) -> ToolError {
@@ -30,16 +30,16 @@ pub(crate) fn explain(
                 [] => message.push_str(" Check the path with Glob or LS."),
                 names => message.push_str(&format!(" Did you mean {}?", names.join(" or "))),
             }
-            if doing == Doing::Changing {
+            if doing == FileOperation::Changing {
                 message.push_str(" To create a file, use Write.");
             }
             ToolError::invalid(message)
         }
         FileError::NotRegular { kind: FileKind::Directory, .. } => ToolError::invalid(match doing {
-            Doing::Reading => {
+            FileOperation::Reading => {
                 format!("{shown} is a directory. Use LS to list it, or Glob to find files in it.")
             }
-            Doing::Changing => format!("{shown} is a directory; give the path of a file."),
+            FileOperation::Changing => format!("{shown} is a directory; give the path of a file."),
         }),
         FileError::NotRegular { kind: FileKind::Kernel, .. } => ToolError::invalid(format!(
             "{shown} is a kernel interface, not a stored file, and was not touched."

@@ -39,7 +39,7 @@ pub(crate) fn mark(number: u64, line: &str) -> String {
 
 /// Some lines, by the marks of the first and the last.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Marks {
+pub(crate) struct LineAnchors {
     first: (usize, String),
     last: (usize, String),
 }
@@ -55,7 +55,7 @@ pub(crate) struct AnchoredRange {
     pub(crate) moved: bool,
 }
 
-impl Marks {
+impl LineAnchors {
     /// Reads `12:4fk0a` or `12:4fk0a-15:9m2qr`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let problem = || {
@@ -119,9 +119,9 @@ impl Marks {
 mod tests {
     use super::*;
 
-    fn of(text: &str, first: usize, last: usize) -> Marks {
+    fn of(text: &str, first: usize, last: usize) -> LineAnchors {
         let mark = |number: usize| mark(number as u64, text.lines().nth(number - 1).unwrap());
-        Marks::parse(&format!("{}-{}", mark(first), mark(last))).unwrap()
+        LineAnchors::parse(&format!("{}-{}", mark(first), mark(last))).unwrap()
     }
 
     #[test]
@@ -159,9 +159,9 @@ mod tests {
             "1:4fk0a-",
             "1:4fk0a 2:4fk0a",
         ] {
-            assert!(Marks::parse(bad).unwrap_err().contains("marks: true"), "{bad}");
+            assert!(LineAnchors::parse(bad).unwrap_err().contains("marks: true"), "{bad}");
         }
-        assert!(Marks::parse("3:00000-2:00000").unwrap_err().contains("after"));
-        assert_eq!(Marks::parse(" 3:00000 - 4:0000v ").unwrap().stated(), 3..5);
+        assert!(LineAnchors::parse("3:00000-2:00000").unwrap_err().contains("after"));
+        assert_eq!(LineAnchors::parse(" 3:00000 - 4:0000v ").unwrap().stated(), 3..5);
     }
 }

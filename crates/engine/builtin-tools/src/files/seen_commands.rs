@@ -4,9 +4,9 @@ use std::{
 };
 
 use haft_bash_analysis::{SharedAnalysis, views_of};
-use haft_workspace::{Files, ReadBy};
+use haft_workspace::{ReadBy, SessionFiles};
 
-use crate::bash::{CommandInspector, InteractiveHint, Printed};
+use crate::bash::{CommandInspector, InteractiveHint, PrintedOutput};
 
 /// Facts about commands, and an eye on what they show: lines that `cat`,
 /// `sed -n` and their kind print count as read.
@@ -14,7 +14,7 @@ pub(crate) struct CommandReads {
     /// What is known about a command before it runs.
     pub(crate) facts: Arc<dyn CommandInspector>,
     /// Whose files they are.
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<SessionFiles>,
 }
 
 impl CommandInspector for CommandReads {
@@ -62,7 +62,7 @@ impl CommandInspector for CommandReads {
         !views_of(reading.line(), &reading.analysis).is_empty()
     }
 
-    fn printed(&self, printed: &Printed) {
+    fn printed(&self, printed: &PrintedOutput) {
         let viewer = ReadBy { agent: printed.agent.clone(), call: printed.call.clone() };
         for path in views_of(printed.reading.line(), &printed.reading.analysis) {
             // What cannot be opened any more was not seen; a Read will say why.

@@ -28,7 +28,7 @@ pub(crate) fn seconds(time: Duration) -> String {
 
 /// Files are searched as they are on disk; of which of those that were found an
 /// editor has another text, unsaved.
-pub(crate) fn unsaved_note(files: &haft_workspace::Files, found: &[String]) -> Option<String> {
+pub(crate) fn unsaved_note(files: &haft_workspace::SessionFiles, found: &[String]) -> Option<String> {
     let unsaved = files.workspace().unsaved_files();
     let is_found = |path: &&std::path::PathBuf| found.iter().any(|name| path.ends_with(name));
     let names: Vec<String> = unsaved.iter().filter(is_found).map(|it| it.display().to_string()).collect();

@@ -24,14 +24,14 @@ pub(super) struct RepositoryCache(Mutex<HashMap<PathBuf, Known>>);
 #[derive(Clone)]
 struct Known {
     facts: RepositoryConfig,
-    stamps: Vec<(PathBuf, FactStamp)>,
+    stamps: Vec<(PathBuf, CacheStamp)>,
 }
 
 /// How a file was: nothing where there was none. Who writes to it or replaces it
 /// changes this, and cannot change it back.
-type FactStamp = Option<(u64, u64, u64, i64, i64)>;
+type CacheStamp = Option<(u64, u64, u64, i64, i64)>;
 
-fn stamp(path: &Path) -> FactStamp {
+fn stamp(path: &Path) -> CacheStamp {
     let about = fs::symlink_metadata(path).ok()?;
     Some((about.dev(), about.ino(), about.size(), about.ctime(), about.ctime_nsec()))
 }
@@ -62,7 +62,7 @@ impl RepositoryCache {
 }
 
 /// Everything that decides which repository it is and how it is configured.
-fn stamps(dir: &Path, home: Option<&Path>, facts: &RepositoryConfig) -> Option<Vec<(PathBuf, FactStamp)>> {
+fn stamps(dir: &Path, home: Option<&Path>, facts: &RepositoryConfig) -> Option<Vec<(PathBuf, CacheStamp)>> {
     let top = facts.top.as_deref().filter(|it| !facts.includes && dir.starts_with(it))?;
     let mut paths = vec![
         facts.common_dir.join("config"),
@@ -81,7 +81,7 @@ fn stamps(dir: &Path, home: Option<&Path>, facts: &RepositoryConfig) -> Option<V
         return None;
     }
     // The directory of git's changes all the time; that it is the same one is enough.
-    let mut stamps: Vec<(PathBuf, FactStamp)> = Vec::new();
+    let mut stamps: Vec<(PathBuf, CacheStamp)> = Vec::new();
     for path in paths.into_iter().filter(|it| !it.is_dir()) {
         let stamp = stamp(&path);
         stamps.push((path, stamp));

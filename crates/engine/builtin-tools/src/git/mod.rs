@@ -17,7 +17,7 @@ mod undo;
 use std::{sync::Arc, time::SystemTime};
 
 use haft_git::RepositoryConfig;
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool::{
     Access, AccessSet, CallContext, CallEffect, CommandLine, Content, Exposure, LineStyle, Outcome, Rendered,
     RenderedLine, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
@@ -37,7 +37,7 @@ const SHARED: &[&str] = &["main", "master", "trunk", "develop", "release", "prod
 
 /// Works with git.
 pub struct Git {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     confine: Arc<dyn CommandConfiner>,
     snapshots: Arc<dyn CommandSnapshots>,
     known: Arc<RepositoryCache>,
@@ -54,7 +54,7 @@ pub struct GitProgress {
 
 impl Git {
     /// Runs git as commands of this session.
-    pub fn new(tasks: Arc<Tasks>) -> Self {
+    pub fn new(tasks: Arc<TaskRegistry>) -> Self {
         Self {
             tasks,
             confine: Arc::new(NoConfiner),

@@ -138,7 +138,7 @@ async fn show_status(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) 
 /// That files stand there as they are on the disk, where filters would have made
 /// something else of them.
 fn unfiltered(facts: &RepositoryConfig) -> &'static str {
-    match facts.sinks.iter().any(haft_git::Sink::is_filter) {
+    match facts.sinks.iter().any(haft_git::ExecutableSetting::is_filter) {
         true => {
             "[Filters did not run here, because the repository's own settings name or could direct them; \
              files that they change may look modified.]\n"

@@ -15,13 +15,13 @@ use haft_git::{RepositoryConfig, facts_line, parse_facts, quoted, variables};
 use haft_shell::{
     output::{Mark, OutputView},
     own::Lifetime,
-    run::{Exit, Job, Shell, Spec, Stop, Terminal},
+    run::{Exit, Job, JobSpec, Shell, Stop, TerminalMode},
 };
 use haft_tool::{ToolContext, ToolError};
 use tokio::{io::AsyncReadExt as _, net::UnixStream};
 
 use super::{GitProgress, signing::SignatureWatch};
-use crate::bash::{CommandConfiner, ConfinedCommand, Outside};
+use crate::bash::{CommandConfiner, ConfinedCommand, OutsideSandbox};
 
 /// Where git of the surroundings could be pointed to; none of it counts here.
 const POINTERS: &str = "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY \
@@ -134,7 +134,7 @@ impl GitRun<'_> {
             command: line,
             cwd: &self.dir,
             agent: &self.cx.agent_id,
-            outside: Outside::No,
+            outside: OutsideSandbox::No,
             permit: self.cx.permit(),
         };
         let (confinement, reading) = self.confine.choose(&about).held()?;
@@ -152,7 +152,7 @@ impl GitRun<'_> {
         if !bounds.locks {
             variables.push((String::from("GIT_OPTIONAL_LOCKS"), String::from("0")));
         }
-        let job = self.shell.start(Spec {
+        let job = self.shell.start(JobSpec {
             call: self.cx.call_id.clone(),
             agent: self.cx.agent_id.clone(),
             command,
@@ -164,7 +164,7 @@ impl GitRun<'_> {
             reading,
             precious: Vec::new(),
             channel: Some(Arc::new(OwnedFd::from(theirs))),
-            terminal: Terminal::None,
+            terminal: TerminalMode::None,
         })?;
         Ok(RunningGit { job, channel: UnixStream::from_std(ours)?, signature })
     }

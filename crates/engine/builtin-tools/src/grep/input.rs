@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use haft_search::{GlobFilter, GrepOptions, GrepPage, Mode, Query, WalkFilter, file_type};
+use haft_search::{GlobFilter, GrepOptions, GrepPage, GrepQuery, Mode, WalkFilter, file_type};
 use haft_tool::{CallContext, ToolError};
 use haft_types::nearest;
 use schemars::JsonSchema;
@@ -123,7 +123,7 @@ impl Input {
         flag.unwrap_or(false)
     }
 
-    pub(super) fn query(&self) -> Result<Query, ToolError> {
+    pub(super) fn query(&self) -> Result<GrepQuery, ToolError> {
         let around = self.around.or(self.context).unwrap_or(0);
         let options = GrepOptions {
             mode: match self.mode() {
@@ -137,7 +137,7 @@ impl Input {
             after: self.after.unwrap_or(around).min(MAX_CONTEXT),
             only_matching: Self::is_on(self.only_matching),
         };
-        let query = Query::new(&self.pattern, options).map(|query| query.with_guess(finding::guess));
+        let query = GrepQuery::new(&self.pattern, options).map(|query| query.with_guess(finding::guess));
         query.map_err(|problem| {
             let hint = match () {
                 () if problem.spans_lines => "Set multiline: true to match across lines",

@@ -12,7 +12,7 @@ use haft_tool::{
     AccessSet, CallContext, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
     schema_of,
 };
-use haft_workspace::Files;
+use haft_workspace::SessionFiles;
 pub use input::{Input, OutputMode};
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ use crate::finding::{self, Place, SearchToolSettings};
 pub struct Grep {
     settings: SearchToolSettings,
     /// The files of the session, where some may be unsaved in an editor.
-    files: Option<Arc<Files>>,
+    files: Option<Arc<SessionFiles>>,
 }
 
 impl Grep {
@@ -34,7 +34,7 @@ impl Grep {
     }
 
     /// Says of which of these files an editor has another text, unsaved.
-    pub fn beside(self, files: Arc<Files>) -> Self {
+    pub fn beside(self, files: Arc<SessionFiles>) -> Self {
         Self { files: Some(files), ..self }
     }
 

@@ -1,6 +1,6 @@
 use std::{os::unix::ffi::OsStrExt, time::Duration};
 
-use haft_search::{GrepRun, Query, SearchStop, WalkFilter};
+use haft_search::{GrepQuery, GrepRun, SearchStop, WalkFilter};
 use haft_tool::{ToolContext, ToolError};
 
 use super::{Input, Output, answer::GrepAnswer};
@@ -8,7 +8,7 @@ use crate::finding::{OpenedTarget, Place};
 
 /// One call, ready to run on a thread of its own.
 pub(super) struct Search {
-    pub(super) query: Query,
+    pub(super) query: GrepQuery,
     pub(super) filter: WalkFilter,
     pub(super) place: Place,
     pub(super) cx: ToolContext<()>,

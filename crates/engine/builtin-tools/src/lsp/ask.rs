@@ -50,7 +50,7 @@ pub(super) struct QueriedFile {
 }
 
 /// An answer with what has to be said about it.
-struct Answered {
+struct LspAnswer {
     value: Value,
     note: Option<String>,
 }
@@ -110,7 +110,7 @@ impl LspQuery<'_> {
 
     /// Asks until the answer is final: one that is empty while the server still
     /// reads the project is none.
-    async fn ask(&self, method: &str, params: &Value) -> Result<Answered, ToolError> {
+    async fn ask(&self, method: &str, params: &Value) -> Result<LspAnswer, ToolError> {
         let began = Instant::now();
         let deadline = began + INDEXES;
         let waits = self.input.operation.needs_index();
@@ -127,11 +127,11 @@ impl LspQuery<'_> {
             match answer {
                 Ok(value) if !is_empty(&value) => {
                     let note = (busy && waits).then(|| format!("{}; there may be more", self.busy()));
-                    return Ok(Answered { value, note });
+                    return Ok(LspAnswer { value, note });
                 }
-                Ok(value) if !waits && self.is_final(tries) => return Ok(Answered { value, note: None }),
+                Ok(value) if !waits && self.is_final(tries) => return Ok(LspAnswer { value, note: None }),
                 Ok(_) if busy && deadline <= Instant::now() => return Err(self.not_ready()),
-                Ok(value) if !busy && self.is_final(tries) => return Ok(Answered { value, note: None }),
+                Ok(value) if !busy && self.is_final(tries) => return Ok(LspAnswer { value, note: None }),
                 // Files are unknown until the project was read.
                 Err(fault @ LspError::Refused { .. }) if !busy && (self.is_final(tries) || !waits) => {
                     return Err(ToolError::failed(fault.to_string()));

@@ -19,15 +19,15 @@ use haft_lsp::{
 };
 use haft_shell::{
     own::{Lifetime, resident_bytes},
-    run::{Job, Shell, Spec, Stop, Terminal},
-    sandbox::{Confinement, ReadingWalls},
+    run::{Job, JobSpec, Shell, Stop, TerminalMode},
+    sandbox::{Confinement, ReadOnlySandbox},
 };
 use haft_tool::{BoxFuture, ToolContext, ToolError};
 use haft_types::{AgentId, CallId};
 use tokio::net::UnixStream;
 
 use super::news::DiagnosticTracker;
-use crate::bash::{CommandConfiner, ConfinedCommand, NoConfiner, Outside};
+use crate::bash::{CommandConfiner, ConfinedCommand, NoConfiner, OutsideSandbox};
 
 /// Opens the shell that servers run in: one for all sessions that have the same
 /// environment, so that a server outlives the session that needed it first.
@@ -216,7 +216,7 @@ impl LspServers {
             command: &line,
             cwd: &plan.root,
             agent: &cx.agent_id,
-            outside: Outside::No,
+            outside: OutsideSandbox::No,
             permit: cx.permit(),
         };
         let (confinement, reading) = self.confine.choose(&about).held()?;
@@ -267,7 +267,7 @@ impl Drop for LspServers {
 }
 
 /// What holds a server, in one word: the shell it runs in and its walls.
-fn held(shell: &Arc<Shell>, walls: Option<&Confinement>, reading: Option<&ReadingWalls>) -> String {
+fn held(shell: &Arc<Shell>, walls: Option<&Confinement>, reading: Option<&ReadOnlySandbox>) -> String {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
     walls.map(|it| format!("{:?}", it.policy())).hash(&mut hasher);
@@ -282,14 +282,14 @@ struct ShellLauncher {
     call: CallId,
     agent: AgentId,
     confinement: Option<Arc<Confinement>>,
-    reading: Option<Arc<ReadingWalls>>,
+    reading: Option<Arc<ReadOnlySandbox>>,
 }
 
 impl ServerLauncher for ShellLauncher {
     fn launch(&self, plan: &ServerPlan) -> io::Result<LaunchedServer> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let job = self.shell.start(Spec {
+        let job = self.shell.start(JobSpec {
             call: self.call.clone(),
             agent: self.agent.clone(),
             command: format!("exec {} <&3 >&3 3>&-", plan.line()),
@@ -301,7 +301,7 @@ impl ServerLauncher for ShellLauncher {
             reading: self.reading.clone(),
             precious: Vec::new(),
             channel: Some(Arc::new(OwnedFd::from(theirs))),
-            terminal: Terminal::None,
+            terminal: TerminalMode::None,
         })?;
         let channel = UnixStream::from_std(ours)?;
         let process = ServerJob { job, shell: Arc::clone(&self.shell), call: self.call.clone() };

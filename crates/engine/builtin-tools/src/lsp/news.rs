@@ -14,7 +14,7 @@ use std::{
 use haft_lsp::{CheckState, Diagnostic, DiagnosticSeverity, LspClient, character_of, line_at};
 use haft_tool::BoxFuture;
 use haft_types::{AgentId, tags};
-use haft_workspace::{FileEvent, Files};
+use haft_workspace::{FileEvent, SessionFiles};
 use tokio::sync::oneshot;
 
 use super::{desk::LspServers, text::read_text};
@@ -260,7 +260,7 @@ pub(super) fn problem(it: &Diagnostic, text: &str, encoding: haft_lsp::ColumnEnc
 impl LspServers {
     /// Follows what is read and changed in a session, and tells late news this
     /// way.
-    pub fn follow(self: &Arc<Self>, files: &Files, cwd: &Path) {
+    pub fn follow(self: &Arc<Self>, files: &SessionFiles, cwd: &Path) {
         let (desk, cwd) = (Arc::downgrade(self), cwd.to_owned());
         files.reads().listen(move |event| {
             if let (FileEvent::Read { path, .. }, Some(desk)) = (event, desk.upgrade()) {

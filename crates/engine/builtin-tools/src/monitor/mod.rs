@@ -8,13 +8,13 @@ use std::{sync::Arc, time::Duration};
 
 use haft_shell::{
     own::Lifetime,
-    run::{About, Spec, TaskKind, Tasks, Terminal},
+    run::{JobSpec, TaskAbout, TaskKind, TaskRegistry, TerminalMode},
 };
 use haft_tool::{
     Access, AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
 };
 
-use crate::bash::{CommandConfiner, ConfinedCommand, NoConfiner, Outside};
+use crate::bash::{CommandConfiner, ConfinedCommand, NoConfiner, OutsideSandbox};
 pub use address::LocalAddressPolicy;
 pub use input::{Input, Output, Socket};
 
@@ -23,14 +23,14 @@ const LONGEST: Duration = Duration::from_secs(1_800);
 
 /// Watches commands and sockets.
 pub struct Monitor {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     neighbourhood: LocalAddressPolicy,
     confine: Arc<dyn CommandConfiner>,
 }
 
 impl Monitor {
     /// Watches as tasks of this session.
-    pub fn new(tasks: Arc<Tasks>, neighbourhood: LocalAddressPolicy) -> Self {
+    pub fn new(tasks: Arc<TaskRegistry>, neighbourhood: LocalAddressPolicy) -> Self {
         Self { tasks, neighbourhood, confine: Arc::new(NoConfiner) }
     }
 
@@ -40,9 +40,9 @@ impl Monitor {
         self
     }
 
-    fn spec(&self, input: &Input, cx: &CallContext) -> Spec {
+    fn spec(&self, input: &Input, cx: &CallContext) -> JobSpec {
         let what = input.command.clone().or_else(|| input.ws.as_ref().map(|it| it.url.clone()));
-        Spec {
+        JobSpec {
             call: cx.call_id.clone(),
             agent: cx.agent_id.clone(),
             command: what.unwrap_or_default(),
@@ -54,7 +54,7 @@ impl Monitor {
             reading: None,
             precious: Vec::new(),
             channel: None,
-            terminal: Terminal::None,
+            terminal: TerminalMode::None,
         }
     }
 }
@@ -118,7 +118,7 @@ impl Tool for Monitor {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let spec = self.spec(&input, cx);
-        let about = About {
+        let about = TaskAbout {
             kind: TaskKind::Watch,
             description: input.description.clone(),
             agent: cx.agent_id.clone(),
@@ -130,11 +130,11 @@ impl Tool for Monitor {
                     command: &spec.command,
                     cwd: &spec.cwd,
                     agent: &spec.agent,
-                    outside: Outside::No,
+                    outside: OutsideSandbox::No,
                     permit: cx.permit(),
                 };
                 let (confinement, reading) = self.confine.choose(&about).held()?;
-                self.tasks.shell().start(Spec { confinement, reading, ..spec })?
+                self.tasks.shell().start(JobSpec { confinement, reading, ..spec })?
             }
             Some(socket) => {
                 let open = tokio::select! {

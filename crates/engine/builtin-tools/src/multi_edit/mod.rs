@@ -12,7 +12,7 @@ use haft_tool::{
     Access, AccessSet, CallContext, CallEffect, CollapsedLines, Content, Outcome, Rendered, Stage, Tool,
     ToolContext, ToolError, Traits,
 };
-use haft_workspace::{Files, Hunk};
+use haft_workspace::{Hunk, SessionFiles};
 use plan::{EditVerdict, MultiEditJob};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -144,14 +144,14 @@ impl EditOutput {
 
 /// The tool.
 pub struct MultiEdit {
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     config: Arc<dyn ConfigCheck>,
     news: Arc<dyn EditObserver>,
 }
 
 impl MultiEdit {
     /// Edits the files of a session.
-    pub fn new(files: Arc<Files>, config: Arc<dyn ConfigCheck>) -> Self {
+    pub fn new(files: Arc<SessionFiles>, config: Arc<dyn ConfigCheck>) -> Self {
         Self { files, config, news: Arc::new(NoEditObserver) }
     }
 

@@ -6,7 +6,7 @@ use std::{
 
 use haft_tool::{Tool, ToolError};
 use haft_workspace::{
-    Change, ContentHash, FileError, FileEvent, FileSnapshot, Files, LockedFiles, ReadBy, patch,
+    ContentHash, FileError, FileEvent, FileSnapshot, LockedFiles, PlannedWrite, ReadBy, SessionFiles, patch,
     text::{Bytes, Encoding, Splice, Text},
 };
 
@@ -15,7 +15,7 @@ use crate::{
     edit::{ATTEMPTS, ORIGINAL_MAX},
     files::{
         edits::{EditRefusalKind, EditRequest, EditTarget, line_edits},
-        errors::{Doing, explain},
+        errors::{FileOperation, explain},
         guard::ConfigCheck,
         matching::MatchCount,
         report::Sizes,
@@ -36,7 +36,7 @@ impl EditVerdict {
 }
 
 pub(super) struct MultiEditJob {
-    pub(super) files: Arc<Files>,
+    pub(super) files: Arc<SessionFiles>,
     pub(super) config: Arc<dyn ConfigCheck>,
     pub(super) viewer: ReadBy,
     pub(super) input: Input,
@@ -70,7 +70,7 @@ impl EditSheet {
 
 impl MultiEditJob {
     pub(super) fn run(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<Output, ToolError> {
-        let explained = |err: &FileError, path: &Path| explain(err, Doing::Changing, path, may_read);
+        let explained = |err: &FileError, path: &Path| explain(err, FileOperation::Changing, path, may_read);
         let paths: Vec<&Path> = self.real.values().map(PathBuf::as_path).collect();
         let mut attempt = 0;
         loop {
@@ -246,9 +246,9 @@ impl MultiEditJob {
         edits: &[EditOutput],
     ) -> Result<Output, (PathBuf, FileError)> {
         let changed: Vec<&EditSheet> = sheets.iter().filter(|sheet| sheet.edited.is_some()).collect();
-        let changes: Vec<Change<'_>> = changed
+        let changes: Vec<PlannedWrite<'_>> = changed
             .iter()
-            .map(|sheet| Change {
+            .map(|sheet| PlannedWrite {
                 path: sheet.real.clone(),
                 base: sheet.snapshot.as_ref(),
                 content: Some(sheet.content()),

@@ -12,7 +12,7 @@ use haft_tool::{
     Traits,
 };
 use haft_workspace::{
-    Change, FileError, FileEvent, Files, Hunk, ReadBy, patch_of_splices,
+    FileError, FileEvent, Hunk, PlannedWrite, ReadBy, SessionFiles, patch_of_splices,
     text::{Splice, Text},
 };
 use json::{Layout, Notebook};
@@ -23,7 +23,7 @@ use crate::{
     edit::{ATTEMPTS, ORIGINAL_MAX},
     files::{
         blocking, canonical, check_path,
-        errors::{Doing, explain},
+        errors::{FileOperation, explain},
         granted,
         report::{self, diff_for_model},
         viewer,
@@ -121,12 +121,12 @@ pub struct Output {
 /// The tool.
 #[derive(Debug)]
 pub struct NotebookEdit {
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
 }
 
 impl NotebookEdit {
     /// Edits the notebooks of a session.
-    pub fn new(files: Arc<Files>) -> Self {
+    pub fn new(files: Arc<SessionFiles>) -> Self {
         Self { files }
     }
 }
@@ -220,7 +220,7 @@ impl Tool for NotebookEdit {
 }
 
 struct NotebookJob {
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     viewer: ReadBy,
     input: Input,
     real: PathBuf,
@@ -237,7 +237,7 @@ struct Planned {
 impl NotebookJob {
     fn run(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<Output, ToolError> {
         let asked = &self.input.notebook_path;
-        let explained = |err: &FileError| explain(err, Doing::Changing, asked, may_read);
+        let explained = |err: &FileError| explain(err, FileOperation::Changing, asked, may_read);
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -280,8 +280,12 @@ impl NotebookJob {
         let hunks =
             patch_of_splices(&text, &planned.splices).map_err(|err| self.refused(&err.to_string()))?;
         let updated = text.literal(&content.to_vec());
-        let change =
-            Change { path: self.real.clone(), base: Some(&snapshot), content: Some(content), mode: None };
+        let change = PlannedWrite {
+            path: self.real.clone(),
+            base: Some(&snapshot),
+            content: Some(content),
+            mode: None,
+        };
         let origin = self.files.origin(&self.viewer.call, NotebookEdit::NAME);
         let done = match locked.commit(&[change], &origin) {
             Ok(done) => done,

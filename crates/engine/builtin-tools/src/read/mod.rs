@@ -20,7 +20,9 @@ pub(crate) use fetched::{BodyKind, body_kind, first_pages, fit_picture};
 use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
-use haft_workspace::{FileError, FileEvent, Files, LinesView, OpenFile, ReadBy, hash_file, text::Text};
+use haft_workspace::{
+    FileError, FileEvent, LinesView, OpenFile, ReadBy, SessionFiles, hash_file, text::Text,
+};
 pub use media_work::{MediaWork, MediaWorker, parts_dir, serve_media};
 pub(crate) use notebook::{joined, language_of};
 pub use output::{
@@ -31,11 +33,11 @@ pub use page::ReadLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sniff::Format;
-use text::{Numbers, Range, Reading, TextJob};
+use text::{LineNumbering, Range, TextJob, TextReadResult};
 
 use crate::files::{
     blocking, canonical, check_path,
-    errors::{Doing, explain},
+    errors::{FileOperation, explain},
     granted, viewer,
 };
 
@@ -75,14 +77,14 @@ pub struct Input {
 /// The tool.
 #[derive(Debug)]
 pub struct Read {
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     limits: ReadLimits,
     media: MediaWork,
 }
 
 impl Read {
     /// Reads the files of a session.
-    pub fn new(files: Arc<Files>, limits: ReadLimits) -> Self {
+    pub fn new(files: Arc<SessionFiles>, limits: ReadLimits) -> Self {
         Self { files, limits, media: MediaWork::Thread }
     }
 
@@ -178,7 +180,7 @@ impl Tool for Read {
     }
 }
 
-fn outcome(reading: Reading) -> Outcome<Output> {
+fn outcome(reading: TextReadResult) -> Outcome<Output> {
     let mut outcome = Outcome::from(reading.output);
     // The session log restores from this what was seen.
     outcome.meta = reading
@@ -208,7 +210,7 @@ fn parse_pages(text: &str) -> Result<Vec<std::ops::RangeInclusive<usize>>, Strin
 }
 
 struct ReadJob {
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     viewer: ReadBy,
     input: Input,
     real: PathBuf,
@@ -223,7 +225,7 @@ const SMALL: usize = 128 * 1024;
 impl ReadJob {
     /// The usual case, a small text that is in memory, without the detour over a
     /// thread that may wait. `None` leaves everything to the usual way.
-    fn at_hand(&self) -> Option<Reading> {
+    fn at_hand(&self) -> Option<TextReadResult> {
         if self.input.pages.is_some()
             || self.is_notebook()
             || self.files.workspace().must_ask_editor(&self.real)
@@ -263,7 +265,7 @@ impl ReadJob {
             asked: &self.input.file_path,
             range,
             limits: self.limits,
-            numbers: if self.input.marks { Numbers::Marks } else { Numbers::Plain },
+            numbers: if self.input.marks { LineNumbering::Marks } else { LineNumbering::Plain },
             cancelled,
         }
     }
@@ -272,16 +274,16 @@ impl ReadJob {
         &self,
         may_read: &dyn Fn(&Path) -> bool,
         cancelled: &dyn Fn() -> bool,
-    ) -> Result<Reading, ToolError> {
+    ) -> Result<TextReadResult, ToolError> {
         let reading = self.read(cancelled).map_err(|failure| match failure {
-            Failure::File(err) => explain(&err, Doing::Reading, &self.input.file_path, may_read),
+            Failure::File(err) => explain(&err, FileOperation::Reading, &self.input.file_path, may_read),
             Failure::Tool(err) => err,
         })?;
         self.notify();
         Ok(reading)
     }
 
-    fn read(&self, cancelled: &dyn Fn() -> bool) -> Result<Reading, Failure> {
+    fn read(&self, cancelled: &dyn Fn() -> bool) -> Result<TextReadResult, Failure> {
         let file = OpenFile::open(&self.real)?;
         let head = file.head(4096)?;
         match sniff::format(&head) {
@@ -309,7 +311,7 @@ impl ReadJob {
 
     /// Describes what cannot be shown. Whoever has seen the description may
     /// replace the file.
-    fn binary(&self, len: u64, head: &[u8], notices: Vec<String>) -> Result<Reading, Failure> {
+    fn binary(&self, len: u64, head: &[u8], notices: Vec<String>) -> Result<TextReadResult, Failure> {
         if len <= haft_workspace::MAX_EDITABLE {
             let version = Some(hash_file(&self.real)?);
             let view = LinesView {
@@ -330,10 +332,14 @@ impl ReadJob {
             first_bytes: sniff::hex(head),
             notices,
         });
-        Ok(Reading { output, record: None })
+        Ok(TextReadResult { output, record: None })
     }
 
-    fn notebook(&self, file: &OpenFile, cancelled: &dyn Fn() -> bool) -> Result<Option<Reading>, Failure> {
+    fn notebook(
+        &self,
+        file: &OpenFile,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Option<TextReadResult>, Failure> {
         let bytes = file.read_all(notebook::MAX_BYTES).map_err(|err| match err {
             FileError::TooLarge { len, .. } => Failure::Tool(ToolError::failed(format!(
                 "{} is a notebook of {len} bytes, more than can be shown. Use Bash (jq) to take out the part you need.",
@@ -367,7 +373,7 @@ impl ReadJob {
             text: Some(text.view()),
         };
         self.files.reads().knows(&self.viewer, &view);
-        Ok(Some(Reading { output: Output::Notebook(shown.file), record: None }))
+        Ok(Some(TextReadResult { output: Output::Notebook(shown.file), record: None }))
     }
 }
 
@@ -379,11 +385,11 @@ impl ReadJob {
         file: &OpenFile,
         _: sniff::ImageFormat,
         _: &dyn Fn() -> bool,
-    ) -> Result<Reading, Failure> {
+    ) -> Result<TextReadResult, Failure> {
         self.binary(file.stamp().len, &file.head(64)?, vec!["[This build cannot show pictures.]".to_owned()])
     }
 
-    fn pdf(&self, file: &OpenFile, _: &dyn Fn() -> bool) -> Result<Reading, Failure> {
+    fn pdf(&self, file: &OpenFile, _: &dyn Fn() -> bool) -> Result<TextReadResult, Failure> {
         self.binary(file.stamp().len, &file.head(64)?, vec!["[This build cannot show PDFs.]".to_owned()])
     }
 

@@ -34,7 +34,7 @@ pub(super) struct CellRange {
 }
 
 /// A notebook as it is shown.
-pub(super) struct Shown {
+pub(super) struct ShownNotebook {
     pub(super) file: NotebookFile,
     /// Whether every cell is there, with all of its text.
     pub(super) complete: bool,
@@ -51,7 +51,7 @@ struct Notebook<'a> {
 }
 
 /// Shows some cells; `None` when the text is no notebook.
-pub(super) fn show(path: &Path, text: &str, ask: &CellRange) -> Option<Shown> {
+pub(super) fn show(path: &Path, text: &str, ask: &CellRange) -> Option<ShownNotebook> {
     let Notebook { cells, metadata } = serde_json::from_str(text).ok()?;
     let metadata = metadata.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or(Value::Null);
     let language = language_of(&serde_json::json!({ "metadata": metadata }));
@@ -98,7 +98,7 @@ pub(super) fn show(path: &Path, text: &str, ask: &CellRange) -> Option<Shown> {
         notices.push(format!("[The notebook has only {} cells.]", cells.len()));
     }
     let complete = whole && ask.first == 1 && behind.is_none();
-    Some(Shown { file: NotebookFile { file_path: path.to_owned(), cells: shown, notices }, complete })
+    Some(ShownNotebook { file: NotebookFile { file_path: path.to_owned(), cells: shown, notices }, complete })
 }
 
 /// About how many tokens a cell takes.

@@ -62,7 +62,7 @@ pub(super) struct Page<'a> {
     /// Lines of which only a part is shown, with how to see more.
     pub(super) cuts: Vec<PartialLine>,
     /// Where to go on; nothing when everything asked for is shown.
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<NextPage>,
     /// Whether the budget ended the page.
     pub(super) over_budget: bool,
 }
@@ -79,7 +79,7 @@ pub(super) struct PartialLine {
 
 /// Where the next page starts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Next {
+pub(super) struct NextPage {
     pub(super) line: u64,
     pub(super) column: Option<u64>,
 }
@@ -107,7 +107,7 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &PageRequest) 
     let mut left = ask.max_tokens;
     for (line, number) in lines.zip(ask.first..) {
         if ask.count <= page.lines.len() as u64 {
-            page.next = Some(Next { line: number, column: None });
+            page.next = Some(NextPage { line: number, column: None });
             break;
         }
         let skip = if number == ask.first { ask.column.saturating_sub(1) } else { 0 };
@@ -119,7 +119,7 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &PageRequest) 
         let cost = tokens(shown) + 2;
         if left < cost && !page.lines.is_empty() {
             page.over_budget = true;
-            page.next = Some(Next { line: number, column: None });
+            page.next = Some(NextPage { line: number, column: None });
             break;
         }
         let shown = if left < cost { fit(shown, left) } else { shown };
@@ -135,7 +135,7 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &PageRequest) 
             // A line that fills the page is continued before the next one.
             if left <= 2 || is_alone {
                 page.over_budget = true;
-                page.next = Some(Next { line: number, column: Some(next_column) });
+                page.next = Some(NextPage { line: number, column: Some(next_column) });
                 break;
             }
         }
@@ -185,7 +185,7 @@ mod tests {
             text in prop::collection::vec("[a日]{0,40}|x{2990,3100}", 1..8), budget in 4_usize..1500,
         ) {
             let mut seen = vec![String::new(); text.len()];
-            let mut at = Next { line: 1, column: None };
+            let mut at = NextPage { line: 1, column: None };
             for _ in 0..100_000 {
                 let lines = text[at.line as usize - 1..].iter().map(String::as_str);
                 let page = fill(lines, &ask(at.line, at.column.unwrap_or(1), budget));

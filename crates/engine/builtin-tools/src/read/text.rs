@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use haft_workspace::{
-    FileError, FileSnapshot, Files, LineEnd, LineQuery, LinesView, OpenFile, ReadBy, SeenRecord,
+    FileError, FileSnapshot, LineEnd, LineQuery, LinesView, OpenFile, ReadBy, SeenRecord, SessionFiles,
     lines_before, read_bytes, read_lines, skip_characters, tail_start,
     text::{Charset, Encoding, SampleExtent, Text, detect},
 };
 
 use super::{
     output::{Output, TextFile, Unchanged},
-    page::{Next, Page, PageRequest, PartialLine, ReadLimits, fill},
+    page::{NextPage, Page, PageRequest, PartialLine, ReadLimits, fill},
     sniff,
 };
 use crate::files::{PARTIAL_MARK, marks, thousands};
@@ -28,7 +28,7 @@ pub(super) struct Range {
 
 /// What stands before each line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Numbers {
+pub(super) enum LineNumbering {
     /// Its number.
     Plain,
     /// Its mark.
@@ -37,12 +37,12 @@ pub(super) enum Numbers {
 
 /// Everything a read of text needs.
 pub(super) struct TextJob<'a> {
-    pub(super) files: &'a Files,
+    pub(super) files: &'a SessionFiles,
     pub(super) viewer: &'a ReadBy,
     pub(super) asked: &'a Path,
     pub(super) range: Range,
     pub(super) limits: ReadLimits,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: LineNumbering,
     pub(super) cancelled: &'a dyn Fn() -> bool,
 }
 
@@ -54,7 +54,7 @@ const LOADED: u64 = 8 * 1024 * 1024;
 const SAMPLE: usize = 256 * 1024;
 
 /// What was read, and what to remember about it.
-pub(super) struct Reading {
+pub(super) struct TextReadResult {
     pub(super) output: Output,
     pub(super) record: Option<SeenRecord>,
 }
@@ -83,7 +83,7 @@ fn without_return(line: &str) -> &str {
 
 impl TextJob<'_> {
     /// Reads a page; `None` when the file is no text.
-    pub(super) fn run(&self, file: OpenFile) -> Result<Option<Reading>, FileError> {
+    pub(super) fn run(&self, file: OpenFile) -> Result<Option<TextReadResult>, FileError> {
         match file.stamp().len <= LOADED {
             true => {
                 let loaded = self.files.workspace().load(file)?;
@@ -99,7 +99,7 @@ impl TextJob<'_> {
     }
 
     /// A page of a text that is loaded.
-    pub(super) fn whole(&self, snapshot: &FileSnapshot, text: &Text) -> Reading {
+    pub(super) fn whole(&self, snapshot: &FileSnapshot, text: &Text) -> TextReadResult {
         let all = lines(text);
         let total = all.len() as u64;
         let first = self.first_line(total);
@@ -130,7 +130,7 @@ impl TextJob<'_> {
     }
 
     /// A file too large to load: only the page is in memory.
-    fn streamed(&self, file: &OpenFile) -> Result<Option<Reading>, FileError> {
+    fn streamed(&self, file: &OpenFile) -> Result<Option<TextReadResult>, FileError> {
         let head = file.head(SAMPLE)?;
         let Some(mut encoding) = detect(&head, SampleExtent::Head) else { return Ok(None) };
         let line_end = LineEnd::of(encoding, &head);
@@ -196,7 +196,7 @@ impl TextJob<'_> {
             let shown = page.lines.last().map_or(0, |line| line.chars().count() as u64);
             let next_column = shown + if last == first { column } else { 1 };
             page.cuts.push(PartialLine { line: last, next_column, more: None });
-            page.next = Some(Next { line: last, column: Some(next_column) });
+            page.next = Some(NextPage { line: last, column: Some(next_column) });
             page.over_budget = true;
         }
     }
@@ -221,10 +221,10 @@ impl TextJob<'_> {
         }
     }
 
-    fn finish(&self, page: Page<'_>, view: &LinesView<'_>, encoding: Option<String>) -> Reading {
+    fn finish(&self, page: Page<'_>, view: &LinesView<'_>, encoding: Option<String>) -> TextReadResult {
         let reads = self.files.reads();
         // An earlier result may have been without marks.
-        if self.numbers == Numbers::Plain
+        if self.numbers == LineNumbering::Plain
             && !view.clipped
             && !view.lines.is_empty()
             && let Some(call) = reads.still_shown(&self.viewer.agent, view)
@@ -232,7 +232,7 @@ impl TextJob<'_> {
             reads.knows(self.viewer, view);
             let file_path = self.asked.to_owned();
             let output = Output::FileUnchanged(Unchanged { file_path, shown_by: call.to_string() });
-            return Reading { output, record: None };
+            return TextReadResult { output, record: None };
         }
         let record = Some(reads.saw(self.viewer, view));
         let notices = self.notices(&page, view, encoding.as_deref());
@@ -247,12 +247,12 @@ impl TextJob<'_> {
             encoding,
             notices,
         });
-        Reading { output, record }
+        TextReadResult { output, record }
     }
 
     /// The marks of the lines that are shown whole.
     fn marks(&self, page: &Page<'_>, view: &LinesView<'_>) -> Vec<Option<String>> {
-        if self.numbers == Numbers::Plain {
+        if self.numbers == LineNumbering::Plain {
             return Vec::new();
         }
         let is_whole = |number: u64| {
@@ -287,10 +287,10 @@ impl TextJob<'_> {
             ));
         }
         match page.next {
-            Some(Next { line, column: Some(column) }) => notices.push(format!(
+            Some(NextPage { line, column: Some(column) }) => notices.push(format!(
                 "{PARTIAL_MARK}line {line} of {total} goes on. Continue with offset={line} column={column}]"
             )),
-            Some(Next { line, column: None }) => {
+            Some(NextPage { line, column: None }) => {
                 // A page that was asked for is not partial.
                 let asked = self.range.limit.is_some_and(|limit| limit <= page.lines.len() as u64);
                 let mark = if asked { "[" } else { PARTIAL_MARK };

@@ -10,7 +10,7 @@ use std::{
 use haft_shell::{
     output::{Mark, OutputView},
     own::Lifetime,
-    run::{Job, Shell, Spec, Stop, Terminal},
+    run::{Job, JobSpec, Shell, Stop, TerminalMode},
     sandbox::Confinement,
 };
 use haft_tool::CallContext;
@@ -80,7 +80,7 @@ impl Interpreter {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let (command, driver) = language.driver();
-        let job = shell.start(Spec {
+        let job = shell.start(JobSpec {
             call: cx.call_id.clone(),
             agent: cx.agent_id.clone(),
             command: command.to_owned(),
@@ -92,7 +92,7 @@ impl Interpreter {
             reading: None,
             precious: Vec::new(),
             channel: Some(Arc::new(OwnedFd::from(theirs))),
-            terminal: Terminal::None,
+            terminal: TerminalMode::None,
         })?;
         let channel = UnixStream::from_std(ours)?;
         Ok(Self { language, job, channel, waiting: Vec::new(), used: Instant::now() })

@@ -17,7 +17,7 @@ use haft_types::text;
 use tokio::sync::Mutex;
 
 use crate::bash::{
-    CommandConfiner, CommandSnapshots, ConfinedCommand, NoConfiner, NoSnapshots, OPAQUE, Outside,
+    CommandConfiner, CommandSnapshots, ConfinedCommand, NoConfiner, NoSnapshots, OPAQUE, OutsideSandbox,
     PendingCommand, UndoCoverage,
 };
 pub use input::{Input, Language, Output};
@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// More interpreters than this are too many to keep.
 const MOST: usize = 8;
 
-type Slot = Arc<Mutex<Option<Interpreter>>>;
+type ReplSlot = Arc<Mutex<Option<Interpreter>>>;
 
 /// Keeps interpreters and runs code in them.
 pub struct Repl {
@@ -36,7 +36,7 @@ pub struct Repl {
     shown_chars: usize,
     confine: Arc<dyn CommandConfiner>,
     snapshots: Arc<dyn CommandSnapshots>,
-    slots: std::sync::Mutex<BTreeMap<(Language, String), Slot>>,
+    slots: std::sync::Mutex<BTreeMap<(Language, String), ReplSlot>>,
 }
 
 impl Repl {
@@ -65,18 +65,18 @@ impl Repl {
             command: &input.code,
             cwd: &cx.cwd,
             agent: &cx.agent_id,
-            outside: Outside::No,
+            outside: OutsideSandbox::No,
             permit: cx.permit(),
         };
         self.confine.choose(&about).walls()
     }
 
     /// The place of one interpreter. The one that was idle longest makes room.
-    fn slot(&self, language: Language, session: &str) -> Slot {
+    fn slot(&self, language: Language, session: &str) -> ReplSlot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (language, session.to_owned());
         if !slots.contains_key(&key) && MOST <= slots.len() {
-            let used = |slot: &Slot| {
+            let used = |slot: &ReplSlot| {
                 let interpreter = slot.try_lock().ok()?;
                 Some(interpreter.as_ref().map_or_else(Instant::now, |it| it.used))
             };

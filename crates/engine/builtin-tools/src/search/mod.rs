@@ -15,7 +15,7 @@ use haft_tool::{
     AccessSet, CallContext, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
     schema_of,
 };
-use haft_workspace::Files;
+use haft_workspace::SessionFiles;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -51,7 +51,7 @@ pub struct Search {
     settings: SearchToolSettings,
     indexes: Indexes,
     /// The files of the session, where some may be unsaved in an editor.
-    files: Option<Arc<Files>>,
+    files: Option<Arc<SessionFiles>>,
 }
 
 /// How many lines an answer has unless asked otherwise.
@@ -64,7 +64,7 @@ impl Search {
     }
 
     /// Says of which of these files an editor has another text, unsaved.
-    pub fn beside(self, files: Arc<Files>) -> Self {
+    pub fn beside(self, files: Arc<SessionFiles>) -> Self {
         Self { files: Some(files), ..self }
     }
 }

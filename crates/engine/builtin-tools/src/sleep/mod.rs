@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool::{AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,12 +47,12 @@ const LONGEST: f64 = 3600.0;
 
 /// Waits.
 pub struct Sleep {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
 }
 
 impl Sleep {
     /// Wakes up for news of these tasks.
-    pub fn new(tasks: Arc<Tasks>) -> Self {
+    pub fn new(tasks: Arc<TaskRegistry>) -> Self {
         Self { tasks }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use haft_shell::run::{Job, Tasks};
+use haft_shell::run::{Job, TaskRegistry};
 use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    bash::{Choice, CommandConfiner, ConfinedCommand, NoConfiner, Outside},
+    bash::{CommandConfiner, ConfinedCommand, ConfinementChoice, NoConfiner, OutsideSandbox},
     task_output::{NoAgentTasks, Output, fresh, shown, told, unknown},
 };
 
@@ -45,14 +45,14 @@ const MOST_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Types at terminals of tasks.
 pub struct TaskInput {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     confine: Arc<dyn CommandConfiner>,
     shown_chars: usize,
 }
 
 impl TaskInput {
     /// Shows at most this many characters of an answer.
-    pub fn new(tasks: Arc<Tasks>, shown_chars: usize) -> Self {
+    pub fn new(tasks: Arc<TaskRegistry>, shown_chars: usize) -> Self {
         Self { tasks, confine: Arc::new(NoConfiner), shown_chars }
     }
 
@@ -71,11 +71,11 @@ impl TaskInput {
             command: &spec.command,
             cwd: &spec.cwd,
             agent: &cx.agent_id,
-            outside: if own.is_none() { Outside::Agreed } else { Outside::No },
+            outside: if own.is_none() { OutsideSandbox::Agreed } else { OutsideSandbox::No },
             permit: cx.permit(),
         };
         let walls = match self.confine.choose(&about) {
-            Choice::Free => return Ok(()),
+            ConfinementChoice::Free => return Ok(()),
             choice => choice.walls()?,
         };
         if walls.is_some_and(|it| own.is_some_and(|own| own.policy() == it.policy())) {

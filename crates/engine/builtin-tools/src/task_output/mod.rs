@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_shell::run::{BackgroundStatus, TaskInfo, TaskReader, Tasks, Until};
+use haft_shell::run::{BackgroundStatus, TaskInfo, TaskReader, TaskRegistry, WaitUntil};
 use haft_tool::{
     AccessSet, BoxFuture, CallContext, CallEffect, Content, Outcome, Rendered, Stage, Tool, ToolContext,
     ToolError, Traits,
@@ -89,14 +89,14 @@ impl AgentTasks for NoAgentTasks {
 
 /// Shows what background tasks print.
 pub struct TaskOutput {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     others: Arc<dyn AgentTasks>,
     shown_chars: usize,
 }
 
 impl TaskOutput {
     /// Shows at most this many characters at once.
-    pub fn new(tasks: Arc<Tasks>, others: Arc<dyn AgentTasks>, shown_chars: usize) -> Self {
+    pub fn new(tasks: Arc<TaskRegistry>, others: Arc<dyn AgentTasks>, shown_chars: usize) -> Self {
         Self { tasks, others, shown_chars }
     }
 }
@@ -168,7 +168,7 @@ impl Tool for TaskOutput {
                 .ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()));
         };
         tokio::select! {
-            () = reader.wait(Until::Ended, patience) => {}
+            () = reader.wait(WaitUntil::Ended, patience) => {}
             () = cx.cancel.cancelled() => {}
         }
         let read = fresh(&reader, self.shown_chars);
@@ -213,7 +213,7 @@ pub(crate) fn fresh(reader: &TaskReader, shown_chars: usize) -> Option<Output> {
 }
 
 /// What is left of a task that ended with an earlier process of this session.
-fn earlier(tasks: &Tasks, id: &str, shown_chars: usize) -> Option<Output> {
+fn earlier(tasks: &TaskRegistry, id: &str, shown_chars: usize) -> Option<Output> {
     let (file, output) = tasks.earlier(id, shown_chars)?;
     Some(Output {
         task_id: id.to_owned(),
@@ -252,7 +252,7 @@ pub(crate) fn named(ids: [&Option<String>; 2]) -> Result<&str, ToolError> {
 }
 
 /// No task of that id; these are there.
-pub(crate) fn unknown(id: &str, tasks: &Tasks, others: &dyn AgentTasks) -> ToolError {
+pub(crate) fn unknown(id: &str, tasks: &TaskRegistry, others: &dyn AgentTasks) -> ToolError {
     let own = tasks.list().into_iter().map(|task| {
         let what = if task.about.description.is_empty() { task.command } else { task.about.description };
         (task.id, format!("{}, {}", haft_types::text::one_line(&what, 80), task.status.name()))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool::{
     AccessSet, CallContext, CallEffect, Content, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
 };
@@ -39,13 +39,13 @@ pub struct Output {
 
 /// Ends background tasks.
 pub struct TaskStop {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     others: Arc<dyn AgentTasks>,
 }
 
 impl TaskStop {
     /// Ends tasks of this session.
-    pub fn new(tasks: Arc<Tasks>, others: Arc<dyn AgentTasks>) -> Self {
+    pub fn new(tasks: Arc<TaskRegistry>, others: Arc<dyn AgentTasks>) -> Self {
         Self { tasks, others }
     }
 }

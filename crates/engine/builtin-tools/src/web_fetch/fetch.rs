@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_net::{BodyEnd, Elsewhere, FetchOutcome, WebBody, WebPage, WebUrl};
+use haft_net::{BodyEnd, CrossHostRedirect, FetchOutcome, WebBody, WebPage, WebUrl};
 use haft_tool::{ToolContext, ToolError};
 use haft_types::text::thousands;
 use reqwest::{
@@ -35,7 +35,7 @@ const EXPLAINED: usize = 64 << 10;
 const HEAD: usize = 4_096;
 
 /// What came of a fetch.
-pub(super) enum Fetched {
+pub(super) enum FetchResult {
     /// A page that was just fetched.
     New(Arc<StoredPage>),
     /// A page that was fetched before.
@@ -46,11 +46,11 @@ pub(super) enum Fetched {
         shown: u32,
     },
     /// Somebody else has it.
-    Elsewhere(Elsewhere),
+    Elsewhere(CrossHostRedirect),
 }
 
 /// One fetch.
-pub(super) struct Fetching<'a> {
+pub(super) struct FetchJob<'a> {
     pub(super) services: &'a WebServices,
     pub(super) media: &'a MediaWork,
     pub(super) cache: &'a Arc<PageCache>,
@@ -59,8 +59,8 @@ pub(super) struct Fetching<'a> {
     pub(super) progress: &'a ToolContext<FetchProgress>,
 }
 
-impl Fetching<'_> {
-    pub(super) async fn run(&self) -> Result<Fetched, ToolError> {
+impl FetchJob<'_> {
+    pub(super) async fn run(&self) -> Result<FetchResult, ToolError> {
         let key = PageKey { url: self.target.without_fragment().to_string(), raw: self.input.raw };
         let kept = self.services.settings.cache.and_then(|_| self.cache.take(&key));
         if let Some(kept) = &kept
@@ -73,7 +73,7 @@ impl Fetching<'_> {
         let answer = self.services.client.get(self.target, &headers).await;
         let answer = answer.map_err(|err| words::failure(&err, self.input, self.target))?;
         let page = match answer {
-            FetchOutcome::Elsewhere(elsewhere) => return Ok(Fetched::Elsewhere(elsewhere)),
+            FetchOutcome::Elsewhere(elsewhere) => return Ok(FetchResult::Elsewhere(elsewhere)),
             FetchOutcome::Page(page) => page,
         };
         let status = page.response.status();
@@ -97,7 +97,7 @@ impl Fetching<'_> {
             let (fetched, page) = (Instant::now(), Arc::clone(&made));
             self.cache.put(CachedPage { key, page, fetched, etag, modified, keeping, shown: 1 });
         }
-        Ok(Fetched::New(made))
+        Ok(FetchResult::New(made))
     }
 
     /// Whether a part of a page is wanted that is not its first.
@@ -230,8 +230,8 @@ impl Fetching<'_> {
     }
 }
 
-fn known(kept: &CachedPage) -> Fetched {
-    Fetched::Kept { page: Arc::clone(&kept.page), age: kept.age(), shown: kept.shown.saturating_sub(1) }
+fn known(kept: &CachedPage) -> FetchResult {
+    FetchResult::Kept { page: Arc::clone(&kept.page), age: kept.age(), shown: kept.shown.saturating_sub(1) }
 }
 
 fn content_type(response: &Response) -> String {

@@ -22,7 +22,7 @@ pub use ports::{PageAnswer, PageModel, WebServices, WebSettings};
 
 use self::{
     cache::PageCache,
-    fetch::{Fetched, Fetching},
+    fetch::{FetchJob, FetchResult},
     page::{StoredPage, part},
 };
 use crate::read::MediaWork;
@@ -66,8 +66,8 @@ impl WebFetch {
         input: &Input,
         target: &WebUrl,
         cx: &ToolContext<FetchProgress>,
-    ) -> Result<Fetched, ToolError> {
-        let fetching = Fetching {
+    ) -> Result<FetchResult, ToolError> {
+        let fetching = FetchJob {
             services: &self.services,
             media: &self.media,
             cache: &self.cache,
@@ -206,9 +206,9 @@ impl Tool for WebFetch {
         let fetched = self.page(&input, &target, cx).await?;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let (page, cached) = match fetched {
-            Fetched::Elsewhere(elsewhere) => return Ok(words::redirected(&elsewhere, duration_ms).into()),
-            Fetched::New(page) => (page, None),
-            Fetched::Kept { page, age, shown } => {
+            FetchResult::Elsewhere(elsewhere) => return Ok(words::redirected(&elsewhere, duration_ms).into()),
+            FetchResult::New(page) => (page, None),
+            FetchResult::Kept { page, age, shown } => {
                 if page.needs_script && SHELL_FETCHES <= shown {
                     return Err(ToolError::failed(format!(
                         "{} was fetched {shown} times already and shows nothing without JavaScript. \

@@ -1,6 +1,6 @@
 //! What the model reads: pages, redirects, failures.
 
-use haft_net::{AddressClass, Elsewhere, FetchError, WebUrl};
+use haft_net::{AddressClass, CrossHostRedirect, FetchError, WebUrl};
 use haft_tool::{Block, Content, ToolError};
 use haft_types::text::thousands;
 use reqwest::StatusCode;
@@ -114,7 +114,7 @@ fn redirect_text(output: &Output, to: &str) -> String {
 }
 
 /// The result of a redirect that was not followed.
-pub(super) fn redirected(elsewhere: &Elsewhere, duration_ms: u64) -> Output {
+pub(super) fn redirected(elsewhere: &CrossHostRedirect, duration_ms: u64) -> Output {
     let mut to = elsewhere.to.clone();
     // A name before the host is there to deceive; nobody logs in here.
     to.set_username("").ok();

@@ -9,8 +9,8 @@ use haft_tool::{
     CallContext, CallEffect, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_workspace::{
-    Change, FileError, FileEvent, FileSnapshot, Files, Hunk, LockedFiles, ReadBy, WholeFileSeen, patch,
-    patch_of_splices,
+    FileError, FileEvent, FileSnapshot, Hunk, LockedFiles, PlannedWrite, ReadBy, SessionFiles, WholeFileSeen,
+    patch, patch_of_splices,
     text::{Bytes, Splice, Text, encode_whole},
 };
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ use crate::{
     edit::{ATTEMPTS, ORIGINAL_MAX},
     files::{
         blocking, canonical, check_path,
-        errors::{Doing, explain},
+        errors::{FileOperation, explain},
         granted,
         guard::{ConfigCheck, stub_in},
         news::{EditObserver, NoEditObserver},
@@ -84,14 +84,14 @@ pub enum Kind {
 
 /// The tool.
 pub struct Write {
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     config: Arc<dyn ConfigCheck>,
     news: Arc<dyn EditObserver>,
 }
 
 impl Write {
     /// Writes the files of a session.
-    pub fn new(files: Arc<Files>, config: Arc<dyn ConfigCheck>) -> Self {
+    pub fn new(files: Arc<SessionFiles>, config: Arc<dyn ConfigCheck>) -> Self {
         Self { files, config, news: Arc::new(NoEditObserver) }
     }
 
@@ -191,7 +191,7 @@ impl Tool for Write {
 }
 
 struct WriteJob {
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     config: Arc<dyn ConfigCheck>,
     viewer: ReadBy,
     input: Input,
@@ -201,7 +201,7 @@ struct WriteJob {
 impl WriteJob {
     fn run(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<Output, ToolError> {
         let asked = &self.input.file_path;
-        let explained = |err: &FileError| explain(err, Doing::Changing, asked, may_read);
+        let explained = |err: &FileError| explain(err, FileOperation::Changing, asked, may_read);
         if let Some(problem) = self.config.problem(&self.real, &self.input.content) {
             return Err(self.refused(&format!("{problem}. This file holds settings, which must stay valid")));
         }
@@ -264,7 +264,7 @@ impl WriteJob {
         if text.raw().is_empty() {
             return Ok(());
         }
-        let current = Files::current(snapshot, text);
+        let current = SessionFiles::current(snapshot, text);
         let seen = self.files.reads().whole_seen(&self.viewer.agent, &self.real, &current);
         let why = match seen {
             WholeFileSeen::Yes => return Ok(()),
@@ -335,7 +335,7 @@ impl WriteJob {
     ) -> Result<Output, FileError> {
         let New { bytes, hunks, mut notes } = new;
         let new_bytes = bytes.len() as u64;
-        let change = Change { path: self.real.clone(), base, content: Some(bytes), mode: None };
+        let change = PlannedWrite { path: self.real.clone(), base, content: Some(bytes), mode: None };
         let origin = self.files.origin(&self.viewer.call, Write::NAME);
         let done = locked.commit(&[change], &origin).map_err(|err| err.error)?;
         if let Some(hash) = done.files.first().and_then(|it| it.hash) {

@@ -370,16 +370,16 @@ async fn snapshots_frame_the_command() {
 #[tokio::test]
 async fn what_cannot_be_confined_does_not_run() {
     use haft_builtin_tools::{
-        bash::{Bash, BashInspector, Choice, CommandConfiner, ConfinedCommand, Outside},
+        bash::{Bash, BashInspector, CommandConfiner, ConfinedCommand, ConfinementChoice, OutsideSandbox},
         monitor::{LocalAddressPolicy, Monitor},
         repl::Repl,
     };
     struct Never;
     impl CommandConfiner for Never {
-        fn choose(&self, about: &ConfinedCommand<'_>) -> Choice {
+        fn choose(&self, about: &ConfinedCommand<'_>) -> ConfinementChoice {
             match about.outside {
-                Outside::Agreed => Choice::Free,
-                Outside::No => Choice::Refused(String::from("no walls here")),
+                OutsideSandbox::Agreed => ConfinementChoice::Free,
+                OutsideSandbox::No => ConfinementChoice::Refused(String::from("no walls here")),
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_bash_analysis::analysed;
-use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
+use haft_hooks::{Callback, HookDefinition, HookEvent, HookHandler, HookPorts, HookSource, Hooks};
 use haft_permission::{BashJudge, Policy};
 use haft_tool::BoxFuture;
 use haft_tool_runtime::{
@@ -28,12 +28,13 @@ impl Approver for Yes {
 fn hooks() -> Hooks {
     let define = |event| {
         let callback = |_: haft_hooks::HookCall| async { Ok(json!({}).into()) };
-        let handler = Handler::Callback(Callback { name: String::from("look"), code: Arc::new(callback) });
+        let handler =
+            HookHandler::Callback(Callback { name: String::from("look"), code: Arc::new(callback) });
         let mut hook = HookDefinition::new(event, handler, Arc::new(HookSource::Named("test".into())));
         hook.condition = Some(String::from("Bash(echo:*)"));
         hook
     };
-    Hooks::new([HookEvent::PreToolUse, HookEvent::PostToolUse].map(define).into(), Ports::default())
+    Hooks::new([HookEvent::PreToolUse, HookEvent::PostToolUse].map(define).into(), HookPorts::default())
 }
 
 fn session(rig: &Rig) -> CallSession {

@@ -16,7 +16,7 @@ use haft_builtin_tools::bash::{
 };
 use haft_tool::{CallContext, DynTool, erase};
 use haft_workspace::{
-    ChangeOrigin, Files, FullContextView, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, FullContextView, JournalLimits, SessionFiles, UndoTarget, Workspace, WorkspaceConfig,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -24,7 +24,7 @@ use shell_rig::{Rig, call, watched};
 
 struct Undoable {
     rig: Rig,
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     limits: SnapshotLimits,
 }
 
@@ -34,7 +34,7 @@ impl Undoable {
         let state_dir = rig.work.parent().unwrap().join("journal");
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
         let workspace = Arc::new(Workspace::open(config).unwrap());
-        let files = Arc::new(Files::new(workspace, None, FullContextView));
+        let files = Arc::new(SessionFiles::new(workspace, None, FullContextView));
         Self { rig, files, limits }
     }
 

@@ -17,14 +17,14 @@ use haft_builtin_tools::bash::{
 };
 use haft_tool::{CallContext, DynTool, erase};
 use haft_workspace::{
-    ChangeOrigin, Files, FullContextView, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, FullContextView, JournalLimits, SessionFiles, UndoTarget, Workspace, WorkspaceConfig,
 };
 use serde_json::json;
 use shell_rig::{Rig, call, watched};
 
 struct Undoable {
     rig: Rig,
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     bash: Arc<dyn DynTool>,
 }
 
@@ -38,7 +38,7 @@ impl Undoable {
     fn with_journal(rig: Rig, state_dir: std::path::PathBuf, limits: SnapshotLimits) -> Self {
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
         let workspace = Arc::new(Workspace::open(config).unwrap());
-        let files = Arc::new(Files::new(workspace, None, FullContextView));
+        let files = Arc::new(SessionFiles::new(workspace, None, FullContextView));
         let facts = BashInspector { home: None, roots: vec![rig.work.clone()] };
         let roots = Arc::new(vec![rig.work.clone()]);
         let snapshots = Arc::new(JournalCommandUndo::new(Arc::clone(&files), None, limits));

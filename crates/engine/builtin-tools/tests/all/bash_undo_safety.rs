@@ -19,8 +19,8 @@ use haft_builtin_tools::bash::{
 };
 use haft_tool::{CallContext, DynTool, erase};
 use haft_workspace::{
-    Change, ChangeOrigin, Files, FullContextView, JournalLimits, UndoError, UndoReport, UndoTarget,
-    Workspace, WorkspaceConfig, text::Bytes,
+    ChangeOrigin, FullContextView, JournalLimits, PlannedWrite, SessionFiles, UndoError, UndoReport,
+    UndoTarget, Workspace, WorkspaceConfig, text::Bytes,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -28,7 +28,7 @@ use shell_rig::{Rig, call};
 
 struct Undoable {
     rig: Rig,
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     bash: Arc<dyn DynTool>,
 }
 
@@ -46,7 +46,7 @@ impl Undoable {
         let state_dir = state_dir.unwrap_or_else(|| rig.work.parent().unwrap().join("journal"));
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
         let workspace = Arc::new(Workspace::open(config).unwrap());
-        let files = Arc::new(Files::new(workspace, None, FullContextView));
+        let files = Arc::new(SessionFiles::new(workspace, None, FullContextView));
         let facts = BashInspector { home: None, roots: vec![rig.work.clone()] };
         let roots = Arc::new(vec![rig.work.clone()]);
         let snapshots = Arc::new(JournalCommandUndo::new(Arc::clone(&files), None, limits));
@@ -68,7 +68,7 @@ impl Undoable {
         let Ok(base) = locked.read(&path) else { return };
         let base = base.as_ref().map(|it| &it.0);
         let content = Some(Bytes::whole(text.as_bytes()));
-        locked.commit(&[Change { path, base, content, mode: None }], &origin(id)).ok();
+        locked.commit(&[PlannedWrite { path, base, content, mode: None }], &origin(id)).ok();
     }
 
     fn undo(&self) -> Result<UndoReport, UndoError> {

@@ -25,7 +25,7 @@ use haft_tool::{
     erase,
 };
 use haft_types::AgentId;
-use haft_workspace::{Files, FullContextView, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{FullContextView, JournalLimits, SessionFiles, Workspace, WorkspaceConfig};
 use serde_json::{Value, json};
 
 pub struct Project {
@@ -68,7 +68,8 @@ impl Project {
         let rig = shell_rig::Rig::new();
         let state_dir = rig.work.parent().unwrap().join("journal");
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
-        let files = Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
+        let files =
+            Arc::new(SessionFiles::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
         let pool = ServerPool::new(limits);
         let shell = Arc::new(ServerShell(Arc::clone(rig.tasks.shell())));
         let programs = ProgramPath { path, never: vec![rig.work.clone()] };

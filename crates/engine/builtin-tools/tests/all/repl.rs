@@ -152,8 +152,8 @@ async fn events(rig: &Rig) -> Vec<String> {
         tokio::time::timeout(Duration::from_secs(60), rig.tasks.news(&"main".into())).await.expect("news");
         for notice in rig.tasks.drain(&"main".into()) {
             match &notice.news {
-                haft_shell::run::News::Events(events, _) => lines.extend(events.iter().cloned()),
-                haft_shell::run::News::Ended(_) => {
+                haft_shell::run::TaskNoticeKind::Events(events, _) => lines.extend(events.iter().cloned()),
+                haft_shell::run::TaskNoticeKind::Ended(_) => {
                     lines.push(notice.text().lines().next().unwrap().to_owned());
                     return lines;
                 }

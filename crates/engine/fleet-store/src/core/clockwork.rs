@@ -7,8 +7,8 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use super::{StoreCore, unexpected};
 use crate::{
-    CounterLimit, Draw, FiredSlot, FiringTime, FleetName, LeaseKey, MissedSlots, NewSchedule, Reserved,
-    RunId, ScheduleRecord, ScheduleStore, StoreError, StoreFuture, TokenBucket,
+    BucketDraw, CounterLimit, FiredSlot, FiringTime, FleetName, LeaseKey, MissedSlots, NewSchedule,
+    ReserveOutcome, RunId, ScheduleRecord, ScheduleStore, StoreError, StoreFuture, TokenBucket,
     engine::stale,
     ledger::{LedgerCommand, LedgerOutcome, StoredSchedule},
 };
@@ -171,7 +171,12 @@ impl ScheduleStore for LedgerSchedules {
         Box::pin(async move { Ok(self.0.up_to_date().await?.read(|it| it.counters(&prefix))) })
     }
 
-    fn reserve(&self, amount: i64, of: Vec<CounterLimit>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved> {
+    fn reserve(
+        &self,
+        amount: i64,
+        of: Vec<CounterLimit>,
+        by: Option<LeaseKey>,
+    ) -> StoreFuture<'_, ReserveOutcome> {
         Box::pin(async move {
             match (self.0.ask(LedgerCommand::Reserve { amount, of, by: by.clone() }).await?, by) {
                 (LedgerOutcome::Reserved(reserved), _) => Ok(reserved),
@@ -181,7 +186,7 @@ impl ScheduleStore for LedgerSchedules {
         })
     }
 
-    fn draw(&self, key: String, want: u64, bucket: TokenBucket) -> StoreFuture<'_, Draw> {
+    fn draw(&self, key: String, want: u64, bucket: TokenBucket) -> StoreFuture<'_, BucketDraw> {
         Box::pin(async move {
             match self.0.ask(LedgerCommand::Draw { key, want, bucket }).await? {
                 LedgerOutcome::Drawn(draw) => Ok(draw),

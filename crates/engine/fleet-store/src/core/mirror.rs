@@ -26,7 +26,7 @@ pub(crate) struct LedgerEntry {
 }
 
 #[derive(Default)]
-struct Copied {
+struct ReplicaState {
     ledger: JobLedger,
     awaited: HashMap<String, Option<Vec<LedgerOutcome>>>,
     /// What the engine's clock said, and when that was.
@@ -35,7 +35,7 @@ struct Copied {
 
 /// A ledger that entries are applied to, by whoever has them first.
 pub(crate) struct Mirror {
-    copied: Mutex<Copied>,
+    copied: Mutex<ReplicaState>,
     number: watch::Sender<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Default for Mirror {
 }
 
 impl Mirror {
-    fn lock(&self) -> MutexGuard<'_, Copied> {
+    fn lock(&self) -> MutexGuard<'_, ReplicaState> {
         self.copied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

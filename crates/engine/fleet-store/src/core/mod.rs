@@ -28,7 +28,7 @@ pub(crate) use tenant::scoped;
 
 use crate::{LeaseKey, StoreError, engine::FleetEngine, ledger::LedgerCommand, ledger::LedgerOutcome};
 use committer::GroupCommitter;
-use values::Values;
+use values::PackedValues;
 
 /// Tasks that end with what they work for.
 #[derive(Default)]
@@ -45,7 +45,7 @@ pub(crate) struct StoreCore {
     engine: Arc<dyn FleetEngine>,
     mirror: Arc<Mirror>,
     committer: GroupCommitter,
-    values: Values,
+    values: PackedValues,
     /// Whether this process gives up workers that are silent: it does once it
     /// wants their jobs.
     is_undertaker: Arc<AtomicBool>,
@@ -61,7 +61,7 @@ impl StoreCore {
         let (committer, writing) = GroupCommitter::start(engine.clone(), mirror.clone());
         let is_undertaker = Arc::new(AtomicBool::new(false));
         let watching = watch::start(engine.clone(), mirror.clone(), committer.clone(), is_undertaker.clone());
-        let values = Values::new(engine.clone());
+        let values = PackedValues::new(engine.clone());
         Ok(Arc::new(Self {
             engine,
             mirror,

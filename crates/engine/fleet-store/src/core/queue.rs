@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{StoreCore, unexpected};
 use crate::{
-    CancelledJob, ClaimJobs, Counts, FleetName, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey,
+    CancelledJob, ClaimJobs, FleetName, JobCounts, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey,
     LeaseRenewal, LimitScope, NewControl, NewJob, PageOfJobs, PauseScope, Requeue, Revision, RunId,
     ScopeLimits, StoreError, StoreFuture, Submitted, WorkerRecord,
     engine::stale,
@@ -246,7 +246,7 @@ impl JobQueue for LedgerQueue {
         })
     }
 
-    fn counts(&self, filter: JobFilter) -> StoreFuture<'_, Counts> {
+    fn counts(&self, filter: JobFilter) -> StoreFuture<'_, JobCounts> {
         Box::pin(async move {
             let mirror = self.0.up_to_date().await?;
             let now = mirror.engine_now();

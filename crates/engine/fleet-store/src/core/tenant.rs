@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::queue::unknown_job;
 use crate::{
-    BlobHash, BlobStore, CancelledJob, ClaimJobs, ControlEntry, CounterLimit, Counts, Draw, FiredSlot,
-    FleetName, FleetStore, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey, LeaseRenewal, LimitScope,
-    LogEnd, LogLine, LogStore, NewControl, NewJob, NewSchedule, PageOfJobs, PauseScope, Requeue, Reserved,
-    Revision, RunId, ScheduleRecord, ScheduleStore, ScopeLimits, StoreError, StoreFuture, StoreStream,
-    Submitted, TokenBucket, WorkerRecord,
+    BlobHash, BlobStore, BucketDraw, CancelledJob, ClaimJobs, ControlEntry, CounterLimit, FiredSlot,
+    FleetName, FleetStore, JobCounts, JobFilter, JobPage, JobQueue, JobState, Lease, LeaseKey, LeaseRenewal,
+    LimitScope, LogEnd, LogLine, LogStore, NewControl, NewJob, NewSchedule, PageOfJobs, PauseScope, Requeue,
+    ReserveOutcome, Revision, RunId, ScheduleRecord, ScheduleStore, ScopeLimits, StoreError, StoreFuture,
+    StoreStream, Submitted, TokenBucket, WorkerRecord,
 };
 
 /// A store in which only one tenant exists.
@@ -199,11 +199,11 @@ impl JobQueue for TenantView {
         })
     }
 
-    fn counts(&self, filter: JobFilter) -> StoreFuture<'_, Counts> {
+    fn counts(&self, filter: JobFilter) -> StoreFuture<'_, JobCounts> {
         Box::pin(async move {
             match self.own_filter(filter) {
                 Some(filter) => self.store.queue.counts(filter).await,
-                None => Ok(Counts::default()),
+                None => Ok(JobCounts::default()),
             }
         })
     }
@@ -346,14 +346,19 @@ impl ScheduleStore for TenantView {
         })
     }
 
-    fn reserve(&self, amount: i64, of: Vec<CounterLimit>, by: Option<LeaseKey>) -> StoreFuture<'_, Reserved> {
+    fn reserve(
+        &self,
+        amount: i64,
+        of: Vec<CounterLimit>,
+        by: Option<LeaseKey>,
+    ) -> StoreFuture<'_, ReserveOutcome> {
         Box::pin(async move {
             self.own_keys(of.iter().map(|it| &it.key))?;
             self.store.clockwork.reserve(amount, of, by).await
         })
     }
 
-    fn draw(&self, _key: String, _want: u64, _bucket: TokenBucket) -> StoreFuture<'_, Draw> {
+    fn draw(&self, _key: String, _want: u64, _bucket: TokenBucket) -> StoreFuture<'_, BucketDraw> {
         not_for_tenants("drawing from buckets")
     }
 

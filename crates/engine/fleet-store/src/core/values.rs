@@ -20,12 +20,12 @@ const PACK: usize = 512 * 1_024;
 const KEPT: usize = 16;
 
 /// Packs and unpacks values.
-pub(super) struct Values {
+pub(super) struct PackedValues {
     engine: Arc<dyn FleetEngine>,
     kept: Mutex<VecDeque<((FleetName, BlobHash), Bytes)>>,
 }
 
-impl Values {
+impl PackedValues {
     pub(super) fn new(engine: Arc<dyn FleetEngine>) -> Self {
         Self { engine, kept: Mutex::default() }
     }

@@ -96,9 +96,9 @@ mod tests {
     use super::*;
     use crate::engine::Pause;
 
-    struct Never;
+    struct NeverReady;
 
-    impl ChangeWaiter for Never {
+    impl ChangeWaiter for NeverReady {
         fn wait(&mut self) -> Pause<'_> {
             Box::pin(std::future::pending())
         }
@@ -109,7 +109,7 @@ mod tests {
     async fn a_read_ends_while_nobody_looks() {
         let connection = Arc::new(Mutex::new(()));
         let held = Arc::clone(&connection);
-        let mut items = follow_pages(Box::new(Never), 0, move |from| {
+        let mut items = follow_pages(Box::new(NeverReady), 0, move |from| {
             let held = Arc::clone(&held);
             Box::pin(async move {
                 let _guard = held.lock().await;

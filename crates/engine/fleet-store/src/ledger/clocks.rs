@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{LedgerCommand, LedgerOutcome, StoredValue, limits::as_pairs};
-use crate::{CounterLimit, Draw, FiringTime, FleetName, JobHead, MissedSlots, Reserved, TokenBucket};
+use crate::{
+    BucketDraw, CounterLimit, FiringTime, FleetName, JobHead, MissedSlots, ReserveOutcome, TokenBucket,
+};
 
 /// A moment of the engine's clock for people.
 pub(super) fn moment(ms: i64) -> Timestamp {
@@ -46,7 +48,7 @@ impl BucketLevel {
         self.at = now;
     }
 
-    fn draw(&mut self, now: i64, want: u64, bucket: TokenBucket) -> Draw {
+    fn draw(&mut self, now: i64, want: u64, bucket: TokenBucket) -> BucketDraw {
         if self.bucket.is_none() {
             self.micro = self.micro.saturating_add(i128::from(bucket.capacity) * MICRO);
             self.at = now;
@@ -56,7 +58,7 @@ impl BucketLevel {
         self.micro = self.micro.min(i128::from(bucket.capacity) * MICRO);
         if self.frozen_until > now {
             let left = u64::try_from(self.frozen_until - now).unwrap_or_default();
-            return Draw { granted: 0, retry_after: Some(Duration::from_millis(left)) };
+            return BucketDraw { granted: 0, retry_after: Some(Duration::from_millis(left)) };
         }
         let there = u64::try_from((self.micro / MICRO).max(0)).unwrap_or(u64::MAX);
         let granted = want.min(there);
@@ -66,7 +68,7 @@ impl BucketLevel {
             let ms = missing.max(0) * 60_000 / (i128::from(bucket.per_minute.max(1)) * MICRO) + 1;
             Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX / 1_000).min(86_400_000))
         });
-        Draw { granted, retry_after }
+        BucketDraw { granted, retry_after }
     }
 }
 
@@ -125,14 +127,14 @@ impl ScheduleState {
         is
     }
 
-    fn reserve(&mut self, amount: i64, of: &[CounterLimit]) -> Reserved {
+    fn reserve(&mut self, amount: i64, of: &[CounterLimit]) -> ReserveOutcome {
         for CounterLimit { key, at_most } in of {
             let is = self.counters.get(key).copied().unwrap_or_default();
             if is.saturating_add(amount) > *at_most {
-                return Reserved::No { key: key.clone(), is, at_most: *at_most };
+                return ReserveOutcome::No { key: key.clone(), is, at_most: *at_most };
             }
         }
-        Reserved::Yes(of.iter().map(|it| self.count(&it.key, amount)).collect())
+        ReserveOutcome::Yes(of.iter().map(|it| self.count(&it.key, amount)).collect())
     }
 
     /// Moves a schedule on, if it still waits for that slot.

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{StoredSchedule, StoredValue};
 use crate::{
-    CancelledJob, CounterLimit, Draw, FiredSlot, FleetName, JobHead, JobState, LeaseKey, LeaseRenewal,
-    LimitScope, MachineShare, PauseScope, Reserved, RunId, ScopeLimits, StoreError, Submitted, TokenBucket,
+    BucketDraw, CancelledJob, CounterLimit, FiredSlot, FleetName, JobHead, JobState, LeaseKey, LeaseRenewal,
+    LimitScope, PauseScope, ReserveOutcome, ResourceRequest, RunId, ScopeLimits, StoreError, Submitted,
+    TokenBucket,
 };
 
 /// The newest form of commands and snapshots. A ledger with a higher one is refused.
@@ -41,8 +42,8 @@ pub(crate) enum LedgerCommand {
         lease_ms: u64,
         boot: Option<String>,
         /// What the worker's machine has.
-        #[serde(default, skip_serializing_if = "MachineShare::is_empty")]
-        machine: MachineShare,
+        #[serde(default, skip_serializing_if = "ResourceRequest::is_empty")]
+        machine: ResourceRequest,
     },
     Renew {
         worker: FleetName,
@@ -222,6 +223,6 @@ pub(crate) enum LedgerOutcome {
     Fired(Vec<FiredSlot>),
     Flag(bool),
     Number(i64),
-    Reserved(Reserved),
-    Drawn(Draw),
+    Reserved(ReserveOutcome),
+    Drawn(BucketDraw),
 }

@@ -40,12 +40,12 @@ fn interval_us(per_1000s: u64) -> i64 {
 
 /// How much a tenant was given lately.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Service {
+struct TenantService {
     half_lives: i64,
     starts: u64,
 }
 
-impl Service {
+impl TenantService {
     fn at(self, now: i64) -> u64 {
         let passed = now.div_euclid(SERVICE_HALF_LIFE_MS).saturating_sub(self.half_lives).clamp(0, 63);
         self.starts >> passed
@@ -60,7 +60,7 @@ pub(super) struct LimitTable {
     #[serde(with = "as_pairs")]
     paces: BTreeMap<LimitScope, StartPace>,
     #[serde(with = "as_pairs")]
-    served: BTreeMap<(FleetName, FleetName), Service>,
+    served: BTreeMap<(FleetName, FleetName), TenantService>,
     /// How many run and wait; found again from the jobs.
     #[serde(skip)]
     running: BTreeMap<LimitScope, u64>,
@@ -142,7 +142,7 @@ impl LimitTable {
         }
         let served = self.served.entry((head.pool.clone(), head.tenant.clone())).or_default();
         let starts = served.at(now) + 1;
-        *served = Service { half_lives: now.div_euclid(SERVICE_HALF_LIFE_MS), starts };
+        *served = TenantService { half_lives: now.div_euclid(SERVICE_HALF_LIFE_MS), starts };
     }
 
     /// Counts a job in or out of those that run.

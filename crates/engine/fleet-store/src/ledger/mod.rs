@@ -28,7 +28,7 @@ pub(crate) use clocks::StoredSchedule;
 pub(crate) use command::{CommandBatch, LedgerCommand, LedgerOutcome, SubmitJob, TakenJob};
 pub(crate) use reading::PoolReadiness;
 
-use crate::{BlobHash, FleetName, JobHead, JobState, MachineShare, RunId};
+use crate::{BlobHash, FleetName, JobHead, JobState, ResourceRequest, RunId};
 use clocks::ScheduleState;
 use limits::LimitTable;
 use ready::ReadyJobs;
@@ -111,8 +111,8 @@ pub(crate) struct LedgerWorker {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) boot: Option<String>,
     /// What its machine has.
-    #[serde(default, skip_serializing_if = "MachineShare::is_empty")]
-    pub(crate) machine: MachineShare,
+    #[serde(default, skip_serializing_if = "ResourceRequest::is_empty")]
+    pub(crate) machine: ResourceRequest,
     /// Jobs it has, by their order.
     #[serde(skip)]
     pub(crate) holds: BTreeSet<u64>,

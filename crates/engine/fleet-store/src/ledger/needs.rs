@@ -1,7 +1,7 @@
 //! Jobs that wait for others, and machines that have enough.
 
 use super::{JobLedger, LedgerJob};
-use crate::{FleetName, JobHead, JobState, MachineShare, RunId};
+use crate::{FleetName, JobHead, JobState, ResourceRequest, RunId};
 
 impl JobLedger {
     /// Why jobs cannot be queued: one needs a job that is neither there nor queued
@@ -71,8 +71,8 @@ impl JobLedger {
     }
 
     /// What is left of a worker's machine.
-    pub(super) fn machine_left(&self, worker: &FleetName) -> MachineShare {
-        let Some(entry) = self.workers.get(worker) else { return MachineShare::default() };
+    pub(super) fn machine_left(&self, worker: &FleetName) -> ResourceRequest {
+        let Some(entry) = self.workers.get(worker) else { return ResourceRequest::default() };
         let held = entry.holds.iter().filter_map(|order| self.jobs.get(order));
         held.fold(entry.machine, |left, job| left.without(job.head.needs.machine))
     }

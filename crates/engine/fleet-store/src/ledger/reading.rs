@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{JobLedger, LedgerJob, PLACE_BITS, StoredSchedule, StoredValue, clocks::moment};
 use crate::{
-    Counts, FleetName, JobFilter, JobRecord, JobState, LimitScope, MachineShare, PageOfJobs, RunId,
+    FleetName, JobCounts, JobFilter, JobRecord, JobState, LimitScope, PageOfJobs, ResourceRequest, RunId,
     ScopeLimits, WorkerRecord,
 };
 
@@ -25,7 +25,7 @@ impl JobLedger {
         &self,
         worker: &FleetName,
         pool: &FleetName,
-        machine: MachineShare,
+        machine: ResourceRequest,
         now: i64,
     ) -> PoolReadiness {
         let left = if self.does_know_worker(worker) { self.machine_left(worker) } else { machine };
@@ -122,7 +122,7 @@ impl JobLedger {
         job.is_paused || job.head.batch.as_ref().is_some_and(of_batch)
     }
 
-    pub(crate) fn counts(&self, filter: &JobFilter, now: i64) -> Counts {
+    pub(crate) fn counts(&self, filter: &JobFilter, now: i64) -> JobCounts {
         let mut by_state: BTreeMap<JobState, u64> = BTreeMap::new();
         let (mut paused, mut ended_last_minute) = (0, 0);
         for job in self.matching(filter, 0) {
@@ -130,7 +130,7 @@ impl JobLedger {
             paused += u64::from(job.state == JobState::Queued && self.is_paused(job));
             ended_last_minute += u64::from(job.state.is_ended() && job.changed_at > now - 60_000);
         }
-        Counts { by_state, paused, ended_last_minute }
+        JobCounts { by_state, paused, ended_last_minute }
     }
 
     pub(crate) fn workers(&self) -> Vec<WorkerRecord> {

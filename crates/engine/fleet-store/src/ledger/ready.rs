@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{FleetName, JobClass, JobHead, MachineShare};
+use crate::{FleetName, JobClass, JobHead, ResourceRequest};
 
 /// What jobs have in common that stand behind one another: the concurrency key, and
 /// what of a machine they need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct LaneKey {
     key: Option<String>,
-    machine: MachineShare,
+    machine: ResourceRequest,
 }
 
 impl LaneKey {
@@ -89,7 +89,7 @@ impl ReadyJobs {
         pool: &FleetName,
         class: JobClass,
         tenant: &FleetName,
-        machine: MachineShare,
+        machine: ResourceRequest,
         is_batch_free: impl Fn(&FleetName) -> bool,
         is_key_free: impl Fn(&str) -> bool,
     ) -> Option<u64> {

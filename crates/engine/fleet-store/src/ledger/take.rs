@@ -1,7 +1,7 @@
 //! Who gets which job, and who is given up.
 
 use super::{JobLedger, LedgerOutcome, LedgerWorker, TakenJob};
-use crate::{FleetName, JobClass, JobState, LeaseKey, LeaseRenewal, LimitScope, MachineShare};
+use crate::{FleetName, JobClass, JobState, LeaseKey, LeaseRenewal, LimitScope, ResourceRequest};
 
 /// A job goes back when so many signs of life in a row did not name it.
 const UNNAMED_AT_MOST: u32 = 3;
@@ -14,7 +14,7 @@ impl JobLedger {
         pool: &FleetName,
         lease_ms: u64,
         boot: Option<&String>,
-        machine: MachineShare,
+        machine: ResourceRequest,
     ) {
         let beat = self.position;
         let entry = self.workers.entry(worker.clone()).or_insert_with(|| LedgerWorker {
@@ -44,7 +44,7 @@ impl JobLedger {
 
     /// The job that starts next in a pool: by class, then the tenant that was
     /// given least, then the oldest that fits the machine.
-    pub(super) fn best(&self, pool: &FleetName, machine: MachineShare) -> Option<u64> {
+    pub(super) fn best(&self, pool: &FleetName, machine: ResourceRequest) -> Option<u64> {
         if !self.is_free(&LimitScope::Pool(pool.clone())) {
             return None;
         }
@@ -65,7 +65,7 @@ impl JobLedger {
         pool: &FleetName,
         class: JobClass,
         tenant: &FleetName,
-        machine: MachineShare,
+        machine: ResourceRequest,
     ) -> Option<u64> {
         let is_batch_free = |batch: &FleetName| {
             !self.paused_batches.contains(&(tenant.clone(), batch.clone()))

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    FiringTime, JobClass, JobFilter, JobNeeds, LeaseKey, LimitScope, MissedSlots, PageOfJobs, PauseScope,
-    ScopeLimits, Submitted, TokenBucket,
+    FiringTime, JobClass, JobFilter, JobRequirements, LeaseKey, LimitScope, MissedSlots, PageOfJobs,
+    PauseScope, ScopeLimits, Submitted, TokenBucket,
 };
 
 fn name(prefix: &str, number: u8) -> FleetName {
@@ -29,8 +29,8 @@ fn head(id: u8, kind: u8) -> JobHead {
         dedup: kind.is_multiple_of(5).then(|| format!("d{kind}")),
         concurrency_key: (kind % 7 < 3).then(|| format!("k{}", kind % 7)),
         labels: BTreeMap::new(),
-        needs: JobNeeds {
-            machine: MachineShare { cpu: u64::from(kind % 4), mem: 0, gpu: u64::from(kind % 11 == 3) },
+        needs: JobRequirements {
+            machine: ResourceRequest { cpu: u64::from(kind % 4), mem: 0, gpu: u64::from(kind % 11 == 3) },
             // Only what came before: the rest is refused as a whole.
             runs: if kind % 3 == 1 { vec![run(id / 2)] } else { Vec::new() },
         },
@@ -65,7 +65,7 @@ fn commands() -> impl Strategy<Value = LedgerCommand> {
             most,
             lease_ms: 1_000,
             boot: None,
-            machine: MachineShare { cpu: 4, mem: 0, gpu: u64::from(worker % 2) },
+            machine: ResourceRequest { cpu: 4, mem: 0, gpu: u64::from(worker % 2) },
         }),
         1 => (0..4_u8, prop::collection::vec(key.clone(), 0..4))
             .prop_map(|(worker, keys)| LedgerCommand::Renew { worker: name("w", worker), keys, lease_ms: 1_000 }),
@@ -102,7 +102,7 @@ fn seen(ledger: &JobLedger) -> String {
     let (jobs, _) = ledger.page(&JobFilter::default(), &PageOfJobs { after: None, most: 1_000 });
     let counts = ledger.counts(&JobFilter::default(), ledger.now);
     let ready = (0..2_u8)
-        .map(|it| ledger.readiness(&name("w", it), &name("p", it), MachineShare::default(), ledger.now));
+        .map(|it| ledger.readiness(&name("w", it), &name("p", it), ResourceRequest::default(), ledger.now));
     let ready: Vec<_> = ready.collect();
     format!(
         "{jobs:?} {counts:?} {ready:?} {:?} {:?} {:?}",
@@ -244,14 +244,14 @@ fn a_slot_is_fired_by_the_first_who_expects_it() {
     assert_eq!(ledger.job_number(), 1);
 }
 
-fn of_needs(id: u8, runs: &[u8], machine: MachineShare) -> SubmitJob {
-    let needs = JobNeeds { machine, runs: runs.iter().map(|it| run(*it)).collect() };
+fn of_needs(id: u8, runs: &[u8], machine: ResourceRequest) -> SubmitJob {
+    let needs = JobRequirements { machine, runs: runs.iter().map(|it| run(*it)).collect() };
     let head = JobHead { needs, concurrency_key: None, dedup: None, batch: None, ..head(id, 0) };
     SubmitJob { head, body: StoredValue::default(), not_before: None }
 }
 
 /// Takes everything a worker with this machine gets, by id.
-fn taken(ledger: &mut JobLedger, worker: u8, machine: MachineShare) -> Vec<LeaseKey> {
+fn taken(ledger: &mut JobLedger, worker: u8, machine: ResourceRequest) -> Vec<LeaseKey> {
     let place = ledger.position + (1 << PLACE_BITS);
     let (worker, pool) = (name("w", worker), name("p", 0));
     let take = LedgerCommand::Take { worker, pool, most: 9, lease_ms: 1_000, boot: None, machine };
@@ -274,7 +274,7 @@ fn states(ledger: &JobLedger) -> Vec<&'static str> {
 /// Jobs start when what they need is done, and never when it is not.
 #[test]
 fn jobs_wait_for_those_they_need() {
-    let none = MachineShare::default();
+    let none = ResourceRequest::default();
     let mut ledger = JobLedger::default();
     let jobs = vec![
         of_needs(1, &[], none),
@@ -315,7 +315,7 @@ fn jobs_wait_for_those_they_need() {
 /// A large job keeps nobody behind it who fits.
 #[test]
 fn jobs_go_to_machines_that_have_enough() {
-    let of = |cpu, gpu| MachineShare { cpu, mem: 0, gpu };
+    let of = |cpu, gpu| ResourceRequest { cpu, mem: 0, gpu };
     let mut ledger = JobLedger::default();
     let jobs = vec![
         of_needs(1, &[], of(2, 1)),
@@ -343,8 +343,8 @@ fn only_needs_make_a_ledger_newer() {
             CommandBatch::encode(&[LedgerCommand::Submit { jobs: vec![of_needs(1, &[], machine)] }]).unwrap();
         serde_json::from_slice::<serde_json::Value>(&bytes).unwrap()["version"].clone()
     };
-    assert_eq!(version(MachineShare::default()), 1);
-    assert_eq!(version(MachineShare { cpu: 1, ..MachineShare::default() }), 2);
+    assert_eq!(version(ResourceRequest::default()), 1);
+    assert_eq!(version(ResourceRequest { cpu: 1, ..ResourceRequest::default() }), 2);
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn too_many_jobs_are_refused_whatever_their_scope() {
     let submit = |ids: std::ops::Range<u8>| LedgerCommand::Submit {
         jobs: ids
             .map(|id| SubmitJob {
-                head: JobHead { needs: JobNeeds::default(), ..head(id, 1) },
+                head: JobHead { needs: JobRequirements::default(), ..head(id, 1) },
                 body: StoredValue::default(),
                 not_before: None,
             })

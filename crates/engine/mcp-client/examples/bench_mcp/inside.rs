@@ -7,8 +7,8 @@ use std::{
 };
 
 use haft_mcp_client::{
-    EmbeddedServer, ManagerOptions, McpConnection, McpManager, ServerConfig, ServerEndpoint, StdioCommand,
-    Trust,
+    EmbeddedServer, ManagerOptions, McpConnection, McpManager, ServerConfig, ServerEndpoint, ServerTrust,
+    StdioCommand,
 };
 use haft_permission::{Behavior, Destination, Policy, RuleSource};
 use haft_tool::{BoxFuture, CallContext, DynTool, tool};
@@ -90,7 +90,7 @@ async fn calls() -> Outcome<()> {
     let manager = McpManager::new(ManagerOptions::detached());
     let mut config =
         ServerConfig::new("inside", ServerEndpoint::InProcess(EmbeddedServer::connector(Arc::new(Inside))));
-    config.trust = Trust::Trusted;
+    config.trust = ServerTrust::Trusted;
     manager.set_servers(vec![config]);
     manager.settled(Duration::from_secs(5)).await;
     let own =

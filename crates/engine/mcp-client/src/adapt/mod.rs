@@ -12,5 +12,5 @@ pub use media::{MediaDirectory, MediaSink, ModelImage};
 pub(crate) use names::{sanitised, server_part, tool_names};
 pub use names::{tool_name, tool_prefix};
 pub(crate) use result::contents_text;
-pub(crate) use tool::{Agreed, BuiltTool, remote_tool};
+pub(crate) use tool::{BuiltTool, PinCheck, remote_tool};
 pub(crate) use visible::visible;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     client::OfferedTool,
-    config::{ServerConfig, Trust},
+    config::{ServerConfig, ServerTrust},
     supervise::{CallFailure, CallOptions, Server},
     wire::ProgressReport,
 };
@@ -28,7 +28,7 @@ const MAX_RESULT_CHARS: usize = 500_000;
 
 /// Whether a definition is what the user agreed to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Agreed {
+pub(crate) enum PinCheck {
     Yes,
     /// It changed since.
     No,
@@ -46,7 +46,7 @@ pub(crate) fn remote_tool(
     config: &ServerConfig,
     def: &Arc<OfferedTool>,
     name: String,
-    agreed: Agreed,
+    agreed: PinCheck,
     exposure: Exposure,
     server: Weak<Server>,
 ) -> Result<BuiltTool, String> {
@@ -80,14 +80,14 @@ pub(crate) fn remote_tool(
         }
     };
     let verdict = match agreed {
-        Agreed::No => Verdict::Insist(format!(
+        PinCheck::No => Verdict::Insist(format!(
             "the server `{}` has changed what `{}` says about itself since you agreed to it",
             config.name, def.name
         )),
-        Agreed::Yes if def.meta_flag("anthropic/requiresUserInteraction") => {
+        PinCheck::Yes if def.meta_flag("anthropic/requiresUserInteraction") => {
             Verdict::Insist(String::from("the server wants a person to confirm this"))
         }
-        Agreed::Yes => Verdict::Passthrough,
+        PinCheck::Yes => Verdict::Passthrough,
     };
     let tool = RawTool::new(spec, handler)
         .with_aliases(aliases)
@@ -98,11 +98,11 @@ pub(crate) fn remote_tool(
 }
 
 /// What a server claims counts as far as it is trusted.
-fn claims(trust: Trust, def: &OfferedTool) -> ToolHints {
+fn claims(trust: ServerTrust, def: &OfferedTool) -> ToolHints {
     let read_only = def.annotations.read_only_hint == Some(true);
     ToolHints {
-        read_only: read_only && trust == Trust::Trusted,
-        concurrency_safe: read_only && Trust::Approved <= trust,
+        read_only: read_only && trust == ServerTrust::Trusted,
+        concurrency_safe: read_only && ServerTrust::Approved <= trust,
         // A warning is believed from anybody.
         destructive: def.annotations.destructive_hint == Some(true),
     }

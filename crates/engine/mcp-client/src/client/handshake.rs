@@ -80,7 +80,7 @@ pub(crate) struct Handshake<'a> {
 }
 
 /// What the modern question brought.
-enum Probe {
+enum HandshakeProbe {
     /// The server is ready, in the era its info names.
     Ready(ServerInfo),
     /// It does not speak the modern protocol; nothing is begun yet.
@@ -132,16 +132,16 @@ impl Handshake<'_> {
             }
         }
         let mut probe = self.probe(&peer).await;
-        if matches!(probe, Probe::Again) {
+        if matches!(probe, HandshakeProbe::Again) {
             probe = self.probe(&peer).await;
         }
         let info = match probe {
-            Probe::Ready(info) => return Ok(self.session(peer, info)),
-            Probe::Failed(err) => return Err(err),
-            Probe::Legacy | Probe::Again => {
+            HandshakeProbe::Ready(info) => return Ok(self.session(peer, info)),
+            HandshakeProbe::Failed(err) => return Err(err),
+            HandshakeProbe::Legacy | HandshakeProbe::Again => {
                 initialize(&peer, &self.identity, &RequestOptions::unlimited()).await
             }
-            Probe::Gone => {
+            HandshakeProbe::Gone => {
                 let peer = self.open(current, self.connector).await?;
                 let info = initialize(&peer, &self.identity, &RequestOptions::unlimited()).await?;
                 return Ok(self.session(peer, info));
@@ -182,7 +182,7 @@ impl Handshake<'_> {
     }
 
     /// Asks the modern question, and after a while the old one too.
-    async fn probe(&self, peer: &Peer) -> Probe {
+    async fn probe(&self, peer: &Peer) -> HandshakeProbe {
         let meta = Value::Object(self.identity.meta());
         let params = Map::from_iter([(String::from("_meta"), meta)]);
         // One limit for everything together is enough; a second one would race with it.
@@ -196,14 +196,14 @@ impl Handshake<'_> {
         tokio::pin!(initialize);
         tokio::select! {
             answer = &mut discover => match judge(peer, answer) {
-                Probe::Legacy | Probe::Again => settle(initialize.await),
+                HandshakeProbe::Legacy | HandshakeProbe::Again => settle(initialize.await),
                 other => other,
             },
             answer = &mut initialize => match answer {
-                Ok(info) => Probe::Ready(info),
+                Ok(info) => HandshakeProbe::Ready(info),
                 // It does not know `initialize`; it may still answer the other question.
                 Err(CallError::Rpc(_)) => match judge(peer, discover.await) {
-                    Probe::Legacy | Probe::Again => settle(answer),
+                    HandshakeProbe::Legacy | HandshakeProbe::Again => settle(answer),
                     other => other,
                 },
                 Err(_) => settle(answer),
@@ -212,33 +212,35 @@ impl Handshake<'_> {
     }
 }
 
-fn settle(answer: Result<ServerInfo, CallError>) -> Probe {
+fn settle(answer: Result<ServerInfo, CallError>) -> HandshakeProbe {
     match answer {
-        Ok(info) => Probe::Ready(info),
-        Err(CallError::Closed(_) | CallError::NotSent(_)) => Probe::Gone,
-        Err(err) => Probe::Failed(err.into()),
+        Ok(info) => HandshakeProbe::Ready(info),
+        Err(CallError::Closed(_) | CallError::NotSent(_)) => HandshakeProbe::Gone,
+        Err(err) => HandshakeProbe::Failed(err.into()),
     }
 }
 
 /// What an answer to `server/discover` means.
-fn judge(peer: &Peer, answer: Result<Value, CallError>) -> Probe {
+fn judge(peer: &Peer, answer: Result<Value, CallError>) -> HandshakeProbe {
     match answer {
         Ok(result) => {
             let versions = result["supportedVersions"].as_array();
             if versions.is_some_and(|it| it.iter().any(|version| version == MODERN)) {
                 negotiated(peer, MODERN);
-                Probe::Ready(ServerInfo::from_result(ProtocolRevision::Modern, MODERN, &result))
+                HandshakeProbe::Ready(ServerInfo::from_result(ProtocolRevision::Modern, MODERN, &result))
             } else {
-                Probe::Legacy
+                HandshakeProbe::Legacy
             }
         }
-        Err(CallError::Rpc(error)) if offers(&error, MODERN) => Probe::Again,
-        Err(CallError::Rpc(_) | CallError::Unreadable(_)) => Probe::Legacy,
-        Err(CallError::Closed(_) | CallError::NotSent(_)) => Probe::Gone,
+        Err(CallError::Rpc(error)) if offers(&error, MODERN) => HandshakeProbe::Again,
+        Err(CallError::Rpc(_) | CallError::Unreadable(_)) => HandshakeProbe::Legacy,
+        Err(CallError::Closed(_) | CallError::NotSent(_)) => HandshakeProbe::Gone,
         // Not a word about the protocol: a proxy, a missing page, an old server.
-        Err(CallError::Http { status, .. }) if (400..500).contains(&status) && status != 429 => Probe::Legacy,
-        Err(CallError::SessionExpired) => Probe::Legacy,
-        Err(err) => Probe::Failed(err.into()),
+        Err(CallError::Http { status, .. }) if (400..500).contains(&status) && status != 429 => {
+            HandshakeProbe::Legacy
+        }
+        Err(CallError::SessionExpired) => HandshakeProbe::Legacy,
+        Err(err) => HandshakeProbe::Failed(err.into()),
     }
 }
 

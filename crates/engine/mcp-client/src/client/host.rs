@@ -12,9 +12,9 @@ use crate::wire::{Incoming, RpcError};
 #[derive(Clone, Default)]
 pub struct ClientPorts {
     /// Asks the person.
-    pub elicit: Option<Arc<dyn Elicit>>,
+    pub elicit: Option<Arc<dyn ElicitationHandler>>,
     /// Asks the model. Off unless the user wants it.
-    pub sample: Option<Arc<dyn Sample>>,
+    pub sample: Option<Arc<dyn SamplingHandler>>,
     /// Says to which trace a call belongs (W3C `traceparent`), where it belongs to
     /// one: the server is told.
     pub trace: Option<Arc<CallTracing>>,
@@ -66,7 +66,7 @@ impl ClientPorts {
 const LONGEST_WORD: usize = 256 << 10;
 
 /// Asks the person on behalf of a server.
-pub trait Elicit: Send + Sync {
+pub trait ElicitationHandler: Send + Sync {
     /// Whether somebody answers at present. Where nobody does, servers are not
     /// told that they may ask, and one that asks all the same is declined.
     fn offers(&self) -> bool {
@@ -78,7 +78,7 @@ pub trait Elicit: Send + Sync {
 }
 
 /// Asks the model on behalf of a server.
-pub trait Sample: Send + Sync {
+pub trait SamplingHandler: Send + Sync {
     /// Whether this server may ask at all. Others are told that nobody samples
     /// here, and a server that asks all the same is refused.
     fn offers(&self, _server: &str) -> bool {

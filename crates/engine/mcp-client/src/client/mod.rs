@@ -17,7 +17,8 @@ pub use handshake::protocol_versions;
 pub(crate) use handshake::{ConnectError, Handshake, MODERN};
 pub(crate) use headers::encode as encode_header;
 pub use host::{
-    CallTracing, ClientPorts, Elicit, ElicitAnswer, Elicitation, Sample, SamplingError, ServerRoot,
+    CallTracing, ClientPorts, ElicitAnswer, Elicitation, ElicitationHandler, SamplingError, SamplingHandler,
+    ServerRoot,
 };
 pub(crate) use host::{ClientSide, Signal};
 pub use session::{Capabilities, ProtocolRevision, ServerInfo};

@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Declared, ServerScope};
+use super::{ServerDeclaration, ServerScope};
 use crate::supervise::write_atomically;
 
 /// What the user thinks of a server.
@@ -71,7 +71,7 @@ impl Approvals {
 
     /// What the user thinks of a server. `project` is the real directory of the
     /// project. Only servers of a project need an approval.
-    pub fn of(&self, project: &Path, server: &Declared, choices: &ProjectChoices) -> Approval {
+    pub fn of(&self, project: &Path, server: &ServerDeclaration, choices: &ProjectChoices) -> Approval {
         if server.scope != ServerScope::Project {
             return Approval::Approved;
         }
@@ -92,16 +92,16 @@ impl Approvals {
 
     /// The user agreed to this content. Call it too when a server runs because
     /// the settings name it: then a later change is noticed.
-    pub fn approve(&self, project: &Path, server: &Declared) -> io::Result<()> {
+    pub fn approve(&self, project: &Path, server: &ServerDeclaration) -> io::Result<()> {
         self.decide(project, server, true)
     }
 
     /// The user does not want it.
-    pub fn reject(&self, project: &Path, server: &Declared) -> io::Result<()> {
+    pub fn reject(&self, project: &Path, server: &ServerDeclaration) -> io::Result<()> {
         self.decide(project, server, false)
     }
 
-    fn decide(&self, project: &Path, server: &Declared, approved: bool) -> io::Result<()> {
+    fn decide(&self, project: &Path, server: &ServerDeclaration, approved: bool) -> io::Result<()> {
         let entry = ApprovalEntry { approved, fingerprint: server.fingerprint() };
         self.change(|book| {
             book.projects.entry(project.to_owned()).or_default().insert(server.name.clone(), entry);

@@ -6,7 +6,7 @@ use haft_types::text::hex;
 
 /// A server as somebody wrote it down. Nothing is expanded.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Declared {
+pub struct ServerDeclaration {
     /// Its name.
     pub name: String,
     /// Who wrote it.
@@ -34,7 +34,10 @@ const KEYS: &[&str] = &["mcpServers", "servers", "context_servers", "mcp_servers
 /// The servers of a configuration: the content of `.mcp.json`, of a settings
 /// file, or of `--mcp-config`. The formats of Claude, VS Code and Zed are
 /// understood, and so is a bare object of servers.
-pub fn declared_servers(config: &Value, scope: ServerScope) -> (Vec<Declared>, Vec<DeclarationProblem>) {
+pub fn declared_servers(
+    config: &Value,
+    scope: ServerScope,
+) -> (Vec<ServerDeclaration>, Vec<DeclarationProblem>) {
     let whole = |reason: &str| DeclarationProblem { server: String::new(), reason: reason.to_owned() };
     let Value::Object(root) = config else {
         return (Vec::new(), vec![whole("the configuration is not an object")]);
@@ -48,7 +51,7 @@ pub fn declared_servers(config: &Value, scope: ServerScope) -> (Vec<Declared>, V
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for (name, value) in servers {
         match check(name, value) {
-            Ok(value) => found.push(Declared { name: name.clone(), scope, value: value.clone() }),
+            Ok(value) => found.push(ServerDeclaration { name: name.clone(), scope, value: value.clone() }),
             Err(reason) => problems.push(DeclarationProblem { server: name.clone(), reason }),
         }
     }
@@ -72,7 +75,7 @@ fn check<'a>(name: &str, value: &'a Value) -> Result<&'a Map<String, Value>, Str
     value.as_object().ok_or_else(|| String::from("the declaration is not an object"))
 }
 
-impl Declared {
+impl ServerDeclaration {
     /// Identifies what an approval is about: everything that was written,
     /// whatever the order of the keys.
     pub fn fingerprint(&self) -> String {

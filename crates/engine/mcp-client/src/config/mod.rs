@@ -13,10 +13,10 @@ mod resolve;
 mod server;
 
 pub use approval::{Approval, Approvals, ProjectChoices};
-pub use declared::{DeclarationProblem, Declared, declared_servers};
+pub use declared::{DeclarationProblem, ServerDeclaration, declared_servers};
 pub use edit::{add_server, remove_server};
 pub use policy::{ServerMatcher, ServerPolicy};
-pub use resolve::{ResolvedServers, ServerRules, Waiting, resolve};
+pub use resolve::{ResolvedServers, ServerRules, UnapprovedServer, resolve};
 pub use server::{
-    SamplingConfirm, SamplingRules, ServerConfig, ServerEndpoint, ServerScope, Timeouts, Trust,
+    SamplingConfirm, SamplingRules, ServerConfig, ServerEndpoint, ServerScope, ServerTrust, Timeouts,
 };

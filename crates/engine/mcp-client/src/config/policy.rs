@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Declared, ServerConfig, ServerEndpoint};
+use super::{ServerConfig, ServerDeclaration, ServerEndpoint};
 
 /// Which servers an administrator or the user allows at all.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,7 +37,7 @@ pub enum ServerMatcher {
 
 impl ServerPolicy {
     /// Why a declared server may not be used; `None` if it may.
-    pub fn objection(&self, server: &Declared) -> Option<String> {
+    pub fn objection(&self, server: &ServerDeclaration) -> Option<String> {
         let url = server.value.get("url").or_else(|| server.value.get("httpUrl"));
         self.judge(&PolicySubject {
             name: &server.name,
@@ -154,7 +154,7 @@ fn located(program: &str, at: &Path) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|it| it.is_file())?.canonicalize().ok()
 }
 
-fn words(server: &Declared) -> Option<Vec<String>> {
+fn words(server: &ServerDeclaration) -> Option<Vec<String>> {
     let command = server.value.get("command")?.as_str()?.to_owned();
     let args = server.value.get("args").and_then(Value::as_array).into_iter().flatten();
     let args = args.map(|it| it.as_str().unwrap_or_default().to_owned());

@@ -4,8 +4,8 @@ use haft_mcp_auth::{HttpEndpoint, OAuthSettings};
 use serde_json::{Map, Value};
 
 use super::{
-    Approval, DeclarationProblem, Declared, SamplingRules, ServerConfig, ServerEndpoint, ServerPolicy,
-    ServerScope, Timeouts, Trust, expand::expand,
+    Approval, DeclarationProblem, SamplingRules, ServerConfig, ServerDeclaration, ServerEndpoint,
+    ServerPolicy, ServerScope, ServerTrust, Timeouts, expand::expand,
 };
 use crate::{client::ProtocolRevision, transport::StdioCommand};
 
@@ -15,7 +15,7 @@ pub struct ServerRules<'a> {
     pub policy: &'a ServerPolicy,
     /// What the user thinks of a server; see [`crate::Approvals`] for a way to
     /// remember it.
-    pub approval: &'a dyn Fn(&Declared) -> Approval,
+    pub approval: &'a dyn Fn(&ServerDeclaration) -> Approval,
     /// The real directory of the project; also where local servers start.
     pub project: PathBuf,
     /// The environment.
@@ -28,16 +28,16 @@ pub struct ResolvedServers {
     /// Ready to be started.
     pub servers: Vec<ServerConfig>,
     /// Declared by the project; the user has to agree first.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<UnapprovedServer>,
     /// Not to be used, and why.
     pub problems: Vec<DeclarationProblem>,
 }
 
 /// A server the user has to agree to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
+pub struct UnapprovedServer {
     /// What was declared.
-    pub server: Declared,
+    pub server: ServerDeclaration,
     /// Whether it is new, or not what they agreed to.
     pub approval: Approval,
 }
@@ -45,7 +45,7 @@ pub struct Waiting {
 /// Turns declarations of all scopes into servers. Of several with one name the
 /// one of the strongest scope counts, whole; servers of an administrator
 /// exclude all others. Nothing is expanded for a server that may not run.
-pub fn resolve(declared: Vec<Declared>, rules: &ServerRules<'_>) -> ResolvedServers {
+pub fn resolve(declared: Vec<ServerDeclaration>, rules: &ServerRules<'_>) -> ResolvedServers {
     let mut resolved = ResolvedServers::default();
     for server in strongest(declared) {
         if let Some(reason) = rules.policy.objection(&server) {
@@ -63,18 +63,18 @@ pub fn resolve(declared: Vec<Declared>, rules: &ServerRules<'_>) -> ResolvedServ
                 let reason = String::from("you chose not to use this server of the project");
                 resolved.problems.push(DeclarationProblem { server: server.name, reason });
             }
-            approval => resolved.waiting.push(Waiting { server, approval }),
+            approval => resolved.waiting.push(UnapprovedServer { server, approval }),
         }
     }
     resolved
 }
 
-fn strongest(mut declared: Vec<Declared>) -> Vec<Declared> {
+fn strongest(mut declared: Vec<ServerDeclaration>) -> Vec<ServerDeclaration> {
     declared.sort_by_key(|it| it.scope);
     if declared.iter().any(|it| it.scope == ServerScope::Managed) {
         declared.retain(|it| it.scope == ServerScope::Managed);
     }
-    let mut by_name = BTreeMap::<String, Declared>::new();
+    let mut by_name = BTreeMap::<String, ServerDeclaration>::new();
     let mut contents = std::collections::HashSet::new();
     for server in declared {
         let is_copy = server.scope == ServerScope::Plugin && contents.contains(&server.fingerprint());
@@ -168,7 +168,10 @@ impl DeclarationReader<'_> {
     }
 }
 
-fn server_config(server: &Declared, rules: &ServerRules<'_>) -> Result<Option<ServerConfig>, String> {
+fn server_config(
+    server: &ServerDeclaration,
+    rules: &ServerRules<'_>,
+) -> Result<Option<ServerConfig>, String> {
     let reader = DeclarationReader { value: &server.value, lookup: rules.lookup };
     let kind =
         match server.value.get("type").or_else(|| server.value.get("transport")).and_then(Value::as_str) {
@@ -210,9 +213,9 @@ fn server_config(server: &Declared, rules: &ServerRules<'_>) -> Result<Option<Se
     config.log_level = server.value.get("logLevel").and_then(Value::as_str).map(str::to_owned);
     config.trust = match server.value.get("trust").and_then(Value::as_str) {
         // A project cannot call its own servers trustworthy.
-        Some("trusted") if server.scope != ServerScope::Project => Trust::Trusted,
-        Some("untrusted") => Trust::Untrusted,
-        _ => Trust::Approved,
+        Some("trusted") if server.scope != ServerScope::Project => ServerTrust::Trusted,
+        Some("untrusted") => ServerTrust::Untrusted,
+        _ => ServerTrust::Approved,
     };
     config.era = match server.value.get("protocol").and_then(Value::as_str) {
         Some("legacy") => Some(ProtocolRevision::Legacy),
@@ -226,7 +229,7 @@ fn server_config(server: &Declared, rules: &ServerRules<'_>) -> Result<Option<Se
 
 /// What the user lets a server ask of the model. A project cannot let its own
 /// servers.
-fn sampling(server: &Declared) -> Result<Option<SamplingRules>, String> {
+fn sampling(server: &ServerDeclaration) -> Result<Option<SamplingRules>, String> {
     match server.value.get("sampling") {
         _ if server.scope == ServerScope::Project => Ok(None),
         None | Some(Value::Null | Value::Bool(false)) => Ok(None),
@@ -326,7 +329,11 @@ mod tests {
         let all = ProjectChoices { enable_all: true, ..ProjectChoices::default() };
         let own = json!({"mcpServers": {"s": {"command": "x", "trust": "trusted", "sampling": true}}});
         let own = resolved(&[(ServerScope::Project, own)], &all).servers.remove(0);
-        assert_eq!((own.trust, own.sampling), (Trust::Approved, None), "a project cannot vouch for itself");
+        assert_eq!(
+            (own.trust, own.sampling),
+            (ServerTrust::Approved, None),
+            "a project cannot vouch for itself"
+        );
         let failed = resolved(&[(ServerScope::Project, config)], &all);
         assert_eq!(failed.problems[0].reason, "`command`: the environment variable NOT_SET is not set");
     }
@@ -366,7 +373,7 @@ mod tests {
         assert!(local.timeouts.idle <= local.timeouts.total);
         assert_eq!(
             (local.always_load, local.trust, local.era),
-            (true, Trust::Trusted, Some(ProtocolRevision::Legacy))
+            (true, ServerTrust::Trusted, Some(ProtocolRevision::Legacy))
         );
         let rules =
             SamplingRules { max_tokens: 100, confirm: SamplingConfirm::Never, ..SamplingRules::default() };

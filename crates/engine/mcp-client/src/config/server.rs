@@ -21,7 +21,7 @@ pub struct ServerConfig {
     /// How to reach it.
     pub endpoint: ServerEndpoint,
     /// How far its claims count.
-    pub trust: Trust,
+    pub trust: ServerTrust,
     /// How long things may take.
     pub timeouts: Timeouts,
     /// Its tools are in every request instead of behind tool search.
@@ -79,7 +79,7 @@ impl ServerConfig {
             name: name.into(),
             scope: ServerScope::Dynamic,
             endpoint,
-            trust: Trust::Untrusted,
+            trust: ServerTrust::Untrusted,
             timeouts,
             always_load: false,
             log_level: None,
@@ -181,7 +181,7 @@ impl ServerScope {
 /// How far a server's claims about its tools count.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Trust {
+pub enum ServerTrust {
     /// Not at all.
     #[default]
     Untrusted,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::server::{Server, Unavailable};
+use super::server::{Server, ServerUnavailableError};
 use crate::{
     client::OfferedTool,
     wire::{CallError, ProgressReport, RequestOptions},
@@ -26,7 +26,7 @@ pub(crate) struct CallOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CallFailure {
     /// The server is not there, and the call never reached it.
-    Unavailable(Unavailable),
+    Unavailable(ServerUnavailableError),
     /// The server went away with the call.
     Lost { reason: String },
     /// The server took too long.
@@ -113,12 +113,15 @@ impl Server {
             CallError::Cancelled => CallFailure::Cancelled,
             CallError::Silent { .. } | CallError::TooLong { .. } => CallFailure::TimedOut(err.to_string()),
             CallError::Closed(reason) => CallFailure::Lost { reason },
-            CallError::NotSent(reason) | CallError::HeldBack(reason) => CallFailure::Unavailable(
-                Unavailable::new(format!("the server `{}` is not reachable: {reason}", self.name())),
-            ),
+            CallError::NotSent(reason) | CallError::HeldBack(reason) => {
+                CallFailure::Unavailable(ServerUnavailableError::new(format!(
+                    "the server `{}` is not reachable: {reason}",
+                    self.name()
+                )))
+            }
             CallError::Unauthorized { challenge } | CallError::Forbidden { challenge } => {
                 self.refused(challenge);
-                CallFailure::Unavailable(Unavailable {
+                CallFailure::Unavailable(ServerUnavailableError {
                     reason: format!(
                         "the server `{}` asks for a login; the user has to run `haft mcp login {}` first",
                         self.name(),

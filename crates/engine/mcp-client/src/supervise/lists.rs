@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use super::{
     manifest::Manifest,
     server::{RemoteTool, SETTLE, Server, ServerRuntimeState},
-    status::{Noise, ServerEvent},
+    status::{NonProtocolOutput, ServerEvent},
 };
 use crate::{
-    adapt::{self, Agreed},
+    adapt::{self, PinCheck},
     client::{
         ConnectError, OfferedTool, ProtocolRevision, ServerSession, Signal, SkippedOffer,
         check_header_annotations, tools,
@@ -98,7 +98,7 @@ impl Server {
                 Some(kept) => slot.tools.push(kept),
                 None => {
                     news = true;
-                    let agreed = if differs { Agreed::No } else { Agreed::Yes };
+                    let agreed = if differs { PinCheck::No } else { PinCheck::Yes };
                     let exposure = match slot.at_once || self.config.always_load {
                         true => Exposure::Always,
                         false => Exposure::Deferred,
@@ -180,7 +180,7 @@ impl Server {
             Signal::Log(level, message) => self.context.tell(ServerEvent::Log { server, level, message }),
             Signal::Noise(line) => {
                 let mut slot = self.slot();
-                let noise = slot.noise.get_or_insert(Noise { lines: 0, first: line });
+                let noise = slot.noise.get_or_insert(NonProtocolOutput { lines: 0, first: line });
                 noise.lines += 1;
             }
         }

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CallFailure, CallOptions, Context, Enabled, Server, ServerEvent, ServerState, ServerStatus,
+    CallFailure, CallOptions, Context, Server, ServerEnabled, ServerEvent, ServerState, ServerStatus,
     manifest::ManifestCache,
 };
 use crate::{
@@ -355,7 +355,7 @@ impl McpManager {
     }
 
     /// Switches a server on or off for this session.
-    pub async fn set_enabled(&self, server: &str, enabled: Enabled) -> Result<(), ServerQueryError> {
+    pub async fn set_enabled(&self, server: &str, enabled: ServerEnabled) -> Result<(), ServerQueryError> {
         self.find(server)?.set_enabled(enabled).await;
         Ok(())
     }

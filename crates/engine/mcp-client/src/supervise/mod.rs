@@ -12,6 +12,6 @@ mod status;
 pub(crate) use call::{CallFailure, CallOptions};
 pub use manager::{ManagerOptions, McpManager, PromptCommand, ServerQueryError, WeakMcpManager};
 pub(crate) use manifest::write_atomically;
-pub use server::Enabled;
+pub use server::ServerEnabled;
 pub(crate) use server::{Context, Server};
-pub use status::{Noise, ServerEvent, ServerState, ServerStatus};
+pub use status::{NonProtocolOutput, ServerEvent, ServerState, ServerStatus};

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore, broadcast, watch};
 use super::{
     advice::advice,
     manifest::{ManifestCache, ManifestFreshness},
-    status::{Noise, ServerEvent, ServerState, ServerStatus},
+    status::{NonProtocolOutput, ServerEvent, ServerState, ServerStatus},
 };
 use crate::{
     adapt::{BuiltTool, MediaSink},
@@ -59,17 +59,17 @@ pub(crate) struct Server {
     pub(super) resubscribe: Arc<Notify>,
 }
 
-type ConnectAttempt = Shared<BoxFuture<'static, Result<Arc<ServerSession>, Unavailable>>>;
+type ConnectAttempt = Shared<BoxFuture<'static, Result<Arc<ServerSession>, ServerUnavailableError>>>;
 
 /// Why a server cannot be used right now, in words for the model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{reason}")]
-pub(crate) struct Unavailable {
+pub(crate) struct ServerUnavailableError {
     pub(crate) reason: String,
     pub(crate) needs_auth: bool,
 }
 
-impl Unavailable {
+impl ServerUnavailableError {
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), needs_auth: false }
     }
@@ -89,7 +89,7 @@ pub(super) struct ServerRuntimeState {
     pub(super) tools: Vec<RemoteTool>,
     pub(super) skipped: Vec<SkippedOffer>,
     pub(super) pins: BTreeMap<String, String>,
-    pub(super) noise: Option<Noise>,
+    pub(super) noise: Option<NonProtocolOutput>,
     connect_time: Option<Duration>,
     last_error: Option<String>,
     /// What can be done about it.
@@ -231,11 +231,14 @@ impl Server {
 
     /// The connected server. Everybody who asks while it connects waits for the
     /// same attempt; giving up waiting does not disturb the others.
-    pub(crate) async fn session(&self) -> Result<Arc<ServerSession>, Unavailable> {
+    pub(crate) async fn session(&self) -> Result<Arc<ServerSession>, ServerUnavailableError> {
         let attempt = {
             let mut slot = self.slot();
             if slot.state == ServerState::Disabled {
-                return Err(Unavailable::new(format!("the server `{}` is switched off", self.name())));
+                return Err(ServerUnavailableError::new(format!(
+                    "the server `{}` is switched off",
+                    self.name()
+                )));
             }
             if let Some(session) = slot.session.as_ref().filter(|it| it.is_open()) {
                 return Ok(Arc::clone(session));
@@ -253,11 +256,11 @@ impl Server {
     }
 
     /// Starts an attempt, if it is not too early for one.
-    fn try_again(&self, slot: &mut ServerRuntimeState) -> Result<ConnectAttempt, Unavailable> {
+    fn try_again(&self, slot: &mut ServerRuntimeState) -> Result<ConnectAttempt, ServerUnavailableError> {
         let wait = slot.not_before.map_or(Duration::ZERO, |it| it.saturating_duration_since(Instant::now()));
         if MAX_WAIT < wait {
             let why = slot.last_error.as_deref().unwrap_or("it ended");
-            return Err(Unavailable {
+            return Err(ServerUnavailableError {
                 reason: format!(
                     "the server `{}` is temporarily unavailable and is tried again in {} s: {why}",
                     self.name(),
@@ -267,13 +270,14 @@ impl Server {
             });
         }
         let Some(server) = self.me.upgrade() else {
-            return Err(Unavailable::new("the server was removed"));
+            return Err(ServerUnavailableError::new("the server was removed"));
         };
         let task = tokio::spawn(async move {
             tokio::time::sleep(wait).await;
             server.attempt().await
         });
-        let attempt = task.map(|done| done.unwrap_or_else(|err| Err(Unavailable::new(err.to_string()))));
+        let attempt =
+            task.map(|done| done.unwrap_or_else(|err| Err(ServerUnavailableError::new(err.to_string()))));
         let attempt: ConnectAttempt = attempt.boxed().shared();
         slot.attempt = Some(attempt.clone());
         let state = match slot.failures {
@@ -287,7 +291,7 @@ impl Server {
     }
 
     /// One attempt, from the start of the process to the list of tools.
-    async fn attempt(self: Arc<Self>) -> Result<Arc<ServerSession>, Unavailable> {
+    async fn attempt(self: Arc<Self>) -> Result<Arc<ServerSession>, ServerUnavailableError> {
         let started = Instant::now();
         let session = self.connect().await;
         match self.settle(session, started.elapsed()) {
@@ -310,13 +314,13 @@ impl Server {
         &self,
         session: Result<Arc<ServerSession>, ConnectError>,
         took: Duration,
-    ) -> Result<Arc<ServerSession>, (Option<Arc<ServerSession>>, Unavailable)> {
+    ) -> Result<Arc<ServerSession>, (Option<Arc<ServerSession>>, ServerUnavailableError)> {
         let mut slot = self.slot();
         slot.attempt = None;
         slot.connect_time = Some(took);
         let session = session.map_err(|err| (None, self.failed(&mut slot, err)))?;
         if slot.state == ServerState::Disabled {
-            let gone = Unavailable::new(format!("the server `{}` was switched off", self.name()));
+            let gone = ServerUnavailableError::new(format!("the server `{}` was switched off", self.name()));
             return Err((Some(session), gone));
         }
         slot.session = Some(Arc::clone(&session));
@@ -375,10 +379,10 @@ impl Server {
         }
     }
 
-    fn failed(&self, slot: &mut ServerRuntimeState, err: ConnectError) -> Unavailable {
+    fn failed(&self, slot: &mut ServerRuntimeState, err: ConnectError) -> ServerUnavailableError {
         slot.failures += 1;
         slot.not_before = Some(Instant::now() + pause(slot.failures + 1));
-        let noise = slot.noise.as_ref().map(Noise::to_string);
+        let noise = slot.noise.as_ref().map(NonProtocolOutput::to_string);
         let noise = noise.filter(|_| err.fault() == McpClientError::Silent);
         slot.advice = Some(advice(&self.config, &err, noise.is_some()));
         let noise = noise.map(|it| format!("; {it}")).unwrap_or_default();
@@ -402,7 +406,7 @@ impl Server {
             }
         }
         match needs_auth {
-            true => Unavailable {
+            true => ServerUnavailableError {
                 reason: format!(
                     "the server `{}` asks for a login; the user has to run `haft mcp login {}` first",
                     self.name(),
@@ -410,7 +414,7 @@ impl Server {
                 ),
                 needs_auth,
             },
-            false => Unavailable { reason, needs_auth },
+            false => ServerUnavailableError { reason, needs_auth },
         }
     }
 
@@ -476,26 +480,26 @@ impl Server {
     }
 
     /// Switches the server on or off.
-    pub(crate) async fn set_enabled(&self, enabled: Enabled) {
+    pub(crate) async fn set_enabled(&self, enabled: ServerEnabled) {
         let session = {
             let mut slot = self.slot();
             match enabled {
-                Enabled::Yes if slot.state == ServerState::Disabled => {
+                ServerEnabled::Yes if slot.state == ServerState::Disabled => {
                     slot.failures = 0;
                     slot.not_before = None;
                     self.enter(&mut slot, ServerState::Connecting);
                     None
                 }
-                Enabled::Yes => return,
-                Enabled::No => {
+                ServerEnabled::Yes => return,
+                ServerEnabled::No => {
                     self.enter(&mut slot, ServerState::Disabled);
                     slot.session.take()
                 }
             }
         };
         match enabled {
-            Enabled::Yes => self.connect_in_background(),
-            Enabled::No => {
+            ServerEnabled::Yes => self.connect_in_background(),
+            ServerEnabled::No => {
                 if let Some(session) = session {
                     session.close().await;
                 }
@@ -504,7 +508,7 @@ impl Server {
     }
 
     /// Ends the connection and begins a new one at once.
-    pub(crate) async fn reconnect(&self) -> Result<Arc<ServerSession>, Unavailable> {
+    pub(crate) async fn reconnect(&self) -> Result<Arc<ServerSession>, ServerUnavailableError> {
         let session = {
             let mut slot = self.slot();
             slot.failures = 0;
@@ -519,7 +523,7 @@ impl Server {
 
     /// Ends the connection for good.
     pub(crate) async fn stop(&self) {
-        self.set_enabled(Enabled::No).await;
+        self.set_enabled(ServerEnabled::No).await;
     }
 
     pub(crate) fn status(&self) -> ServerStatus {
@@ -567,7 +571,7 @@ impl Server {
 
 /// Whether a server may be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Enabled {
+pub enum ServerEnabled {
     /// It may.
     Yes,
     /// It may not, and is stopped.

@@ -32,7 +32,7 @@ pub struct ServerStatus {
     /// Tools that are no longer what was agreed to.
     pub changed: Vec<String>,
     /// How many lines of output were no messages, and the first of them.
-    pub noise: Option<Noise>,
+    pub noise: Option<NonProtocolOutput>,
     /// How long the last connect took.
     pub connect_time: Option<Duration>,
     /// Why it last failed.
@@ -45,14 +45,14 @@ pub struct ServerStatus {
 
 /// Output that is no message.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Noise {
+pub struct NonProtocolOutput {
     /// How many lines.
     pub lines: u64,
     /// The first of them.
     pub first: String,
 }
 
-impl fmt::Display for Noise {
+impl fmt::Display for NonProtocolOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = text::one_line(&self.first, 120);
         match self.lines {

@@ -40,7 +40,8 @@ impl Connector for EmbeddedServer {
         Box::pin(async move {
             self.0.opened(inbox.clone());
             let end = CancellationToken::new();
-            Ok(Arc::new(Hosted { connection: Arc::clone(&self.0), inbox, end }) as Arc<dyn Transport>)
+            Ok(Arc::new(EmbeddedTransport { connection: Arc::clone(&self.0), inbox, end })
+                as Arc<dyn Transport>)
         })
     }
 
@@ -51,13 +52,13 @@ impl Connector for EmbeddedServer {
     }
 }
 
-struct Hosted {
+struct EmbeddedTransport {
     connection: Arc<dyn McpConnection>,
     inbox: PeerInbox,
     end: CancellationToken,
 }
 
-impl Transport for Hosted {
+impl Transport for EmbeddedTransport {
     fn send(&self, message: OutgoingMessage) -> Result<(), String> {
         let id = message.message["id"].as_u64().filter(|_| message.message.get("method").is_some());
         let mut exchange = self.connection.exchange(message.message);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_process::{
-    Announced, OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, TreeIsolation,
+    OnParentKilled, ProcessOwner, ProcessPurpose, ProcessTree, ProcessTreeOptions, SpawnIntent, TreeIsolation,
 };
 use rustix::process::Signal;
 use tokio::{
@@ -59,7 +59,7 @@ impl ServerProcess {
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
         let line = command_line(&command);
-        let about = Announced { purpose: ProcessPurpose::Server, call: server, command: &line, task: "" };
+        let about = SpawnIntent { purpose: ProcessPurpose::Server, call: server, command: &line, task: "" };
         let plan = ProcessTreeOptions {
             about,
             isolation: TreeIsolation::NoTerminal,

@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     Connector, OutgoingMessage, PeerInbox, Transport, TransportError,
     events::SseStream,
-    web::{Protocol, Site, explanation, http_error},
+    web::{HttpSite, Protocol, explanation, http_error},
 };
 use crate::{
     client::ProtocolRevision,
@@ -41,7 +41,7 @@ impl Connector for SseConnector {
     fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             let site =
-                Site::open(&self.server, &self.endpoint, Arc::clone(&self.login), Protocol::Any).await?;
+                HttpSite::open(&self.server, &self.endpoint, Arc::clone(&self.login), Protocol::Any).await?;
             let opening = tokio::time::timeout(ENDPOINT_LIMIT, begin(&site)).await;
             let (stream, target) = match opening {
                 Ok(opened) => opened?,
@@ -64,7 +64,7 @@ impl Connector for SseConnector {
 }
 
 /// Opens the stream and waits for the address.
-async fn begin(site: &Site) -> Result<(SseStream, Url), TransportError> {
+async fn begin(site: &HttpSite) -> Result<(SseStream, Url), TransportError> {
     let request = || site.client.get(site.url.clone()).header(ACCEPT, "text/event-stream");
     let response = site.send(request).await.map_err(open_error)?;
     let status = response.status();
@@ -124,7 +124,7 @@ async fn read(mut stream: SseStream, inbox: PeerInbox, end: CancellationToken) {
 }
 
 struct Sse {
-    site: Site,
+    site: HttpSite,
     target: Url,
     inbox: PeerInbox,
     end: CancellationToken,

@@ -13,7 +13,7 @@ use std::{
 
 use haft_process::ProcessOwner;
 use haft_tool::BoxFuture;
-use haft_types::{Variables, text};
+use haft_types::{EnvVars, text};
 use tokio::{
     io::AsyncWrite,
     process::{ChildStdin, ChildStdout, Command},
@@ -38,7 +38,7 @@ pub struct StdioCommand {
     /// Where it starts; our own directory if not given.
     pub cwd: Option<PathBuf>,
     /// The variables it may inherit; those of this process if not given.
-    pub variables: Option<Variables>,
+    pub variables: Option<EnvVars>,
     /// Which of them it sees.
     pub inherit: InheritEnv,
     /// The program that the program starts, where it only holds another one.
@@ -89,8 +89,8 @@ impl InheritEnv {
 }
 
 impl StdioCommand {
-    fn variables(&self) -> Variables {
-        self.variables.clone().unwrap_or_else(Variables::of_process)
+    fn variables(&self) -> EnvVars {
+        self.variables.clone().unwrap_or_else(EnvVars::of_process)
     }
 
     /// The program that has to be on the search path and is not. Looks at the disk.

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_mcp_auth::{HttpEndpoint, Pass, Refused, RenewalOutcome, TokenSource, explain};
+use haft_mcp_auth::{AuthChallenge, AuthHeader, HttpEndpoint, RenewalOutcome, TokenSource, explain};
 use haft_net::{BodyError, RedirectPolicy};
-use haft_types::{Variables, text};
+use haft_types::{EnvVars, text};
 use reqwest::{
     Client, RequestBuilder, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE},
@@ -18,7 +18,7 @@ use crate::wire::CallError;
 
 /// An address with everything needed to send requests to it.
 #[derive(Clone)]
-pub(super) struct Site {
+pub(super) struct HttpSite {
     pub(super) client: Client,
     pub(super) url: Url,
     headers: HeaderMap,
@@ -31,7 +31,7 @@ const MAX_REDIRECTS: usize = 5;
 /// A body that explains an error is short.
 const MAX_EXPLANATION_BYTES: usize = 8 << 10;
 
-impl Site {
+impl HttpSite {
     /// Reads the headers, runs the helper, makes a client.
     pub(super) async fn open(
         server: &str,
@@ -72,9 +72,9 @@ impl Site {
             let token = pass.as_ref().map(|it| it.token.as_str());
             let challenge = challenge(&response);
             let refused = match (response.status(), token) {
-                (StatusCode::UNAUTHORIZED, token) => Refused::Token { token, challenge: &challenge },
+                (StatusCode::UNAUTHORIZED, token) => AuthChallenge::Token { token, challenge: &challenge },
                 (StatusCode::FORBIDDEN, Some(token)) if challenge.contains("insufficient_scope") => {
-                    Refused::Scope { token, challenge: &challenge }
+                    AuthChallenge::Scope { token, challenge: &challenge }
                 }
                 _ => return Ok(response),
             };
@@ -93,8 +93,8 @@ impl Site {
                 (RenewalOutcome::Later(reason), _, _) | (RenewalOutcome::Impossible, _, Some(reason)) => {
                     return Err(CallError::HeldBack(reason));
                 }
-                (RenewalOutcome::Impossible, Refused::Scope { .. }, None) => return Ok(response),
-                (RenewalOutcome::Impossible, Refused::Token { .. }, None) => {
+                (RenewalOutcome::Impossible, AuthChallenge::Scope { .. }, None) => return Ok(response),
+                (RenewalOutcome::Impossible, AuthChallenge::Token { .. }, None) => {
                     return Err(CallError::Unauthorized { challenge });
                 }
             }
@@ -103,7 +103,7 @@ impl Site {
 }
 
 /// Puts a token, and what shows that it is ours, on a request.
-fn show(headers: &mut HeaderMap, pass: &Pass) -> Result<(), String> {
+fn show(headers: &mut HeaderMap, pass: &AuthHeader) -> Result<(), String> {
     let scheme = if pass.proof.is_some() { "DPoP" } else { "Bearer" };
     add(headers, "authorization", &format!("{scheme} {}", pass.token))?;
     match &pass.proof {
@@ -191,7 +191,7 @@ async fn run_helper(server: &str, url: &str, helper: &str) -> Result<Vec<(String
     command
         .args(["-c", helper])
         .env_clear()
-        .envs(Variables::of_process().inherited())
+        .envs(EnvVars::of_process().inherited())
         .env("CLAUDE_CODE_MCP_SERVER_NAME", server)
         .env("CLAUDE_CODE_MCP_SERVER_URL", url)
         .stdin(std::process::Stdio::null())

@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Connector, OutgoingMessage, PeerInbox, Transport, TransportError,
-    web::{Protocol, Site, explanation, http_error},
+    web::{HttpSite, Protocol, explanation, http_error},
 };
 use crate::wire::{CallError, MAX_MESSAGE_BYTES, parse_values};
 
@@ -46,7 +46,7 @@ impl Connector for WebSocketConnector {
     fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             let login = Arc::clone(&self.login);
-            let site = Site::open(&self.server, &self.endpoint, login, Protocol::Upgradable).await?;
+            let site = HttpSite::open(&self.server, &self.endpoint, login, Protocol::Upgradable).await?;
             let socket = upgrade(&site).await?;
             let (outbox, messages) = mpsc::channel(WAITING_MESSAGES);
             let end = CancellationToken::new();
@@ -57,7 +57,7 @@ impl Connector for WebSocketConnector {
     }
 }
 
-async fn upgrade(site: &Site) -> Result<WebSocketStream<Upgraded>, TransportError> {
+async fn upgrade(site: &HttpSite) -> Result<WebSocketStream<Upgraded>, TransportError> {
     let failed = |reason: String| TransportError::Failed(reason);
     let key = generate_key();
     let request = || {

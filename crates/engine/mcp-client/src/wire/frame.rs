@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// One JSON-RPC message, told apart by its shape.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Frame {
+pub(crate) enum JsonRpcMessage {
     /// The other side asks something; `id` is echoed as it came.
     Request { id: Value, method: String, params: Value },
     /// The other side says something.
@@ -70,7 +70,7 @@ impl fmt::Display for RpcError {
     }
 }
 
-impl Frame {
+impl JsonRpcMessage {
     /// Which request a message answers, without taking it apart.
     pub(crate) fn answers(value: &Value) -> Option<u64> {
         let is_answer = value.get("result").is_some() || value.get("error").is_some_and(|it| !it.is_null());
@@ -150,9 +150,10 @@ mod tests {
 
     #[test]
     fn messages_are_told_apart_by_shape() {
-        let ok = |id, result| Some(Frame::Response { id, answer: Ok(result) });
-        let err =
-            |id, code, message: &str| Some(Frame::Response { id, answer: Err(RpcError::new(code, message)) });
+        let ok = |id, result| Some(JsonRpcMessage::Response { id, answer: Ok(result) });
+        let err = |id, code, message: &str| {
+            Some(JsonRpcMessage::Response { id, answer: Err(RpcError::new(code, message)) })
+        };
         for (text, want) in [
             (r#"{"id":1,"result":{}}"#, ok(Some(1), json!({}))),
             (r#"{"id":"7","result":null}"#, ok(Some(7), Value::Null)),
@@ -164,16 +165,16 @@ mod tests {
             (r#"{"id":null,"error":{"code":-32700,"message":"parse"}}"#, err(None, -32700, "parse")),
             (
                 r#"{"method":"ping","id":"x"}"#,
-                Some(Frame::Request { id: json!("x"), method: "ping".into(), params: Value::Null }),
+                Some(JsonRpcMessage::Request { id: json!("x"), method: "ping".into(), params: Value::Null }),
             ),
             (
                 r#"{"method":"n","params":[1]}"#,
-                Some(Frame::Notification { method: "n".into(), params: json!([1]) }),
+                Some(JsonRpcMessage::Notification { method: "n".into(), params: json!([1]) }),
             ),
             (r#"{"id":1}"#, None),
             (r#""text""#, None),
         ] {
-            assert_eq!(Frame::from_value(serde_json::from_str(text).unwrap()), want, "{text}");
+            assert_eq!(JsonRpcMessage::from_value(serde_json::from_str(text).unwrap()), want, "{text}");
         }
     }
 }

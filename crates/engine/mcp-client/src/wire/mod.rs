@@ -11,7 +11,7 @@ mod lines;
 mod peer;
 mod salvage;
 
-pub(crate) use frame::{Frame, RpcError};
+pub(crate) use frame::{JsonRpcMessage, RpcError};
 pub(crate) use lines::{LineReader, MAX_MESSAGE_BYTES, ServerLine};
 pub use peer::PeerInbox;
 pub(crate) use peer::{CallError, Incoming, Peer, ProgressReport, RequestOptions};

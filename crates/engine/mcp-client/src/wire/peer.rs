@@ -17,7 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Frame, RpcError,
+    JsonRpcMessage, RpcError,
     frame::{notification, request, response},
 };
 use crate::transport::{OutgoingMessage, Transport};
@@ -450,10 +450,10 @@ impl PeerInbox {
             inner.incoming.noise(&value.to_string());
             return;
         }
-        match Frame::from_value(value) {
-            Some(Frame::Response { id, answer }) => inner.answer(id, answer.map_err(CallError::Rpc)),
-            Some(Frame::Notification { method, params }) => inner.notified(&method, params),
-            Some(Frame::Request { id, method, params }) => inner.serve(id, method, params),
+        match JsonRpcMessage::from_value(value) {
+            Some(JsonRpcMessage::Response { id, answer }) => inner.answer(id, answer.map_err(CallError::Rpc)),
+            Some(JsonRpcMessage::Notification { method, params }) => inner.notified(&method, params),
+            Some(JsonRpcMessage::Request { id, method, params }) => inner.serve(id, method, params),
             None => inner.incoming.noise("a message without method, result and error"),
         }
     }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_mcp_client::{
-    ClientPorts, Elicit, ElicitAnswer, Elicitation, Enabled, Sample, SamplingError, ServerConfig,
-    ServerEndpoint, ServerEvent, ServerRoot, ServerState, StdioCommand, Trust,
+    ClientPorts, ElicitAnswer, Elicitation, ElicitationHandler, SamplingError, SamplingHandler, ServerConfig,
+    ServerEnabled, ServerEndpoint, ServerEvent, ServerRoot, ServerState, ServerTrust, StdioCommand,
 };
 use haft_tool::{BoxFuture, CallContext, ErrorKind, ProgressSink, Verdict};
 use serde_json::{Value, json};
@@ -317,9 +317,11 @@ async fn a_changed_definition_asks_again_until_it_is_accepted() {
 
 #[tokio::test]
 async fn claims_count_as_far_as_the_server_is_trusted() {
-    for (trust, read_only, concurrent) in
-        [(Trust::Untrusted, false, false), (Trust::Approved, false, true), (Trust::Trusted, true, true)]
-    {
+    for (trust, read_only, concurrent) in [
+        (ServerTrust::Untrusted, false, false),
+        (ServerTrust::Approved, false, true),
+        (ServerTrust::Trusted, true, true),
+    ] {
         let fixture = Fixture::new();
         let mut config = fixture.fake("srv", "read_only");
         config.trust = trust;
@@ -338,22 +340,22 @@ async fn a_server_can_be_switched_off_and_on() {
     assert!(fixture.manager.settled(PATIENCE).await);
     let pid = fixture.manager.status()[0].pid.unwrap();
     let held = fixture.tool("mcp__srv__echo");
-    fixture.manager.set_enabled("srv", Enabled::No).await.unwrap();
+    fixture.manager.set_enabled("srv", ServerEnabled::No).await.unwrap();
     assert!(!is_alive(pid as i32));
     assert!(fixture.manager.tools().is_empty());
     let err = run(held, json!({}), context()).await.unwrap_err();
     assert!(err.message.contains("switched off"), "{}", err.message);
-    fixture.manager.set_enabled("srv", Enabled::Yes).await.unwrap();
+    fixture.manager.set_enabled("srv", ServerEnabled::Yes).await.unwrap();
     assert!(fixture.manager.settled(PATIENCE).await);
     assert!(fixture.call("mcp__srv__echo", json!({"text": "x"})).await.is_ok());
-    assert!(fixture.manager.set_enabled("nobody", Enabled::No).await.is_err());
+    assert!(fixture.manager.set_enabled("nobody", ServerEnabled::No).await.is_err());
     fixture.manager.shutdown().await;
 }
 
 #[derive(Default)]
 struct Person(Mutex<Vec<Elicitation>>);
 
-impl Elicit for Person {
+impl ElicitationHandler for Person {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         let answer = ElicitAnswer::Accept(request.defaults());
         self.0.lock().unwrap().push(request);
@@ -363,7 +365,7 @@ impl Elicit for Person {
 
 struct Model;
 
-impl Sample for Model {
+impl SamplingHandler for Model {
     fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, SamplingError>> {
         let text = format!("{server} wants {}", params["maxTokens"]);
         Box::pin(async move {

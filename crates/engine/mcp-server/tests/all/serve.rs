@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_mcp_client::{
-    Elicit, ElicitAnswer, Elicitation, HttpEndpoint, ProtocolRevision, ServerConfig, ServerEndpoint,
-    ServerState, StdioCommand, Trust,
+    ElicitAnswer, Elicitation, ElicitationHandler, HttpEndpoint, ProtocolRevision, ServerConfig,
+    ServerEndpoint, ServerState, ServerTrust, StdioCommand,
 };
 use haft_mcp_server::{
     ClientApprover, Clients, HttpAuth, HttpOptions, HttpServer, ServerOptions, TokenCheck, TokenVerdict,
@@ -109,7 +109,7 @@ struct Person {
     asked: Mutex<Vec<String>>,
 }
 
-impl Elicit for Person {
+impl ElicitationHandler for Person {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         self.asked.lock().unwrap().push(request.message);
         let answer = match self.says {
@@ -122,11 +122,12 @@ impl Elicit for Person {
 
 /// Our client, connected to a server.
 async fn connect(url: &str, era: ProtocolRevision, person: Option<Arc<Person>>) -> Fixture {
-    let fixture = Fixture::with(|options| options.host.elicit = person.map(|it| it as Arc<dyn Elicit>));
+    let fixture =
+        Fixture::with(|options| options.host.elicit = person.map(|it| it as Arc<dyn ElicitationHandler>));
     let endpoint = HttpEndpoint { url: url.to_owned(), ..HttpEndpoint::default() };
     let mut config = ServerConfig::new("haft", ServerEndpoint::Http(endpoint));
     config.era = Some(era);
-    config.trust = Trust::Trusted;
+    config.trust = ServerTrust::Trusted;
     fixture.manager.set_servers(vec![config]);
     assert!(fixture.manager.settled(PATIENCE).await);
     let status = fixture.manager.status().remove(0);

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
-use crate::{KeyHelper, ModelError, Secret};
+use crate::{KeyHelper, ModelError, SecretString};
 
 /// Who asks AWS.
 #[derive(Debug)]
@@ -29,9 +29,9 @@ pub enum AwsLogin {
         /// Access key id.
         access_key: String,
         /// Secret access key.
-        secret_key: Secret,
+        secret_key: SecretString,
         /// Session token, for temporary keys.
-        session_token: Option<Secret>,
+        session_token: Option<SecretString>,
     },
     /// A command that prints keys as JSON, as `aws sts` does.
     Export(KeyHelper),
@@ -52,7 +52,7 @@ pub(crate) struct AwsSigner {
 /// Where the keys are from.
 pub(crate) enum AwsKeys {
     Chain { profile: Option<String> },
-    Static { access_key: String, secret_key: Secret, session_token: Option<Secret> },
+    Static { access_key: String, secret_key: SecretString, session_token: Option<SecretString> },
     Export(KeyHelper),
 }
 
@@ -167,8 +167,8 @@ fn exported(printed: &str) -> Result<AwsKeys, ModelError> {
     };
     Ok(AwsKeys::Static {
         access_key: access.to_owned(),
-        secret_key: Secret::new(secret),
-        session_token: text("SessionToken").map(Secret::new),
+        secret_key: SecretString::new(secret),
+        session_token: text("SessionToken").map(SecretString::new),
     })
 }
 

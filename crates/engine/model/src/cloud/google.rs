@@ -3,7 +3,7 @@
 use google_cloud_auth::credentials::{AccessTokenCredentials, Builder};
 use tokio::sync::OnceCell;
 
-use crate::{ModelError, Secret};
+use crate::{ModelError, SecretString};
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
@@ -13,7 +13,7 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 pub(crate) struct GoogleTokens(OnceCell<AccessTokenCredentials>);
 
 impl GoogleTokens {
-    pub(crate) async fn get(&self) -> Result<Secret, ModelError> {
+    pub(crate) async fn get(&self) -> Result<SecretString, ModelError> {
         let fail = |err: &dyn std::fmt::Display| ModelError::Auth {
             message: format!("no Google credentials: {err}. Run `gcloud auth application-default login`."),
         };
@@ -25,6 +25,6 @@ impl GoogleTokens {
             .await
             .map_err(|err| fail(&err))?;
         let token = credentials.access_token().await.map_err(|err| fail(&err))?;
-        Ok(Secret::new(token.token))
+        Ok(SecretString::new(token.token))
     }
 }

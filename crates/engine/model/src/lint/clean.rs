@@ -26,7 +26,7 @@ pub(crate) struct MessageRules<'a> {
 }
 
 /// What becomes of a block.
-enum Fix<B> {
+enum BlockFix<B> {
     Keep,
     Drop,
     Become(Vec<B>),
@@ -39,14 +39,14 @@ impl MessageRules<'_> {
         let mut attached = Vec::new();
         for (at, block) in message.content.iter().enumerate() {
             let fix = self.block(message.role, block, &mut attached, report);
-            if !matches!(fix, Fix::Keep) && changed.is_none() {
+            if !matches!(fix, BlockFix::Keep) && changed.is_none() {
                 changed = Some(message.content[..at].to_vec());
             }
             if let Some(blocks) = &mut changed {
                 match fix {
-                    Fix::Keep => blocks.push(block.clone()),
-                    Fix::Drop => {}
-                    Fix::Become(new) => blocks.extend(new),
+                    BlockFix::Keep => blocks.push(block.clone()),
+                    BlockFix::Drop => {}
+                    BlockFix::Become(new) => blocks.extend(new),
                 }
             }
         }
@@ -65,13 +65,13 @@ impl MessageRules<'_> {
         block: &MessageBlock,
         attached: &mut Vec<MessageBlock>,
         report: &mut LintReport,
-    ) -> Fix<MessageBlock> {
+    ) -> BlockFix<MessageBlock> {
         match (role, block) {
             (_, MessageBlock::Text { text }) => match self.text(text, report) {
-                Fix::Keep => Fix::Keep,
-                Fix::Drop => Fix::Drop,
-                Fix::Become(texts) => {
-                    Fix::Become(texts.into_iter().map(|text| MessageBlock::Text { text }).collect())
+                BlockFix::Keep => BlockFix::Keep,
+                BlockFix::Drop => BlockFix::Drop,
+                BlockFix::Become(texts) => {
+                    BlockFix::Become(texts.into_iter().map(|text| MessageBlock::Text { text }).collect())
                 }
             },
             (Role::Assistant, MessageBlock::Thinking { thinking, signature, model }) => {
@@ -94,22 +94,22 @@ impl MessageRules<'_> {
                     format!("{who} message"),
                     "a block of the other side was left out",
                 );
-                Fix::Drop
+                BlockFix::Drop
             }
         }
     }
 
-    fn text(&self, text: &str, report: &mut LintReport) -> Fix<String> {
+    fn text(&self, text: &str, report: &mut LintReport) -> BlockFix<String> {
         if text.trim().is_empty() {
             report.add(RepairKind::Empty, "text".to_owned(), "an empty text was left out");
-            return Fix::Drop;
+            return BlockFix::Drop;
         }
         match clean_text(text) {
             Some(clean) => {
                 report.add(RepairKind::Text, "text".to_owned(), "control characters were made visible");
-                Fix::Become(vec![clean])
+                BlockFix::Become(vec![clean])
             }
-            None => Fix::Keep,
+            None => BlockFix::Keep,
         }
     }
 
@@ -119,38 +119,42 @@ impl MessageRules<'_> {
         signature: &str,
         model: Option<&str>,
         report: &mut LintReport,
-    ) -> Fix<MessageBlock> {
+    ) -> BlockFix<MessageBlock> {
         if self.thinking == ThinkingRule::None {
-            return Fix::Drop;
+            return BlockFix::Drop;
         }
         if signature.is_empty() && self.thinking == ThinkingRule::Signed {
             report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "it was cut before it was signed");
-            return Fix::Drop;
+            return BlockFix::Drop;
         }
         // Untouched or not at all, and with a NUL in it nobody takes it.
         if text.contains('\0') || signature.contains('\0') {
             report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "there is a NUL in it");
-            return Fix::Drop;
+            return BlockFix::Drop;
         }
         match model {
             Some(model) if model != self.model => {
                 let detail = format!("{model} wrote it, {} would not take it", self.model);
                 report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), detail);
-                Fix::Drop
+                BlockFix::Drop
             }
-            _ => Fix::Keep,
+            _ => BlockFix::Keep,
         }
     }
 
-    fn other(&self, value: &Value, report: &mut LintReport) -> Fix<MessageBlock> {
+    fn other(&self, value: &Value, report: &mut LintReport) -> BlockFix<MessageBlock> {
         let kind = value["type"].as_str().unwrap_or_default();
         if !self.server_blocks || !is_of_server(kind) {
             let detail = if kind.is_empty() { "a block without a type" } else { kind };
             report.add(RepairKind::BlockLeftOut, "block".to_owned(), format!("{detail} cannot be sent here"));
-            return Fix::Drop;
+            return BlockFix::Drop;
         }
         let mut clean = value.clone();
-        if clean_value(&mut clean) { Fix::Become(vec![MessageBlock::Other(clean)]) } else { Fix::Keep }
+        if clean_value(&mut clean) {
+            BlockFix::Become(vec![MessageBlock::Other(clean)])
+        } else {
+            BlockFix::Keep
+        }
     }
 
     fn result(
@@ -158,16 +162,18 @@ impl MessageRules<'_> {
         block: &MessageBlock,
         attached: &mut Vec<MessageBlock>,
         report: &mut LintReport,
-    ) -> Fix<MessageBlock> {
-        let MessageBlock::ToolResult { tool_use_id, content, is_error } = block else { return Fix::Drop };
+    ) -> BlockFix<MessageBlock> {
+        let MessageBlock::ToolResult { tool_use_id, content, is_error } = block else {
+            return BlockFix::Drop;
+        };
         let id = wire_id(tool_use_id);
         let mut changed = id.as_str() != tool_use_id.as_str();
         let mut inner = Vec::with_capacity(content.0.len());
         for piece in &content.0 {
             match self.inner(piece, report) {
-                Fix::Keep => inner.push(piece.clone()),
-                Fix::Drop => changed = true,
-                Fix::Become(new) => {
+                BlockFix::Keep => inner.push(piece.clone()),
+                BlockFix::Drop => changed = true,
+                BlockFix::Become(new) => {
                     changed = true;
                     inner.extend(new);
                 }
@@ -187,53 +193,59 @@ impl MessageRules<'_> {
             changed = true;
         }
         if !changed {
-            return Fix::Keep;
+            return BlockFix::Keep;
         }
         let content = Content(inner);
-        Fix::Become(vec![MessageBlock::ToolResult { tool_use_id: id.into(), content, is_error: *is_error }])
+        BlockFix::Become(vec![MessageBlock::ToolResult {
+            tool_use_id: id.into(),
+            content,
+            is_error: *is_error,
+        }])
     }
 
-    fn inner(&self, block: &Block, report: &mut LintReport) -> Fix<Block> {
+    fn inner(&self, block: &Block, report: &mut LintReport) -> BlockFix<Block> {
         match block {
             Block::Text { text } => match self.text(text, report) {
-                Fix::Keep => Fix::Keep,
-                Fix::Drop => Fix::Drop,
-                Fix::Become(texts) => Fix::Become(texts.into_iter().map(Block::text).collect()),
+                BlockFix::Keep => BlockFix::Keep,
+                BlockFix::Drop => BlockFix::Drop,
+                BlockFix::Become(texts) => BlockFix::Become(texts.into_iter().map(Block::text).collect()),
             },
             Block::Image { source } => self.image(source, report),
             Block::Document { source, title } => self.document(source, title.as_deref(), report),
             Block::ToolReference { tool_name } => {
                 let wire = wire_name(tool_name);
                 if wire == *tool_name {
-                    return Fix::Keep;
+                    return BlockFix::Keep;
                 }
-                Fix::Become(vec![Block::ToolReference { tool_name: wire }])
+                BlockFix::Become(vec![Block::ToolReference { tool_name: wire }])
             }
         }
     }
 
-    fn image(&self, source: &MediaSource, report: &mut LintReport) -> Fix<Block> {
+    fn image(&self, source: &MediaSource, report: &mut LintReport) -> BlockFix<Block> {
         let number = media::fingerprint(source);
         let place = || format!("image {number:08x}");
         if !self.images {
             report.add(RepairKind::MediaReplaced, place(), "this model reads no pictures");
-            return Fix::Become(vec![Block::text("[image removed: this model reads no pictures]")]);
+            return BlockFix::Become(vec![Block::text("[image removed: this model reads no pictures]")]);
         }
-        let MediaSource::Base64 { media_type, data } = source else { return Fix::Keep };
+        let MediaSource::Base64 { media_type, data } = source else { return BlockFix::Keep };
         let rules = self.media;
         match media::check_image(media_type, data, rules.image_side, rules.image_base64) {
             Ok(()) | Err(ImageProblem::MediaType(_)) if !rules.gif && media::is_gif(data) => {
                 let why = "this provider takes no GIF";
-                Fix::Become(vec![self.shrunk(data, rules.image_side, why, &place(), report)])
+                BlockFix::Become(vec![self.shrunk(data, rules.image_side, why, &place(), report)])
             }
-            Ok(()) => Fix::Keep,
-            Err(ImageProblem::MediaType(actual)) => Fix::Become(vec![Block::image(actual, data.clone())]),
+            Ok(()) => BlockFix::Keep,
+            Err(ImageProblem::MediaType(actual)) => {
+                BlockFix::Become(vec![Block::image(actual, data.clone())])
+            }
             Err(ImageProblem::NoImage(what)) => {
                 report.add(RepairKind::MediaReplaced, place(), what.clone());
-                Fix::Become(vec![Block::text(format!("[image removed: {what}]"))])
+                BlockFix::Become(vec![Block::text(format!("[image removed: {what}]"))])
             }
             Err(ImageProblem::TooLarge { what }) => {
-                Fix::Become(vec![self.shrunk(data, rules.image_side, &what, &place(), report)])
+                BlockFix::Become(vec![self.shrunk(data, rules.image_side, &what, &place(), report)])
             }
         }
     }
@@ -268,19 +280,24 @@ impl MessageRules<'_> {
         }
     }
 
-    fn document(&self, source: &MediaSource, title: Option<&str>, report: &mut LintReport) -> Fix<Block> {
+    fn document(
+        &self,
+        source: &MediaSource,
+        title: Option<&str>,
+        report: &mut LintReport,
+    ) -> BlockFix<Block> {
         let number = media::fingerprint(source);
         let mut replaced = |why: String| {
             let words = Block::text(format!("[document removed: {why}]"));
             report.add(RepairKind::MediaReplaced, format!("document {number:08x}"), why);
-            Fix::Become(vec![words])
+            BlockFix::Become(vec![words])
         };
         if let MediaSource::Base64 { media_type, data } = source
             && media_type.starts_with("text/")
         {
             return match STANDARD.decode(data).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
                 Some(text) if !text.trim().is_empty() => {
-                    Fix::Become(vec![Block::text(clean_text(&text).unwrap_or(text))])
+                    BlockFix::Become(vec![Block::text(clean_text(&text).unwrap_or(text))])
                 }
                 _ => replaced("its text cannot be read".to_owned()),
             };
@@ -288,7 +305,7 @@ impl MessageRules<'_> {
         if !self.documents {
             return replaced("this model reads no PDFs".to_owned());
         }
-        let MediaSource::Base64 { media_type, data } = source else { return Fix::Keep };
+        let MediaSource::Base64 { media_type, data } = source else { return BlockFix::Keep };
         let clean_title = title.and_then(clean_text);
         let bytes = media::decoded(data);
         let pages = self.pages(&bytes);
@@ -302,9 +319,9 @@ impl MessageRules<'_> {
                 let source =
                     MediaSource::Base64 { media_type: "application/pdf".to_owned(), data: data.clone() };
                 let title = clean_title.or_else(|| title.map(str::to_owned));
-                Fix::Become(vec![Block::Document { source, title }])
+                BlockFix::Become(vec![Block::Document { source, title }])
             }
-            Some(_) => Fix::Keep,
+            Some(_) => BlockFix::Keep,
         }
     }
 
@@ -323,7 +340,7 @@ fn is_of_server(kind: &str) -> bool {
     named.contains(&kind) || (kind.ends_with("_tool_result") && "_tool_result".len() < kind.len())
 }
 
-fn call_fix(call: &ToolUse, report: &mut LintReport) -> Fix<MessageBlock> {
+fn call_fix(call: &ToolUse, report: &mut LintReport) -> BlockFix<MessageBlock> {
     let (id, name) = (wire_id(&call.id), wire_name(&call.name));
     let mut input = call.input.clone();
     let cleaned = clean_value(&mut input);
@@ -336,17 +353,17 @@ fn call_fix(call: &ToolUse, report: &mut LintReport) -> Fix<MessageBlock> {
         report.add(RepairKind::CallInput, format!("call {}", call.id), "its input was no object");
     }
     if !cleaned && !wrapped && id == call.id.as_str() && name == call.name {
-        return Fix::Keep;
+        return BlockFix::Keep;
     }
-    Fix::Become(vec![MessageBlock::ToolUse(ToolUse { id: id.into(), name, input })])
+    BlockFix::Become(vec![MessageBlock::ToolUse(ToolUse { id: id.into(), name, input })])
 }
 
-impl Fix<Block> {
-    fn into_message(self) -> Fix<MessageBlock> {
+impl BlockFix<Block> {
+    fn into_message(self) -> BlockFix<MessageBlock> {
         match self {
-            Self::Keep => Fix::Keep,
-            Self::Drop => Fix::Drop,
-            Self::Become(blocks) => Fix::Become(blocks.into_iter().map(into_message).collect()),
+            Self::Keep => BlockFix::Keep,
+            Self::Drop => BlockFix::Drop,
+            Self::Become(blocks) => BlockFix::Become(blocks.into_iter().map(into_message).collect()),
         }
     }
 }

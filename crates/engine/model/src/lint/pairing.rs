@@ -39,13 +39,13 @@ fn order_all(messages: Vec<Arc<Message>>, report: &mut LintReport) -> Vec<Arc<Me
     if is_sound(&messages) {
         return messages;
     }
-    let mut drafts = merge(messages.iter().map(|message| Draft::of(message)), report);
+    let mut drafts = merge(messages.iter().map(|message| MessageDraft::of(message)), report);
     pair(&mut drafts, report);
     pair_server_calls(&mut drafts, report);
     strip_trailing_thinking(&mut drafts);
     let mut drafts = merge(drafts, report);
     speak_first_and_last(&mut drafts, report);
-    drafts.into_iter().map(Draft::into_message).collect()
+    drafts.into_iter().map(MessageDraft::into_message).collect()
 }
 
 fn is_result(block: &MessageBlock) -> bool {
@@ -83,7 +83,7 @@ fn has_loose_server_blocks(blocks: &[MessageBlock]) -> bool {
 
 /// Leaves out calls of the provider's own whose result never came, and results
 /// without a call: a request that holds one is refused for good.
-fn pair_server_calls(drafts: &mut [Draft], report: &mut LintReport) {
+fn pair_server_calls(drafts: &mut [MessageDraft], report: &mut LintReport) {
     for draft in drafts.iter_mut().filter(|draft| has_loose_server_blocks(&draft.blocks)) {
         let ids = |of: fn(&MessageBlock) -> Option<&str>| -> HashSet<String> {
             draft.blocks.iter().filter_map(of).map(str::to_owned).collect()
@@ -150,12 +150,12 @@ fn is_sound(messages: &[Arc<Message>]) -> bool {
 }
 
 /// A message in the making.
-struct Draft {
+struct MessageDraft {
     role: Role,
     blocks: Vec<MessageBlock>,
 }
 
-impl Draft {
+impl MessageDraft {
     fn of(message: &Message) -> Self {
         Self { role: message.role, blocks: message.content.clone() }
     }
@@ -170,8 +170,8 @@ impl Draft {
 }
 
 /// Leaves out empty messages and merges neighbours of one role.
-fn merge(drafts: impl IntoIterator<Item = Draft>, report: &mut LintReport) -> Vec<Draft> {
-    let mut out: Vec<Draft> = Vec::new();
+fn merge(drafts: impl IntoIterator<Item = MessageDraft>, report: &mut LintReport) -> Vec<MessageDraft> {
+    let mut out: Vec<MessageDraft> = Vec::new();
     for draft in drafts {
         if draft.blocks.is_empty() {
             report.add(RepairKind::Roles, "messages".to_owned(), "an empty message was left out");
@@ -192,7 +192,7 @@ struct DetachedResult {
     is_error: bool,
 }
 
-fn pair(drafts: &mut Vec<Draft>, report: &mut LintReport) {
+fn pair(drafts: &mut Vec<MessageDraft>, report: &mut LintReport) {
     let mut loose: Vec<Vec<DetachedResult>> = drafts.iter_mut().map(take_results).collect();
     let last_use = last_uses(drafts);
     let mut used: HashSet<String> = HashSet::new();
@@ -239,7 +239,7 @@ fn pair(drafts: &mut Vec<Draft>, report: &mut LintReport) {
     place(drafts, placed);
 }
 
-fn take_results(draft: &mut Draft) -> Vec<DetachedResult> {
+fn take_results(draft: &mut MessageDraft) -> Vec<DetachedResult> {
     let mut out = Vec::new();
     draft.blocks.retain_mut(|block| match block {
         MessageBlock::ToolResult { tool_use_id, content, is_error } => {
@@ -256,7 +256,7 @@ fn take_results(draft: &mut Draft) -> Vec<DetachedResult> {
 }
 
 /// In which message each id is called last.
-fn last_uses(drafts: &[Draft]) -> HashMap<CallId, usize> {
+fn last_uses(drafts: &[MessageDraft]) -> HashMap<CallId, usize> {
     let calls = drafts.iter().enumerate().flat_map(|(at, draft)| {
         draft.blocks.iter().filter_map(move |block| match block {
             MessageBlock::ToolUse(call) => Some((call.id.clone(), at)),
@@ -294,7 +294,7 @@ fn unused(id: &CallId, used: &mut HashSet<String>) -> String {
 }
 
 /// Puts the results at the start of the messages they belong to.
-fn place(drafts: &mut Vec<Draft>, placed: Vec<Vec<MessageBlock>>) {
+fn place(drafts: &mut Vec<MessageDraft>, placed: Vec<Vec<MessageBlock>>) {
     let old = std::mem::take(drafts);
     let mut placed = placed.into_iter();
     // Nothing comes before the first message.
@@ -306,19 +306,19 @@ fn place(drafts: &mut Vec<Draft>, placed: Vec<Vec<MessageBlock>>) {
             drafts.push(draft);
         } else {
             if !results.is_empty() {
-                drafts.push(Draft { role: Role::User, blocks: results });
+                drafts.push(MessageDraft { role: Role::User, blocks: results });
             }
             drafts.push(draft);
         }
         results = placed.next().unwrap_or_default();
     }
     if !results.is_empty() {
-        drafts.push(Draft { role: Role::User, blocks: results });
+        drafts.push(MessageDraft { role: Role::User, blocks: results });
     }
 }
 
 /// An answer cannot end in thinking; one that does was cut.
-fn strip_trailing_thinking(drafts: &mut [Draft]) {
+fn strip_trailing_thinking(drafts: &mut [MessageDraft]) {
     for draft in drafts.iter_mut().filter(|draft| draft.role == Role::Assistant) {
         while draft.blocks.last().is_some_and(is_thinking) {
             draft.blocks.pop();
@@ -326,13 +326,13 @@ fn strip_trailing_thinking(drafts: &mut [Draft]) {
     }
 }
 
-fn speak_first_and_last(drafts: &mut Vec<Draft>, report: &mut LintReport) {
+fn speak_first_and_last(drafts: &mut Vec<MessageDraft>, report: &mut LintReport) {
     if drafts.first().is_some_and(|first| first.role == Role::Assistant) {
-        drafts.insert(0, Draft::text(Role::User, CUT_OFF));
+        drafts.insert(0, MessageDraft::text(Role::User, CUT_OFF));
         report.add(RepairKind::Roles, "messages".to_owned(), "the person has to speak first");
     }
     if drafts.last().is_none_or(|last| last.role == Role::Assistant) {
-        drafts.push(Draft::text(Role::User, GO_ON));
+        drafts.push(MessageDraft::text(Role::User, GO_ON));
         report.add(RepairKind::Roles, "messages".to_owned(), "the person has to speak last");
     }
 }

@@ -27,13 +27,13 @@ struct BlockPosition {
 }
 
 /// A picture or document, by its message and place: its data is not copied.
-struct Medium {
+struct MediaBlock {
     message: Arc<Message>,
     place: BlockPosition,
     is_image: bool,
 }
 
-impl Medium {
+impl MediaBlock {
     fn source(&self) -> Option<&MediaSource> {
         match (self.message.content.get(self.place.block)?, self.place.inner) {
             (MessageBlock::Image { source } | MessageBlock::Document { source, .. }, None) => Some(source),
@@ -57,12 +57,12 @@ impl Medium {
     }
 }
 
-fn all(messages: &[Arc<Message>]) -> Vec<Medium> {
+fn all(messages: &[Arc<Message>]) -> Vec<MediaBlock> {
     let mut out = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let mut push = |block: usize, inner: Option<usize>, is_image: bool| {
             let place = BlockPosition { message: at, block, inner };
-            out.push(Medium { message: Arc::clone(message), place, is_image });
+            out.push(MediaBlock { message: Arc::clone(message), place, is_image });
         };
         for (block, it) in message.content.iter().enumerate() {
             match it {
@@ -118,12 +118,12 @@ pub(crate) fn limit_media(
     drop_oldest(messages, &mut media, report, rules.images, "there are too many pictures", |it| {
         usize::from(it.is_image)
     });
-    let pages = |it: &Medium| match it.data() {
+    let pages = |it: &MediaBlock| match it.data() {
         Some(data) if !it.is_image => judge.pages(&media::decoded(data)).unwrap_or(1),
         _ => 0,
     };
     drop_oldest(messages, &mut media, report, rules.pdf_pages, "there are too many PDF pages", pages);
-    let bytes = |it: &Medium| it.data().map_or(0, str::len);
+    let bytes = |it: &MediaBlock| it.data().map_or(0, str::len);
     drop_oldest(messages, &mut media, report, rules.total_base64, "there is too much data", bytes);
     if media.iter().filter(|it| it.is_image).count() > rules.many {
         for it in media.iter().filter(|it| it.is_image) {
@@ -135,11 +135,11 @@ pub(crate) fn limit_media(
 /// Replaces the oldest media by words until the sum is within the limit.
 fn drop_oldest(
     messages: &mut [Arc<Message>],
-    media: &mut Vec<Medium>,
+    media: &mut Vec<MediaBlock>,
     report: &mut LintReport,
     limit: usize,
     why: &str,
-    weight: impl Fn(&Medium) -> usize,
+    weight: impl Fn(&MediaBlock) -> usize,
 ) {
     let weights: Vec<usize> = media.iter().map(&weight).collect();
     let mut sum: usize = weights.iter().sum();
@@ -160,7 +160,7 @@ fn drop_oldest(
 
 fn shrink_one_of_many(
     messages: &mut [Arc<Message>],
-    it: &Medium,
+    it: &MediaBlock,
     judge: &MessageRules<'_>,
     shrunk: &ShrunkImages,
     report: &mut LintReport,

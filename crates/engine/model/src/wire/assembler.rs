@@ -14,7 +14,7 @@ use super::{
     arguments::{parse_arguments, salvage},
     surrogates::SurrogateJoiner,
 };
-use crate::{BadCall, CallProblem, ModelEvent, StopReason, ToolSet, dialect::coerce};
+use crate::{CallProblem, InvalidCall, ModelEvent, StopReason, ToolSet, dialect::coerce};
 
 /// Puts an answer together.
 pub(crate) struct ResponseAssembler {
@@ -240,7 +240,7 @@ impl ResponseAssembler {
             }
             Err(bad) => {
                 let call = ToolUse { id, name, input: bad.salvage };
-                self.out.push(ModelEvent::BadCall(BadCall {
+                self.out.push(ModelEvent::BadCall(InvalidCall {
                     call,
                     problem: CallProblem::Malformed { error: bad.error },
                 }));
@@ -279,8 +279,10 @@ impl ResponseAssembler {
         let Some(AssembledCall { id, name, json }) = self.held.take() else { return };
         let call = ToolUse { id, name, input: salvage(&json) };
         let output_tokens = Some(self.usage.output_tokens).filter(|count| *count > 0);
-        self.out
-            .push(ModelEvent::BadCall(BadCall { call, problem: CallProblem::Truncated { output_tokens } }));
+        self.out.push(ModelEvent::BadCall(InvalidCall {
+            call,
+            problem: CallProblem::Truncated { output_tokens },
+        }));
     }
 
     /// The stream broke after calls were handed out: they stand, the rest goes.

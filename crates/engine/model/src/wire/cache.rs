@@ -6,7 +6,7 @@ use std::{
 use bytes::Bytes;
 use haft_types::Message;
 
-use super::Size;
+use super::RequestSize;
 use crate::{SentBlock, address::ByAddress, lint::SWEPT_EVERY, prefix::message_prints};
 
 /// Messages that were encoded before. A conversation grows at its end, so all
@@ -24,7 +24,7 @@ struct Entries {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyPiece {
     pub(crate) bytes: Bytes,
-    pub(crate) size: Size,
+    pub(crate) size: RequestSize,
     /// Where the form splits a message: the block each item begins with.
     pub(crate) items: Arc<[Option<usize>]>,
     /// Where each block is in the bytes, in forms that write blocks as they are.

@@ -7,7 +7,7 @@ use haft_types::{Block, Message, MessageBlock, Role};
 use serde_json::{Map, Value, json};
 
 use super::{
-    EncodedBody, MessageCache, Meter, Size,
+    EncodedBody, MessageCache, RequestSize, TokenEstimator,
     cache::BodyPiece,
     chat_prompted,
     messages_content::WireMedia,
@@ -23,7 +23,7 @@ pub(crate) struct Encoder<'a> {
     pub(crate) options: &'a ChatOptions,
     pub(crate) info: &'a ModelInfo,
     pub(crate) cache: &'a MessageCache,
-    pub(crate) meter: &'a Meter,
+    pub(crate) meter: &'a TokenEstimator,
 }
 
 impl Encoder<'_> {
@@ -36,7 +36,7 @@ impl Encoder<'_> {
         let prompted = self.info.tool_calls == ToolCalls::Prompted;
         let tools = if prompted { None } else { tools(linted, "chat", tool_value) };
         let tools = tools.unwrap_or_default();
-        let mut size = Size { text: out.len() + tools.len(), media: 0 };
+        let mut size = RequestSize { text: out.len() + tools.len(), media: 0 };
         let origins = self.messages(&mut out, linted, &mut size);
         if !tools.is_empty() {
             // Behind the conversation: they may grow, and it does not change.
@@ -48,7 +48,12 @@ impl Encoder<'_> {
         EncodedBody { body: Bytes::from(out), betas: Vec::new(), size, origins }
     }
 
-    fn messages(&self, out: &mut Vec<u8>, linted: &Linted, size: &mut Size) -> Vec<(usize, Option<usize>)> {
+    fn messages(
+        &self,
+        out: &mut Vec<u8>,
+        linted: &Linted,
+        size: &mut RequestSize,
+    ) -> Vec<(usize, Option<usize>)> {
         self.cache.sweep();
         let request = &linted.request;
         let prompted = self.info.tool_calls == ToolCalls::Prompted;
@@ -149,7 +154,7 @@ fn reasoning_object(request: &Request, info: &ModelInfo) -> Option<Value> {
 fn prompted_message(message: &Message) -> BodyPiece {
     let mut media = WireMedia::default();
     let bytes = chat_prompted::message(message, &mut media).to_string();
-    let size = Size { text: bytes.len().saturating_sub(media.bytes), media: media.tokens };
+    let size = RequestSize { text: bytes.len().saturating_sub(media.bytes), media: media.tokens };
     BodyPiece { bytes: Bytes::from(bytes), size, items: Arc::from([None]), ..BodyPiece::default() }
 }
 
@@ -173,7 +178,7 @@ fn encode_message(message: &Message, options: &ChatOptions) -> BodyPiece {
         }
         let _ = write!(out, "{item}");
     }
-    let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
+    let size = RequestSize { text: out.len().saturating_sub(media.bytes), media: media.tokens };
     let blocks: Arc<[Option<usize>]> = items.into_iter().map(|(_, block)| block).collect();
     BodyPiece { bytes: Bytes::from(out), size, items: blocks, ..BodyPiece::default() }
 }

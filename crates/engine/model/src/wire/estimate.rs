@@ -18,14 +18,14 @@ const MARGIN: f64 = 1.03;
 
 /// What a request weighs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Size {
+pub(crate) struct RequestSize {
     /// Bytes of text.
     pub(crate) text: usize,
     /// Tokens of pictures and documents.
     pub(crate) media: u64,
 }
 
-impl Size {
+impl RequestSize {
     #[expect(clippy::cast_precision_loss, reason = "bodies are far below 2^52 bytes")]
     fn raw(self) -> f64 {
         self.text as f64 / BYTES_PER_TOKEN + self.media as f64
@@ -48,15 +48,15 @@ pub(crate) fn estimate_head(request: &Request) -> u64 {
     head_size(request).raw().ceil() as u64
 }
 
-fn head_size(request: &Request) -> Size {
+fn head_size(request: &Request) -> RequestSize {
     let system = request.system.iter().map(|part| part.text.len()).sum::<usize>();
-    Size { text: request.tools.weight() + system, media: 0 }
+    RequestSize { text: request.tools.weight() + system, media: 0 }
 }
 
 /// The tokens of a block, about.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
 pub(crate) fn tokens_of_block(block: &MessageBlock) -> u64 {
-    let mut size = Size::default();
+    let mut size = RequestSize::default();
     add_block(&mut size, block);
     size.raw().ceil() as u64
 }
@@ -64,7 +64,7 @@ pub(crate) fn tokens_of_block(block: &MessageBlock) -> u64 {
 /// What a block costs besides its text.
 const PER_BLOCK: usize = 12;
 
-fn add_block(size: &mut Size, block: &MessageBlock) {
+fn add_block(size: &mut RequestSize, block: &MessageBlock) {
     size.text += PER_BLOCK;
     let mut media = WireMedia::default();
     match block {
@@ -136,12 +136,12 @@ const SAYS_LITTLE: u64 = 200;
 
 /// Estimates tokens, and learns from what the provider counted.
 #[derive(Debug, Default)]
-pub(crate) struct Meter(Mutex<HashMap<String, f64>>);
+pub(crate) struct TokenEstimator(Mutex<HashMap<String, f64>>);
 
-impl Meter {
+impl TokenEstimator {
     /// What the request probably has.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
-    pub(crate) fn estimate(&self, model: &str, size: Size) -> u64 {
+    pub(crate) fn estimate(&self, model: &str, size: RequestSize) -> u64 {
         let factors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let factor = factors.get(model).copied().unwrap_or(1.0);
         (size.raw() * factor).ceil() as u64
@@ -154,13 +154,13 @@ impl Meter {
         clippy::cast_precision_loss,
         reason = "positive and small"
     )]
-    pub(crate) fn room(&self, model: &str, size: Size, window: u64) -> u64 {
+    pub(crate) fn room(&self, model: &str, size: RequestSize, window: u64) -> u64 {
         let input = (self.estimate(model, size) as f64 * MARGIN).ceil() as u64 + 16;
         window.saturating_sub(input)
     }
 
     /// The longest answer that may be asked for.
-    pub(crate) fn limit(&self, info: &ModelInfo, linted: &Linted, size: Size) -> u64 {
+    pub(crate) fn limit(&self, info: &ModelInfo, linted: &Linted, size: RequestSize) -> u64 {
         let request = &linted.request;
         let room = self.room(&request.model, size, info.window);
         let told = linted.max_tokens.unwrap_or(u64::MAX);
@@ -171,7 +171,7 @@ impl Meter {
 
     /// Learns how many tokens a request really had.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-    pub(crate) fn learn(&self, model: &str, size: Size, tokens: u64) {
+    pub(crate) fn learn(&self, model: &str, size: RequestSize, tokens: u64) {
         if tokens < SAYS_LITTLE || size.raw() < SAYS_LITTLE as f64 {
             return;
         }
@@ -186,8 +186,8 @@ mod tests {
 
     #[test]
     fn the_meter_learns() {
-        let meter = Meter::default();
-        let size = Size { text: 31_000, media: 0 };
+        let meter = TokenEstimator::default();
+        let size = RequestSize { text: 31_000, media: 0 };
         assert_eq!(meter.estimate("m", size), 10_000);
         meter.learn("m", size, 7_500);
         assert_eq!(meter.estimate("m", size), 7_500);

@@ -11,7 +11,7 @@ use haft_types::{Block, MediaSource, Message, MessageBlock, Role};
 use serde_json::{Map, Value, json};
 
 use super::{
-    EncodedBody, MessageCache, Meter, Size,
+    EncodedBody, MessageCache, RequestSize, TokenEstimator,
     cache::BodyPiece,
     messages::BodyPurpose,
     messages_content::WireMedia,
@@ -30,7 +30,7 @@ const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 pub(crate) struct Encoder<'a> {
     pub(crate) info: &'a ModelInfo,
     pub(crate) cache: &'a MessageCache,
-    pub(crate) meter: &'a Meter,
+    pub(crate) meter: &'a TokenEstimator,
 }
 
 /// What the encoding of a message depends on besides the message.
@@ -57,7 +57,7 @@ impl Encoder<'_> {
             append_raw(&mut out, "systemInstruction", parts.to_string().as_bytes());
         }
         let tools = tools(linted, "gemini", tool_value).unwrap_or_default();
-        let mut size = Size { text: out.len() + tools.len(), media: 0 };
+        let mut size = RequestSize { text: out.len() + tools.len(), media: 0 };
         let origins = self.contents(&mut out, request, &mut size);
         if !tools.is_empty() {
             // Behind the conversation: they may grow, and it does not change.
@@ -76,7 +76,12 @@ impl Encoder<'_> {
         self.info.thinking == ThinkingSupport::Effort
     }
 
-    fn contents(&self, out: &mut Vec<u8>, request: &Request, size: &mut Size) -> Vec<(usize, Option<usize>)> {
+    fn contents(
+        &self,
+        out: &mut Vec<u8>,
+        request: &Request,
+        size: &mut RequestSize,
+    ) -> Vec<(usize, Option<usize>)> {
         self.cache.sweep();
         let calls = request.messages.iter().flat_map(|message| &message.content);
         let names = calls.filter_map(|block| match block {
@@ -215,7 +220,7 @@ fn encode_message(message: &Message, context: &GeminiContext<'_>) -> BodyPiece {
         return BodyPiece::default();
     }
     let bytes = json!({"role": role, "parts": parts}).to_string();
-    let size = Size { text: bytes.len().saturating_sub(media.bytes), media: media.tokens };
+    let size = RequestSize { text: bytes.len().saturating_sub(media.bytes), media: media.tokens };
     BodyPiece { bytes: Bytes::from(bytes), size, items: Arc::from([None]), ..BodyPiece::default() }
 }
 

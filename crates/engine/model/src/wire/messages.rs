@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value, json};
 
 use super::{
-    EncodedBody, MessageCache, Meter, Size,
+    EncodedBody, MessageCache, RequestSize, TokenEstimator,
     messages_content::{encode_message, mark, marked_blocks, write_marked},
 };
 use crate::{
@@ -97,7 +97,7 @@ pub(crate) struct Encoder<'a> {
     pub(crate) info: &'a ModelInfo,
     pub(crate) betas: &'a FeatureBetas,
     pub(crate) cache: &'a MessageCache,
-    pub(crate) meter: &'a Meter,
+    pub(crate) meter: &'a TokenEstimator,
 }
 
 /// Whether the body asks for an answer or for a count.
@@ -127,7 +127,7 @@ impl Encoder<'_> {
         }
         let (tools, mut marks) = self.tools(linted);
         marks += system(&mut out, request);
-        let mut size = Size { text: out.len() + tools.len(), media: 0 };
+        let mut size = RequestSize { text: out.len() + tools.len(), media: 0 };
         let room_behind = tools.len() + SETTINGS_ROOM;
         let messages = self.messages(&mut out, request, MOST_MARKS.saturating_sub(marks), room_behind);
         size.text += messages.text;
@@ -178,12 +178,18 @@ impl Encoder<'_> {
         (bytes, usize::from(marked.is_some()))
     }
 
-    fn messages(&self, out: &mut Vec<u8>, request: &Request, marks: usize, room_behind: usize) -> Size {
+    fn messages(
+        &self,
+        out: &mut Vec<u8>,
+        request: &Request,
+        marks: usize,
+        room_behind: usize,
+    ) -> RequestSize {
         self.cache.sweep();
         let mut marked = marked_blocks(request, marks);
         marked.sort_unstable();
         let mark = format!(",\"cache_control\":{}", mark(request.cache));
-        let mut size = Size::default();
+        let mut size = RequestSize::default();
         let pieces = self.cache.pieces(&request.messages, encode_message);
         // All of it, the tools and what follows them, so that nothing is moved. Sizes that
         // come again are memory that comes again: new pages cost more than copying.
@@ -205,7 +211,7 @@ impl Encoder<'_> {
     }
 
     /// What comes after the messages.
-    fn settings(&self, out: &mut Vec<u8>, linted: &Linted, size: Size, purpose: BodyPurpose) {
+    fn settings(&self, out: &mut Vec<u8>, linted: &Linted, size: RequestSize, purpose: BodyPurpose) {
         let request = &linted.request;
         let mut fields = Map::new();
         match &request.tool_choice {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use haft_types::{Block, MediaSource, Message, MessageBlock};
 use serde_json::{Value, json};
 
-use super::{Size, cache::BodyPiece};
+use super::{RequestSize, cache::BodyPiece};
 use crate::{CachePolicy, Request};
 
 /// What marks the end of a prefix to cache.
@@ -75,7 +75,7 @@ pub(crate) fn encode_message(message: &Message) -> BodyPiece {
         blocks.push(start..out.len());
     }
     out.extend_from_slice(b"]}");
-    let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
+    let size = RequestSize { text: out.len().saturating_sub(media.bytes), media: media.tokens };
     BodyPiece { bytes: Bytes::from(out), size, blocks: blocks.into(), ..BodyPiece::default() }
 }
 

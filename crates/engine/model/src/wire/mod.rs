@@ -33,7 +33,7 @@ pub(crate) use assembler::ResponseAssembler;
 pub(crate) use cache::{BodyPiece, MessageCache};
 pub(crate) use decoder::Decoder;
 pub(crate) use estimate::{
-    EstimateCalibration, Meter, Size, estimate_head, estimate_request, tokens_of_block,
+    EstimateCalibration, RequestSize, TokenEstimator, estimate_head, estimate_request, tokens_of_block,
 };
 #[cfg(test)]
 pub(crate) use messages_content::encode_message as messages_piece;
@@ -45,7 +45,7 @@ pub(crate) struct EncodedBody {
     /// Beta features it needs.
     pub(crate) betas: Vec<String>,
     /// How large it is for the model.
-    pub(crate) size: Size,
+    pub(crate) size: RequestSize,
     /// Which message and block each item of the wire's own list came from.
     pub(crate) origins: Vec<(usize, Option<usize>)>,
 }

@@ -7,7 +7,7 @@ use haft_types::{Block, Message, MessageBlock, Role};
 use serde_json::{Map, Value, json};
 
 use super::{
-    EncodedBody, MessageCache, Meter, Size,
+    EncodedBody, MessageCache, RequestSize, TokenEstimator,
     cache::BodyPiece,
     messages_content::WireMedia,
     openai::{append_fields, append_raw, data_url, split_result, system_text, tools},
@@ -18,7 +18,7 @@ use crate::{ModelInfo, Request, ThinkingSupport, ToolChoice, lint::Linted, tools
 pub(crate) struct Encoder<'a> {
     pub(crate) info: &'a ModelInfo,
     pub(crate) cache: &'a MessageCache,
-    pub(crate) meter: &'a Meter,
+    pub(crate) meter: &'a TokenEstimator,
 }
 
 impl Encoder<'_> {
@@ -33,7 +33,7 @@ impl Encoder<'_> {
             append_raw(&mut out, "instructions", json!(system).to_string().as_bytes());
         }
         let tools = tools(linted, "responses", tool_value).unwrap_or_default();
-        let mut size = Size { text: out.len() + tools.len(), media: 0 };
+        let mut size = RequestSize { text: out.len() + tools.len(), media: 0 };
         let origins = self.input(&mut out, request, &mut size);
         if !tools.is_empty() {
             // Behind the conversation: they may grow, and it does not change.
@@ -45,7 +45,12 @@ impl Encoder<'_> {
         EncodedBody { body: Bytes::from(out), betas: Vec::new(), size, origins }
     }
 
-    fn input(&self, out: &mut Vec<u8>, request: &Request, size: &mut Size) -> Vec<(usize, Option<usize>)> {
+    fn input(
+        &self,
+        out: &mut Vec<u8>,
+        request: &Request,
+        size: &mut RequestSize,
+    ) -> Vec<(usize, Option<usize>)> {
         self.cache.sweep();
         let mut origins = Vec::new();
         append_raw(out, "input", b"[");
@@ -134,7 +139,7 @@ fn encode_message(message: &Message) -> BodyPiece {
         }
         let _ = write!(out, "{item}");
     }
-    let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
+    let size = RequestSize { text: out.len().saturating_sub(media.bytes), media: media.tokens };
     let blocks: Arc<[Option<usize>]> = items.into_iter().map(|(_, block)| Some(block)).collect();
     BodyPiece { bytes: Bytes::from(out), size, items: blocks, ..BodyPiece::default() }
 }

@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use futures_util::StreamExt as _;
 use haft_model::{ModelAnswer, ModelError, Provider as _, StopReason, StreamTimeouts};
-use haft_testkit::{Cut, ErrorReply, ReplyPiece, Script, Stall, ToolPiece, Turn};
+use haft_testkit::{ErrorReply, ReplyPiece, Script, StreamCut, StreamStall, ToolPiece, Turn};
 use haft_types::MessageBlock;
 use serde_json::json;
 
@@ -30,7 +30,7 @@ async fn a_stream_that_is_cut_ends_well() {
     let bytes = || (0..1700).step_by(9);
     let mut turns = Vec::new();
     for byte in bytes() {
-        for (name, how) in [("end", Cut::End), ("reset", Cut::Reset)] {
+        for (name, how) in [("end", StreamCut::End), ("reset", StreamCut::Reset)] {
             turns.push(two_calls().when(&format!("<{name} {byte}>")).cut_at(byte, how));
         }
     }
@@ -76,7 +76,7 @@ async fn a_call_in_the_middle_of_a_broken_second_one_stands() {
     let turn = Turn::of([
         ReplyPiece::tool("Bash", json!({"command": "echo x >> log"})),
         ReplyPiece::Tool(second),
-        ReplyPiece::Cut(Cut::Reset),
+        ReplyPiece::Cut(StreamCut::Reset),
     ]);
     let mock = mock([turn, Turn::text("never asked for")]).await;
     let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
@@ -102,7 +102,7 @@ async fn failures_are_tried_again() {
         ("400 but retry", Turn::error(400, "invalid_request_error", "odd").header("x-should-retry", "true")),
         ("drop", Turn { drop: true, ..Turn::default() }),
         ("error frame", Turn::of([ReplyPiece::OpenText("half".to_owned()), ReplyPiece::Error(overloaded())])),
-        ("cut", Turn::of([ReplyPiece::OpenText("half".to_owned()), ReplyPiece::Cut(Cut::Reset)])),
+        ("cut", Turn::of([ReplyPiece::OpenText("half".to_owned()), ReplyPiece::Cut(StreamCut::Reset)])),
         ("garbage", Turn { raw: Some("data: {not json\n\n".to_owned()), ..Turn::default() }),
         ("empty", Turn { raw: Some(String::new()), ..Turn::default() }),
     ];
@@ -147,14 +147,14 @@ async fn silence_is_noticed() {
         (
             "before",
             Turn {
-                stall: Some(haft_testkit::ByteFault { byte: 0, what: Stall::Forever }),
+                stall: Some(haft_testkit::ByteFault { byte: 0, what: StreamStall::Forever }),
                 ..Turn::text("x")
             },
             false,
         ),
         (
             "in text",
-            Turn::of([ReplyPiece::OpenText("x".to_owned()), ReplyPiece::Stall(Stall::Forever)]),
+            Turn::of([ReplyPiece::OpenText("x".to_owned()), ReplyPiece::Stall(StreamStall::Forever)]),
             false,
         ),
         (
@@ -162,7 +162,7 @@ async fn silence_is_noticed() {
             Turn::of([
                 ReplyPiece::tool("Bash", json!({})),
                 ReplyPiece::Tool(open),
-                ReplyPiece::Stall(Stall::Forever),
+                ReplyPiece::Stall(StreamStall::Forever),
             ]),
             true,
         ),
@@ -183,16 +183,19 @@ async fn silence_is_noticed() {
 
 #[tokio::test]
 async fn a_pause_is_no_silence() {
-    let mock =
-        mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(Stall::Ms(50)), ReplyPiece::text("b")])])
-            .await;
+    let mock = mock([Turn::of([
+        ReplyPiece::text("a"),
+        ReplyPiece::Stall(StreamStall::Ms(50)),
+        ReplyPiece::text("b"),
+    ])])
+    .await;
     let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
     assert_eq!((answer.text().as_str(), answer.retries.len()), ("ab", 0));
 }
 
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
-    let mock = mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(Stall::Forever)])]).await;
+    let mock = mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(StreamStall::Forever)])]).await;
     let provider = anthropic(&mock, quick());
     let mut stream = provider.stream(say("go"));
     soon(stream.next()).await.unwrap().unwrap();

@@ -84,7 +84,7 @@ async fn broken_streams_end_well_in_every_form() {
                 ReplyPiece::tool("Read", json!({"file_path": "/a"})),
                 ReplyPiece::tool("Bash", json!({})),
             ]);
-            let mock = mock([cut.clone().cut_at(byte, haft_testkit::Cut::Reset), cut]).await;
+            let mock = mock([cut.clone().cut_at(byte, haft_testkit::StreamCut::Reset), cut]).await;
             let asked = Request { model: model.to_owned(), ..say("go") };
             let answer = ask(&make(&mock, quick()), asked).await.unwrap();
             let calls = answer.calls().len();
@@ -371,7 +371,7 @@ async fn a_signature_fits_any_model_name() {
     }
     let wrong = haft_model::AwsLogin::Keys {
         access_key: "AKIDEXAMPLE".to_owned(),
-        secret_key: haft_model::Secret::new("wrong"),
+        secret_key: haft_model::SecretString::new("wrong"),
         session_token: None,
     };
     let provider = HttpProvider::bedrock("us-east-1", Some(&mock.url()), wrong, quick()).unwrap();

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use haft_model::{
-    Catalog, Exchange, ModelError, Provider, RecordingProvider, Replay, Request, RequestNormalizer, ToolDef,
-    ToolSet,
+    Catalog, ModelError, Provider, RecordedExchange, RecordingProvider, ReplayProvider, Request,
+    RequestNormalizer, ToolDef, ToolSet,
 };
-use haft_testkit::{ReplyPiece, Stall, Turn};
+use haft_testkit::{ReplyPiece, StreamStall, Turn};
 use haft_types::{Content, Message, MessageBlock, Role};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ async fn session(provider: &dyn Provider, tool_text: &str) -> Result<Vec<String>
     Ok(seen)
 }
 
-async fn record() -> (Vec<Exchange>, Vec<String>) {
+async fn record() -> (Vec<RecordedExchange>, Vec<String>) {
     let mock = mock([
         Turn::of([
             ReplyPiece::thinking("hm"),
@@ -65,8 +65,8 @@ async fn record() -> (Vec<Exchange>, Vec<String>) {
     (read, seen)
 }
 
-fn replay(exchanges: &[Exchange]) -> Replay {
-    Replay::new(exchanges.to_vec(), as_it_is(), Catalog::built_in())
+fn replay(exchanges: &[RecordedExchange]) -> ReplayProvider {
+    ReplayProvider::new(exchanges.to_vec(), as_it_is(), Catalog::built_in())
 }
 
 #[tokio::test]
@@ -105,20 +105,20 @@ async fn what_may_differ_is_made_the_same() {
     let (exchanges, live) = record().await;
     let normalise: RequestNormalizer =
         Arc::new(|value: &mut Value| value["tools"][0]["description"] = json!("…"));
-    let same: Vec<Exchange> = exchanges
+    let same: Vec<RecordedExchange> = exchanges
         .into_iter()
         .map(|mut it| {
             normalise(&mut it.request);
             it
         })
         .collect();
-    let replay = Replay::new(same, normalise, Catalog::built_in());
+    let replay = ReplayProvider::new(same, normalise, Catalog::built_in());
     assert_eq!(session(&replay, "Reads differently.").await.unwrap(), live);
 }
 
 #[tokio::test]
 async fn an_abandoned_answer_is_recorded_as_such() {
-    let mock = mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(Stall::Forever)])]).await;
+    let mock = mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(StreamStall::Forever)])]).await;
     let kept = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&kept);
     let recorder = RecordingProvider::new(Arc::new(anthropic(&mock, quick())), as_it_is(), move |it| {
@@ -127,7 +127,7 @@ async fn an_abandoned_answer_is_recorded_as_such() {
     let mut stream = recorder.stream(say("go"));
     futures_util::StreamExt::next(&mut stream).await.unwrap().unwrap();
     drop(stream);
-    let exchange: Exchange = kept.lock().unwrap()[0].clone();
+    let exchange: RecordedExchange = kept.lock().unwrap()[0].clone();
     assert!(exchange.abandoned && !exchange.events.is_empty());
     let (all, error) = events(&replay(&[exchange]), say("go")).await;
     assert!(!all.is_empty() && matches!(error, Some(ModelError::ReplayMiss { .. })));

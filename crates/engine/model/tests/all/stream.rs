@@ -101,7 +101,7 @@ async fn a_cut_call_is_never_offered() {
 #[tokio::test]
 async fn the_last_call_is_shown_before_the_answer_ends() {
     let call = ReplyPiece::tool("Bash", json!({"command": "ls"}));
-    let mock = mock([Turn::of([call, ReplyPiece::Stall(haft_testkit::Stall::Forever)])]).await;
+    let mock = mock([Turn::of([call, ReplyPiece::Stall(haft_testkit::StreamStall::Forever)])]).await;
     let mut events = anthropic(&mock, quick()).stream(say("go"));
     while let Some(event) = futures_util::StreamExt::next(&mut events).await {
         match event.unwrap() {

@@ -55,7 +55,7 @@ pub fn foundry(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
 }
 
 pub fn vertex(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
-    let place = haft_model::VertexPlace {
+    let place = haft_model::VertexLocation {
         project: "p1".to_owned(),
         region: "global".to_owned(),
         base_url: Some(mock.url()),
@@ -67,8 +67,8 @@ pub fn vertex(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
 pub fn bedrock(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
     let login = haft_model::AwsLogin::Keys {
         access_key: "AKIDEXAMPLE".to_owned(),
-        secret_key: haft_model::Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
-        session_token: Some(haft_model::Secret::new("token")),
+        secret_key: haft_model::SecretString::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
+        session_token: Some(haft_model::SecretString::new("token")),
     };
     HttpProvider::bedrock("us-east-1", Some(&mock.url()), login, common).unwrap()
 }

@@ -54,14 +54,14 @@ const WAITING_LINES: usize = 4;
 /// Longest time between two tries to reach a meeting point.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-type MeetingSocket = WebSocketStream<TcpStream>;
+type RendezvousSocket = WebSocketStream<TcpStream>;
 
 /// Hosts that wait, by the path they wait at.
 #[derive(Default)]
-struct WaitingHosts(Mutex<HashMap<String, Vec<oneshot::Sender<MeetingSocket>>>>);
+struct WaitingHosts(Mutex<HashMap<String, Vec<oneshot::Sender<RendezvousSocket>>>>);
 
 impl WaitingHosts {
-    fn add(&self, path: &str) -> oneshot::Receiver<MeetingSocket> {
+    fn add(&self, path: &str) -> oneshot::Receiver<RendezvousSocket> {
         let (put_through, caller) = oneshot::channel();
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         hosts.retain(|_, lines| {
@@ -72,7 +72,7 @@ impl WaitingHosts {
         caller
     }
 
-    fn take(&self, path: &str) -> Option<oneshot::Sender<MeetingSocket>> {
+    fn take(&self, path: &str) -> Option<oneshot::Sender<RendezvousSocket>> {
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = hosts.get_mut(path)?;
         std::iter::from_fn(|| lines.pop()).find(|it| !it.is_closed())
@@ -81,8 +81,8 @@ impl WaitingHosts {
 
 /// Who has come.
 enum RendezvousPeer {
-    Host(oneshot::Receiver<MeetingSocket>),
-    Caller(oneshot::Sender<MeetingSocket>),
+    Host(oneshot::Receiver<RendezvousSocket>),
+    Caller(oneshot::Sender<RendezvousSocket>),
 }
 
 /// Puts callers through to hosts that wait, until `stop`.
@@ -114,7 +114,7 @@ async fn receive(
     stream: TcpStream,
     hosts: &WaitingHosts,
     token: &str,
-) -> Option<(MeetingSocket, RendezvousPeer)> {
+) -> Option<(RendezvousSocket, RendezvousPeer)> {
     let mut visitor = None;
     #[expect(clippy::result_large_err, reason = "the library's own type")]
     let check = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
@@ -134,7 +134,7 @@ async fn receive(
 }
 
 /// Keeps the line of a host until a caller comes, and then carries what both say.
-async fn wait_here(mut host: MeetingSocket, mut caller: oneshot::Receiver<MeetingSocket>) {
+async fn wait_here(mut host: RendezvousSocket, mut caller: oneshot::Receiver<RendezvousSocket>) {
     let mut ping = tokio::time::interval(PING);
     let mut heard = Instant::now();
     loop {
@@ -158,7 +158,7 @@ async fn wait_here(mut host: MeetingSocket, mut caller: oneshot::Receiver<Meetin
     }
 }
 
-async fn put_through(host: MeetingSocket, caller: MeetingSocket) {
+async fn put_through(host: RendezvousSocket, caller: RendezvousSocket) {
     let ((mut to_host, mut from_host), (mut to_caller, mut from_caller)) = (host.split(), caller.split());
     let forth = async {
         while let Some(Ok(message @ Message::Text(_))) = spoken(&mut from_caller).await {

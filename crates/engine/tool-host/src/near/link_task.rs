@@ -119,7 +119,7 @@ impl LinkTask {
             if self.lost.is_none() {
                 // Given up until somebody wants something.
                 let Some(order) = self.orders.recv().await else { return };
-                if let TakenOrder::Close(closed) = self.take(order) {
+                if let CommandOutcome::Close(closed) = self.take(order) {
                     closed.send(()).ok();
                     return;
                 }
@@ -190,7 +190,7 @@ impl LinkTask {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return Some(()),
                 order = self.orders.recv() => {
-                    if let TakenOrder::Close(closed) = self.take(order?) {
+                    if let CommandOutcome::Close(closed) = self.take(order?) {
                         closed.send(()).ok();
                         return None;
                     }
@@ -267,7 +267,7 @@ impl LinkTask {
                         return ConnectionEnd::Closed;
                     }
                     Some(order) => match self.take(order) {
-                        TakenOrder::Close(closed) => {
+                        CommandOutcome::Close(closed) => {
                             open.bye().await;
                             closed.send(()).ok();
                             return ConnectionEnd::Closed;
@@ -329,7 +329,7 @@ fn other_language(setup: &LinkConfig, welcome: &Welcome) -> LinkError {
 }
 
 /// What an order left to be said.
-enum TakenOrder {
+enum CommandOutcome {
     Call(CallKey),
     Cancel(CallKey),
     Answer(u64),
@@ -341,7 +341,7 @@ enum TakenOrder {
 impl LinkTask {
     /// Takes an order; what it leaves to be said is said as soon as there is a
     /// connection.
-    fn take(&mut self, order: LinkCommand) -> TakenOrder {
+    fn take(&mut self, order: LinkCommand) -> CommandOutcome {
         match order {
             LinkCommand::Call { frame, news } => self.add(frame.meta.key.clone(), Some(frame), news),
             LinkCommand::Find { key, news } => self.add(key, None, news),
@@ -349,20 +349,20 @@ impl LinkTask {
                 if let Some(call) = self.calls.get_mut(&key) {
                     call.is_cancelled = true;
                 }
-                TakenOrder::Cancel(key)
+                CommandOutcome::Cancel(key)
             }
             LinkCommand::Answer { question, answer } => {
                 if let Some((_, slot)) = self.questions.get_mut(&question) {
                     *slot = Some(answer);
                 }
-                TakenOrder::Answer(question)
+                CommandOutcome::Answer(question)
             }
             LinkCommand::Order { order, outcome } => {
                 self.last_order += 1;
                 self.waiting.insert(self.last_order, (order, CommandReply::Caller(outcome)));
-                TakenOrder::Order(self.last_order)
+                CommandOutcome::Order(self.last_order)
             }
-            LinkCommand::Close(closed) => TakenOrder::Close(closed),
+            LinkCommand::Close(closed) => CommandOutcome::Close(closed),
         }
     }
 
@@ -371,23 +371,23 @@ impl LinkTask {
         key: CallKey,
         frame: Option<Box<CallFrame>>,
         news: mpsc::UnboundedSender<RemoteCallEvent>,
-    ) -> TakenOrder {
+    ) -> CommandOutcome {
         let call = PendingCall { frame, news, is_cancelled: false, was_sent: false };
         self.calls.insert(key.clone(), call);
-        TakenOrder::Call(key)
+        CommandOutcome::Call(key)
     }
 
     /// The lines for what an order left, now that they can be said.
-    fn lines(&mut self, taken: &TakenOrder) -> Vec<String> {
+    fn lines(&mut self, taken: &CommandOutcome) -> Vec<String> {
         let frames = match taken {
-            TakenOrder::Call(key) => self.call_frames(key),
-            TakenOrder::Cancel(key) => {
+            CommandOutcome::Call(key) => self.call_frames(key),
+            CommandOutcome::Cancel(key) => {
                 let is_known = self.calls.contains_key(key);
                 is_known.then(|| ClientFrame::Cancel { key: key.clone() }).into_iter().collect()
             }
-            TakenOrder::Answer(question) => self.answer_frame(*question).into_iter().collect(),
-            TakenOrder::Order(id) => self.order_frame(*id).into_iter().collect(),
-            TakenOrder::Close(_) => Vec::new(),
+            CommandOutcome::Answer(question) => self.answer_frame(*question).into_iter().collect(),
+            CommandOutcome::Order(id) => self.order_frame(*id).into_iter().collect(),
+            CommandOutcome::Close(_) => Vec::new(),
         };
         frames.iter().map(line_of).collect()
     }

@@ -10,7 +10,7 @@ use std::{
 use haft_tool::{Access, CallContext};
 use haft_tool_runtime::SharedPool;
 use haft_types::{ToolUse, text};
-use haft_workspace::Files;
+use haft_workspace::SessionFiles;
 use serde_json::{Value, json};
 
 use super::update::{CallAnnounced, CallLocation};
@@ -27,7 +27,7 @@ pub(crate) struct CallInspector {
     pub(crate) pool: SharedPool,
     pub(crate) cwd: Arc<Path>,
     /// The files as tools see them: what is unsaved in the editor is the file.
-    pub(crate) files: Option<Arc<Files>>,
+    pub(crate) files: Option<Arc<SessionFiles>>,
 }
 
 /// What a call is about.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use haft_session::{ProposedText, proposed_text};
 use haft_types::ToolUse;
-use haft_workspace::{Files, OpenFile};
+use haft_workspace::{OpenFile, SessionFiles};
 use serde_json::Value;
 
 use super::{calls::CallPresentation, diffs::diff};
@@ -15,7 +15,11 @@ const LARGEST: u64 = 4 << 20;
 /// The diff a call would make, where its input says so: the content of a file, or
 /// texts to be replaced. Waits for the disk, and for the editor where it has the
 /// file unsaved.
-pub(crate) fn proposed_diffs(call: &ToolUse, look: &CallPresentation, files: Option<&Files>) -> Vec<Value> {
+pub(crate) fn proposed_diffs(
+    call: &ToolUse,
+    look: &CallPresentation,
+    files: Option<&SessionFiles>,
+) -> Vec<Value> {
     let [path] = look.writes.as_slice() else { return Vec::new() };
     let unsaved = files.and_then(|files| unsaved(path, files));
     let Some(there) = unsaved.map(Some).map_or_else(|| current(path), Some) else { return Vec::new() };
@@ -29,7 +33,7 @@ pub(crate) fn proposed_diffs(call: &ToolUse, look: &CallPresentation, files: Opt
 
 /// What the editor has unsaved of a file. It is asked only about files it was asked
 /// about before, since those may be read.
-fn unsaved(path: &Path, files: &Files) -> Option<String> {
+fn unsaved(path: &Path, files: &SessionFiles) -> Option<String> {
     let workspace = files.workspace();
     let real = path.canonicalize().ok()?;
     if !workspace.unsaved_files().contains(&real) {

@@ -8,7 +8,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-use crate::output::{CliError, Ended, print_bytes, print_line};
+use crate::output::{CliError, CommandExit, print_bytes, print_line};
 
 /// Marks our line in a crontab.
 const MARK: &str = "# haft cron";
@@ -111,7 +111,7 @@ fn files(kind: TimerKind, program: &Path) -> Result<Vec<(PathBuf, String)>, CliE
 }
 
 /// Sets the timer up, or shows what it would be.
-pub(super) fn install(only_print: bool) -> Ended {
+pub(super) fn install(only_print: bool) -> CommandExit {
     let program = std::env::current_exe()?;
     let kind = TimerKind::here();
     let files = files(kind, &program)?;
@@ -155,7 +155,7 @@ pub(super) fn install(only_print: bool) -> Ended {
 }
 
 /// Takes every timer of ours away.
-pub(super) fn uninstall() -> Ended {
+pub(super) fn uninstall() -> CommandExit {
     if !is_installed() {
         return print_line("there is no timer").map(|()| ExitCode::SUCCESS);
     }

@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     models_command::columns,
-    output::{Ended, print_bytes, print_line},
+    output::{CommandExit, print_bytes, print_line},
     setup_args::DoctorArgs,
     show, spec,
     update_command::InstallChannel,
@@ -56,7 +56,7 @@ impl CheckResult {
     }
 }
 
-pub(crate) fn run(args: &DoctorArgs, options: &Options) -> Ended {
+pub(crate) fn run(args: &DoctorArgs, options: &GlobalArgs) -> CommandExit {
     let (_, program) = InstallChannel::here();
     if args.binary {
         print_line(&program.display().to_string())?;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &DoctorArgs, options: &Options) -> Ended {
 }
 
 /// Everything that is looked at.
-pub(crate) fn findings(options: &Options, online: bool) -> Vec<CheckResult> {
+pub(crate) fn findings(options: &GlobalArgs, online: bool) -> Vec<CheckResult> {
     let mut out = vec![machine::program()];
     out.extend(machine::twins());
     match spec::premises(options) {

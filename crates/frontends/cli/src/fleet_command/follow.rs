@@ -9,12 +9,18 @@ use serde_json::Value;
 use tokio::io::AsyncBufReadExt as _;
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, complain, print_bytes, print_foreign, print_line},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, complain, print_bytes, print_foreign, print_line},
     show,
 };
 
-pub(super) async fn logs(desk: &FleetClient, id: &str, follow: bool, from: u64, options: &Options) -> Ended {
+pub(super) async fn logs(
+    desk: &FleetClient,
+    id: &str,
+    follow: bool,
+    from: u64,
+    options: &GlobalArgs,
+) -> CommandExit {
     let run = desk.run(id).await?.head.id;
     let is_read = std::io::stdout().is_terminal() && !options.json;
     let mut lines = desk.lines(&run, from, follow).await?;
@@ -29,7 +35,7 @@ pub(super) async fn logs(desk: &FleetClient, id: &str, follow: bool, from: u64, 
 }
 
 /// Follows a run and says to it what is typed.
-pub(super) async fn attach(desk: &FleetClient, id: &str) -> Ended {
+pub(super) async fn attach(desk: &FleetClient, id: &str) -> CommandExit {
     let run = desk.run(id).await?.head.id;
     let mut lines = desk.lines(&run, 0, true).await?;
     let mut live = desk.store().log.follow_live(run.clone());

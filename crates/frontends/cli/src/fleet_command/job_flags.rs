@@ -6,7 +6,7 @@ use haft_session::LocationSpec;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    args::{Args, Options},
+    args::{Args, GlobalArgs},
     fleet_args::FleetJobArgs,
     output::CliError,
     spec,
@@ -76,7 +76,7 @@ pub(crate) fn parse(flags: &Map<String, Value>) -> Result<Args, String> {
 }
 
 /// What the command line says about a job, as a job file would.
-pub(super) fn job_of(args: &FleetJobArgs, options: &Options) -> Result<Value, CliError> {
+pub(super) fn job_of(args: &FleetJobArgs, options: &GlobalArgs) -> Result<Value, CliError> {
     let mut flags = Map::new();
     let mut set = |name: &str, value: Value| {
         if !value.is_null() {

@@ -7,21 +7,26 @@ use std::{
 };
 
 use haft_fleet::FleetClient;
-use haft_fleet_store::{BlobHash, Counts, JobFilter, JobRecord, JobState, PageOfJobs, Revision};
+use haft_fleet_store::{BlobHash, JobCounts, JobFilter, JobRecord, JobState, PageOfJobs, Revision};
 use haft_types::text::one_line;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, print_bytes, print_foreign, print_line},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, print_bytes, print_foreign, print_line},
     show,
 };
 
 /// So many of the slowest and of the last failures are shown.
 const MOST_SHOWN: usize = 5;
 
-pub(super) async fn status(desk: &FleetClient, filter: &JobFilter, watch: bool, options: &Options) -> Ended {
+pub(super) async fn status(
+    desk: &FleetClient,
+    filter: &JobFilter,
+    watch: bool,
+    options: &GlobalArgs,
+) -> CommandExit {
     let is_seen = std::io::stdout().is_terminal() && !options.json;
     let (mut seen, mut drawn, mut last) = (Revision::default(), 0, String::new());
     loop {
@@ -56,7 +61,7 @@ pub(super) async fn status(desk: &FleetClient, filter: &JobFilter, watch: bool, 
     }
 }
 
-fn counts_json(counts: &Counts) -> Value {
+fn counts_json(counts: &JobCounts) -> Value {
     let states: serde_json::Map<String, Value> =
         JobState::ALL.iter().map(|state| (state.as_str().to_owned(), json!(counts.of(*state)))).collect();
     json!({"type": "counts", "jobs": counts.all(), "states": states, "paused": counts.paused})
@@ -93,7 +98,7 @@ fn job_json(job: &JobRecord) -> Value {
     })
 }
 
-async fn table(desk: &FleetClient, filter: &JobFilter, counts: &Counts) -> Result<String, CliError> {
+async fn table(desk: &FleetClient, filter: &JobFilter, counts: &JobCounts) -> Result<String, CliError> {
     let mut text = String::new();
     let states: Vec<String> = JobState::ALL
         .iter()
@@ -178,7 +183,7 @@ fn since(at: Option<Timestamp>) -> String {
 }
 
 /// Everything about one job; or a result that a log names as a blob.
-pub(super) async fn show(desk: &FleetClient, id: &str) -> Ended {
+pub(super) async fn show(desk: &FleetClient, id: &str) -> CommandExit {
     if let Some(hash) = id.strip_prefix("blob:") {
         let hash = BlobHash::parse(hash).map_err(|err| err.to_string())?;
         let bytes = desk.blob(hash).await?;

@@ -18,9 +18,9 @@ use haft_fleet::{FleetClient, JobFailure, SubmitTarget, parse_where};
 use haft_fleet_store::{JobFilter, JobState};
 
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     fleet_args::{FleetCommand, FleetWhere, FleetWhich},
-    output::{CliError, Ended, complain, print_line},
+    output::{CliError, CommandExit, complain, print_line},
 };
 
 impl From<JobFailure> for CliError {
@@ -29,7 +29,7 @@ impl From<JobFailure> for CliError {
     }
 }
 
-pub(crate) fn run(command: FleetCommand, options: &Options) -> Ended {
+pub(crate) fn run(command: FleetCommand, options: &GlobalArgs) -> CommandExit {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
     let ended = runtime.block_on(carry_out(command, options));
     // What only waits must not keep the program.
@@ -37,7 +37,7 @@ pub(crate) fn run(command: FleetCommand, options: &Options) -> Ended {
     ended
 }
 
-async fn carry_out(command: FleetCommand, options: &Options) -> Ended {
+async fn carry_out(command: FleetCommand, options: &GlobalArgs) -> CommandExit {
     if let FleetCommand::Up { nodes, dir, port, print } = command {
         return up::run(nodes, dir, port, print).await;
     }
@@ -112,7 +112,7 @@ async fn carry_out(command: FleetCommand, options: &Options) -> Ended {
 }
 
 /// Keeps jobs from starting, or lets them, and says of which that is true now.
-async fn pause(desk: &FleetClient, which: &FleetWhich, pauses: bool) -> Ended {
+async fn pause(desk: &FleetClient, which: &FleetWhich, pauses: bool) -> CommandExit {
     let word = if pauses { "paused" } else { "may start" };
     if let (Some(name), None) = (&which.name, &which.which.conditions)
         && let SubmitTarget::Batch(batch) = desk.find(name).await?

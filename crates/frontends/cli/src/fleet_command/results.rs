@@ -11,8 +11,8 @@ use haft_types::text::one_line;
 use serde_json::json;
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, complain, print_bytes, print_line},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, complain, print_bytes, print_line},
     show,
 };
 
@@ -28,8 +28,8 @@ pub(super) async fn results(
     desk: &FleetClient,
     filter: &JobFilter,
     order: &ResultsOptions,
-    options: &Options,
-) -> Ended {
+    options: &GlobalArgs,
+) -> CommandExit {
     if let Some(id) = &order.apply {
         return apply(desk, id).await;
     }
@@ -165,7 +165,7 @@ async fn write_files(desk: &FleetClient, jobs: &[RunResult], dir: &Path) -> Resu
 }
 
 /// Applies the patch of a job where we are.
-async fn apply(desk: &FleetClient, id: &str) -> Ended {
+async fn apply(desk: &FleetClient, id: &str) -> CommandExit {
     let job = RunResult { record: desk.run(id).await? };
     let Some(hash) = job.patch() else {
         return Err(CliError::Message(format!("{} has no patch", job.record.head.id)));
@@ -204,7 +204,12 @@ fn git_apply(how: &[&str], patch: &[u8], speaks: bool) -> Result<bool, CliError>
     Ok(child.wait()?.success())
 }
 
-pub(super) async fn cost(desk: &FleetClient, filter: &JobFilter, by: &[String], options: &Options) -> Ended {
+pub(super) async fn cost(
+    desk: &FleetClient,
+    filter: &JobFilter,
+    by: &[String],
+    options: &GlobalArgs,
+) -> CommandExit {
     let jobs = desk.jobs(filter).await?;
     let sums = FleetClient::costs(&jobs, by);
     for (key, usd, count) in &sums {

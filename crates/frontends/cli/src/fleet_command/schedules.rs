@@ -13,13 +13,13 @@ use serde_json::json;
 
 use super::{stored_prompts, submit::planned_job};
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     fleet_args::{FleetCommand, FleetMissed},
-    output::{CliError, Ended, print_line},
+    output::{CliError, CommandExit, print_line},
     show,
 };
 
-pub(super) async fn run(desk: &FleetClient, command: FleetCommand, options: &Options) -> Ended {
+pub(super) async fn run(desk: &FleetClient, command: FleetCommand, options: &GlobalArgs) -> CommandExit {
     let FleetCommand::Schedule { name, cron, zone, every, missed, from_cron, remove, job } = command else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -87,7 +87,7 @@ pub(super) fn schedule_of(
     Ok(NewSchedule { name, when, missed, head, body })
 }
 
-async fn list(desk: &FleetClient, options: &Options) -> Ended {
+async fn list(desk: &FleetClient, options: &GlobalArgs) -> CommandExit {
     let all = desk.store().clockwork.schedules().await.map_err(|err| err.to_string())?;
     if all.is_empty() && !options.json {
         print_line("no schedules; `haft fleet schedule NAME --cron \"0 7 * * *\" -p \"…\"` sets one up")?;

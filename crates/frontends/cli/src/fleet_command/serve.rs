@@ -11,7 +11,7 @@ use axum::{
 };
 use haft_fleet::{
     FleetClient,
-    jobs::{BatchBudget, BatchRate, FileLocation, JobBody, JobPlan, PlannedJob, WorkspaceOrder, job_id},
+    jobs::{BatchBudget, BatchRate, CheckoutSpec, FileLocation, JobBody, JobPlan, PlannedJob, job_id},
 };
 use haft_fleet_store::RunId;
 use haft_mcp_server::{AcceptLimits, accept};
@@ -22,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::job_flags;
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     interrupt::Interrupt,
-    output::{CliError, Ended, complain, print_line},
+    output::{CliError, CommandExit, complain, print_line},
     spec,
     webhook::{HttpAnswer, JudgedDelivery, SAYS, body_of, judged},
 };
@@ -40,8 +40,8 @@ pub(super) async fn run(
     desk: &FleetClient,
     at: SocketAddr,
     token: Option<&Path>,
-    options: &Options,
-) -> Ended {
+    options: &GlobalArgs,
+) -> CommandExit {
     let premises = spec::premises(options)?;
     let set = premises.loaded().settings.get("triggers").map(|it| it.value);
     let (triggers, wrong) = set.as_ref().map(read_triggers).unwrap_or_default();
@@ -136,7 +136,7 @@ fn planned(
         class: class.unwrap_or_else(|| String::from("normal")),
         concurrency_key,
         labels: BTreeMap::new(),
-        needs: haft_fleet_store::JobNeeds::default(),
+        needs: haft_fleet_store::JobRequirements::default(),
         body,
         place: FileLocation::default(),
     }
@@ -175,8 +175,7 @@ async fn take_delivery(
     flags.insert(String::from("permission-mode"), json!(trigger.mode.name()));
     flags.insert(String::from("max-turns"), json!(trigger.max_turns));
     let mut job = JobBody { prompt, flags, ..JobBody::default() };
-    job.workspace =
-        WorkspaceOrder { dir: Some(trigger.dir.display().to_string()), ..WorkspaceOrder::default() };
+    job.workspace = CheckoutSpec { dir: Some(trigger.dir.display().to_string()), ..CheckoutSpec::default() };
     job.limits.time = Some(Duration::from_secs(trigger.max_minutes.saturating_mul(60)));
     let dedup = format!("trigger/{name}/{}", delivery.key);
     let together = Some(trigger.dir.display().to_string());

@@ -7,8 +7,8 @@ use haft_fleet_store::{FleetAddress, FleetName, FleetStore};
 use serde_json::json;
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, print_line},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, print_line},
 };
 
 /// A fleet, as this command sees it.
@@ -59,7 +59,7 @@ pub(super) async fn open_at(url: &str) -> Result<FleetStore, CliError> {
 }
 
 /// Says what is good and what is not.
-pub(super) async fn doctor(fleet: &OpenFleet, options: &Options) -> Ended {
+pub(super) async fn doctor(fleet: &OpenFleet, options: &GlobalArgs) -> CommandExit {
     let address = address()?;
     let findings = fleet.whole.examine().await.map_err(|err| format!("{address}: {err}"))?;
     let mut is_good = true;

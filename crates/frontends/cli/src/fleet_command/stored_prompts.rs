@@ -5,15 +5,15 @@ use std::{collections::BTreeSet, time::Duration};
 
 use haft_fleet::{
     FleetClient,
-    jobs::{FileLocation, JobBody, JobLimits, PlannedJob, WorkspaceOrder},
+    jobs::{CheckoutSpec, FileLocation, JobBody, JobLimits, PlannedJob},
 };
-use haft_fleet_store::{FiringTime, FleetName, JobNeeds, MissedSlots, NewSchedule, ScheduleRecord};
+use haft_fleet_store::{FiringTime, FleetName, JobRequirements, MissedSlots, NewSchedule, ScheduleRecord};
 use haft_schedule::{CronJob, CronSpec, CronStore, MissedPolicy, zone_named};
 use serde_json::{Map, json};
 
 use super::{schedules::schedule_of, store};
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     fleet_args::FleetMissed,
     output::{CliError, complain},
     spec,
@@ -30,7 +30,7 @@ const MACHINE: &str = "machine";
 /// is killed in between begins again.
 pub(super) async fn hand_over(
     desk: &FleetClient,
-    options: &Options,
+    options: &GlobalArgs,
 ) -> Result<Vec<(FleetName, String)>, CliError> {
     let prompts = CronStore::at(spec::premises(options)?.state_dir().join("cron"));
     let stored = prompts.list();
@@ -118,10 +118,10 @@ fn schedule(
         class: String::from("normal"),
         concurrency_key: Some(dir.clone()),
         labels: std::collections::BTreeMap::new(),
-        needs: JobNeeds::default(),
+        needs: JobRequirements::default(),
         body: JobBody {
             prompt: job.prompt.clone(),
-            workspace: WorkspaceOrder { dir: Some(dir), ..WorkspaceOrder::default() },
+            workspace: CheckoutSpec { dir: Some(dir), ..CheckoutSpec::default() },
             flags,
             limits: JobLimits { time, ..JobLimits::default() },
             ..JobBody::default()

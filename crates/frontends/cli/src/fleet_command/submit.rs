@@ -9,18 +9,18 @@ use haft_fleet::{
         size_of,
     },
 };
-use haft_fleet_store::{JobFilter, JobNeeds, JobRecord, JobState, MachineShare, RunId};
+use haft_fleet_store::{JobFilter, JobRecord, JobRequirements, JobState, ResourceRequest, RunId};
 use serde_json::{Value, json};
 
 use super::{job_flags, store::OpenFleet, worker::InProcessWorker};
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     fleet_args::{FleetJobArgs, FleetMapArgs, FleetSubmitArgs},
     interrupt::Interrupt,
-    output::{CliError, Ended, complain, print_foreign, print_line},
+    output::{CliError, CommandExit, complain, print_foreign, print_line},
 };
 
-pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, options: &Options) -> Ended {
+pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, options: &GlobalArgs) -> CommandExit {
     let desk = &fleet.desk;
     let mut job = planned_job(desk, &args.job, args.key.as_deref(), options)?;
     for needed in &args.needs {
@@ -59,7 +59,7 @@ pub(super) fn planned_job(
     desk: &FleetClient,
     args: &FleetJobArgs,
     key: Option<&str>,
-    options: &Options,
+    options: &GlobalArgs,
 ) -> Result<PlannedJob, CliError> {
     let mut job = job_flags::job_of(args, options)?;
     let mut head = |name: &str| {
@@ -90,8 +90,8 @@ pub(super) fn planned_job(
             (id.clone(), format!("id/{id}"))
         }
     };
-    let needs = JobNeeds {
-        machine: MachineShare {
+    let needs = JobRequirements {
+        machine: ResourceRequest {
             cpu: args.cpu.unwrap_or_default(),
             mem: args.mem.as_deref().map_or(Ok(0), size_of)?,
             gpu: args.gpu.unwrap_or_default(),
@@ -127,7 +127,7 @@ fn exit_of(record: &JobRecord) -> ExitCode {
     ExitCode::from(code.unwrap_or(u8::from(record.state != JobState::Done)))
 }
 
-fn print_answer(record: &JobRecord, options: &Options) -> Ended {
+fn print_answer(record: &JobRecord, options: &GlobalArgs) -> CommandExit {
     if options.json {
         let mut result = record.summary["result"].clone();
         if result.is_null() {
@@ -150,7 +150,7 @@ fn say_why(record: &JobRecord) -> ExitCode {
     exit_of(record)
 }
 
-pub(super) async fn map(fleet: &OpenFleet, args: &FleetMapArgs, options: &Options) -> Ended {
+pub(super) async fn map(fleet: &OpenFleet, args: &FleetMapArgs, options: &GlobalArgs) -> CommandExit {
     let desk = &fleet.desk;
     let defaults = PlanDefaults {
         prompt: args.job.prompt.clone(),
@@ -249,7 +249,7 @@ fn check_flags(plan: &JobPlan, file: &Path) -> Result<(), CliError> {
     }
 }
 
-fn explain(plan: &JobPlan, options: &Options) -> Ended {
+fn explain(plan: &JobPlan, options: &GlobalArgs) -> CommandExit {
     for job in &plan.jobs {
         match options.json {
             true => print_line(
@@ -264,7 +264,7 @@ fn explain(plan: &JobPlan, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(plan: &JobPlan, report: &SubmitReport, options: &Options) -> Result<(), CliError> {
+fn tell(plan: &JobPlan, report: &SubmitReport, options: &GlobalArgs) -> Result<(), CliError> {
     match options.json {
         true => print_line(
             &json!({"batch": plan.batch, "queued": report.queued, "known": report.known}).to_string(),
@@ -276,7 +276,7 @@ fn tell(plan: &JobPlan, report: &SubmitReport, options: &Options) -> Result<(), 
     }
 }
 
-async fn wait_for_all(desk: &FleetClient, batch: &str, ids: &[RunId], options: &Options) -> Ended {
+async fn wait_for_all(desk: &FleetClient, batch: &str, ids: &[RunId], options: &GlobalArgs) -> CommandExit {
     let filter = JobFilter { ids: Some(ids.to_vec()), ..desk.filter() };
     let waited = desk.wait(&filter, |_| ()).await?;
     let counts: BTreeMap<&str, u64> =

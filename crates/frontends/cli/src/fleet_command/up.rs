@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::store;
 use crate::{
     interrupt::Interrupt,
-    output::{CliError, Ended, complain, print_line},
+    output::{CliError, CommandExit, complain, print_line},
 };
 
 /// How long servers may take until they listen.
@@ -22,7 +22,7 @@ const STAYS_UP: Duration = Duration::from_secs(10);
 const GIVES_UP: u32 = 5;
 
 /// Without nodes a file is all that is needed.
-pub(super) async fn run(nodes: Option<u16>, dir: Option<PathBuf>, port: u16, print: bool) -> Ended {
+pub(super) async fn run(nodes: Option<u16>, dir: Option<PathBuf>, port: u16, print: bool) -> CommandExit {
     let Some(nodes) = nodes else {
         let fleet = store::open_fleet().await?;
         drop(fleet);
@@ -106,7 +106,7 @@ fn nats_server() -> Option<PathBuf> {
 
 /// Runs the servers until somebody ends this program. One that ends is started again;
 /// the others go on.
-async fn serve(program: &Path, files: &[PathBuf], servers: &[String], address: &str) -> Ended {
+async fn serve(program: &Path, files: &[PathBuf], servers: &[String], address: &str) -> CommandExit {
     let stop = CancellationToken::new();
     let mut keepers = tokio::task::JoinSet::new();
     for file in files {

@@ -6,7 +6,7 @@ use haft_fleet::{
     FleetClient, FleetWorker, KeyLimits, SecretRules, WorkerEvent, WorkerSettings,
     jobs::{duration_of, size_of},
 };
-use haft_fleet_store::{FleetName, FleetStore, MachineShare};
+use haft_fleet_store::{FleetName, FleetStore, ResourceRequest};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
@@ -16,10 +16,10 @@ use super::{
     stored_prompts,
 };
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     fleet_args::FleetWorkerArgs,
     interrupt::Interrupt,
-    output::{CliError, Ended, complain},
+    output::{CliError, CommandExit, complain},
 };
 
 /// What the file of a worker says.
@@ -35,7 +35,7 @@ struct WorkerFile {
 const LOOKS: Duration = Duration::from_secs(5);
 
 /// Hands over what is stored on this machine, again and again.
-async fn hand_over_prompts(desk: &FleetClient, options: &Options) {
+async fn hand_over_prompts(desk: &FleetClient, options: &GlobalArgs) {
     loop {
         if let Err(CliError::Message(why)) = stored_prompts::hand_over(desk, options).await {
             complain(&format!("stored prompts: {why}"));
@@ -44,7 +44,7 @@ async fn hand_over_prompts(desk: &FleetClient, options: &Options) {
     }
 }
 
-pub(super) async fn run(fleet: &OpenFleet, args: &FleetWorkerArgs, options: &Options) -> Ended {
+pub(super) async fn run(fleet: &OpenFleet, args: &FleetWorkerArgs, options: &GlobalArgs) -> CommandExit {
     let store = &fleet.whole;
     let settings = settings(args)?;
     let (worker, mut news) = FleetWorker::new(store.clone(), settings, Arc::new(FlagSessions));
@@ -85,7 +85,7 @@ fn settings(args: &FleetWorkerArgs) -> Result<WorkerSettings, CliError> {
     settings.least_disk = size_of(&args.least_disk)?;
     settings.keep_workspaces = args.keep_workspaces;
     let has = settings.machine;
-    settings.machine = MachineShare {
+    settings.machine = ResourceRequest {
         cpu: args.cpu.unwrap_or(has.cpu),
         mem: args.mem.as_deref().map_or(Ok(has.mem), size_of)?,
         gpu: args.gpu.unwrap_or(has.gpu),

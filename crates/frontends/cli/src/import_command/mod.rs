@@ -27,9 +27,9 @@ use serde_json::{Value, json};
 
 use self::plan::{ImportPlan, PlannedStep, StepOutcome};
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     models_command::columns,
-    output::{CliError, Ended, print_bytes, print_line},
+    output::{CliError, CommandExit, print_bytes, print_line},
     setup_args::{ImportArgs, ImportFrom},
     show, spec,
 };
@@ -46,7 +46,7 @@ struct ImportDirs {
     named: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &ImportArgs, options: &Options) -> Ended {
+pub(crate) fn run(args: &ImportArgs, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let home = premises.home.clone();
     let home = home
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &ImportArgs, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn can_ask(options: &Options) -> bool {
+fn can_ask(options: &GlobalArgs) -> bool {
     !options.json && std::io::stdin().is_terminal()
 }
 
@@ -116,7 +116,12 @@ fn agreed(step: &PlannedStep) -> Result<bool, CliError> {
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn print_table(plan: &ImportPlan, home: &Path, args: &ImportArgs, options: &Options) -> Result<(), CliError> {
+fn print_table(
+    plan: &ImportPlan,
+    home: &Path,
+    args: &ImportArgs,
+    options: &GlobalArgs,
+) -> Result<(), CliError> {
     if options.json {
         let steps: Vec<_> = plan
             .steps

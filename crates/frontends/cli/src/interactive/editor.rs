@@ -1,9 +1,9 @@
 //! The person's editor.
 
-use haft_types::Variables;
+use haft_types::EnvVars;
 
 /// Lets the person edit a text; none when the editor failed.
-pub(super) fn edit(text: &str, variables: &Variables) -> Option<String> {
+pub(super) fn edit(text: &str, variables: &EnvVars) -> Option<String> {
     let editor =
         ["VISUAL", "EDITOR"].iter().find_map(|name| variables.text(name).filter(|it| !it.is_empty()));
     let editor = editor.unwrap_or_else(|| String::from("vi"));

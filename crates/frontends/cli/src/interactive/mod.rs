@@ -49,8 +49,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::{files::IgnoredFiles, news::UpdateMapper, questions::OpenCard, status_line::StatusLine};
 use crate::{
-    args::{Options, RunArgs},
-    output::{CliError, Ended},
+    args::{GlobalArgs, RunArgs},
+    output::{CliError, CommandExit},
     spec,
 };
 
@@ -62,7 +62,7 @@ pub(crate) fn is_possible() -> bool {
     is_there()
 }
 
-pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
+pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     let mut wanted = spec::of_run(run, options)?;
     wanted.asking = ApproverSpec::Face(DenialText::Explained);
     wanted.face_answers = AnswerableQuestions { elicitation: true, server_trust: true };
@@ -88,7 +88,11 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
 }
 
 /// Only lines, for screen readers and terminals that cannot draw.
-fn plain(setup: TerminalSetup, face: InteractiveSession, taken: UnboundedReceiver<TermEffect>) -> Ended {
+fn plain(
+    setup: TerminalSetup,
+    face: InteractiveSession,
+    taken: UnboundedReceiver<TermEffect>,
+) -> CommandExit {
     let (input, inputs) = mpsc::channel();
     let lines = input.clone();
     std::thread::spawn(move || {
@@ -163,7 +167,7 @@ struct SessionExit {
 /// The face: a session, and what the person is shown and asked of it.
 struct InteractiveSession {
     spec: SessionSpec,
-    options: Options,
+    options: GlobalArgs,
     first: Option<String>,
     handle: Option<SessionHandle>,
     maker: UpdateMapper,
@@ -181,7 +185,7 @@ struct InteractiveSession {
 }
 
 impl InteractiveSession {
-    fn new(spec: SessionSpec, options: Options, first: Option<String>) -> Self {
+    fn new(spec: SessionSpec, options: GlobalArgs, first: Option<String>) -> Self {
         let maker = UpdateMapper::new(spec.place.cwd.clone());
         let files = Arc::new(files::FileList::new(spec.place.cwd.clone(), IgnoredFiles::LeftOut));
         let (handle, questions, said) = (None, HashMap::new(), Vec::new());

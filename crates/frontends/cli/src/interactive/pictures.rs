@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_tui::{PastedImage, UiUpdate};
-use haft_types::Variables;
+use haft_types::EnvVars;
 
 use super::{InteractiveSession, UpdateSink};
 
@@ -44,7 +44,7 @@ impl InteractiveSession {
     }
 }
 
-fn find(pasted: &str, cwd: &Path, home: Option<&Path>, variables: &Variables) -> PastedImage {
+fn find(pasted: &str, cwd: &Path, home: Option<&Path>, variables: &EnvVars) -> PastedImage {
     let path = match (pasted.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => cwd.join(pasted),
@@ -60,11 +60,11 @@ fn find(pasted: &str, cwd: &Path, home: Option<&Path>, variables: &Variables) ->
     PastedImage::Missing { text: pasted.to_owned(), why }
 }
 
-fn is_remote(variables: &Variables) -> bool {
+fn is_remote(variables: &EnvVars) -> bool {
     ["SSH_TTY", "SSH_CONNECTION"].iter().any(|name| variables.text(name).is_some_and(|it| !it.is_empty()))
 }
 
-fn no_clipboard(variables: &Variables) -> String {
+fn no_clipboard(variables: &EnvVars) -> String {
     String::from(match is_remote(variables) {
         true => "the clipboard is on the other machine: copy the picture here (scp), then paste its path",
         false => "there is no picture in the clipboard (wl-paste, xclip or pngpaste has to be installed)",

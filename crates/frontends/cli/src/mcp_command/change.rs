@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use super::McpCommands;
 use super::args::{AddArgs, ScopeArg, TransportArg};
 use crate::{
-    output::{CliError, Ended, print_line},
+    output::{CliError, CommandExit, print_line},
     trust_command,
 };
 
-pub(super) fn add(desk: &McpCommands, args: AddArgs) -> Ended {
+pub(super) fn add(desk: &McpCommands, args: AddArgs) -> CommandExit {
     let (name, scope) = (args.name.clone(), args.scope);
     let entry = entry(args)?;
     store(desk, &name, entry, scope)
@@ -90,7 +90,7 @@ fn pairs(texts: &[String], between: char, flag: &str, form: &str) -> Result<Map<
     texts.iter().map(pair).collect()
 }
 
-pub(super) fn add_json(desk: &McpCommands, name: &str, text: &str, scope: ScopeArg) -> Ended {
+pub(super) fn add_json(desk: &McpCommands, name: &str, text: &str, scope: ScopeArg) -> CommandExit {
     let parsed: Value = serde_json::from_str(text).map_err(|err| format!("the entry is not JSON: {err}"))?;
     let Value::Object(entry) = parsed else {
         return Err(CliError::Message(String::from("the entry is not a JSON object")));
@@ -101,7 +101,7 @@ pub(super) fn add_json(desk: &McpCommands, name: &str, text: &str, scope: ScopeA
     store(desk, name, entry, scope)
 }
 
-fn store(desk: &McpCommands, name: &str, entry: Map<String, Value>, scope: ScopeArg) -> Ended {
+fn store(desk: &McpCommands, name: &str, entry: Map<String, Value>, scope: ScopeArg) -> CommandExit {
     let address = ["url", "httpUrl"].iter().find_map(|key| entry.get(*key)).and_then(Value::as_str);
     // What holds variables is an address only once they are known.
     if let Some(address) = address.filter(|it| !it.contains("${"))
@@ -131,7 +131,7 @@ fn store(desk: &McpCommands, name: &str, entry: Map<String, Value>, scope: Scope
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn remove(desk: &McpCommands, name: &str, scope: Option<ScopeArg>) -> Ended {
+pub(super) fn remove(desk: &McpCommands, name: &str, scope: Option<ScopeArg>) -> CommandExit {
     let all = [ScopeArg::Local, ScopeArg::Project, ScopeArg::User];
     let holding: Vec<ScopeArg> = all.into_iter().filter(|it| holds(desk, it.scope(), name)).collect();
     let from = match (scope, holding.as_slice()) {

@@ -10,7 +10,7 @@ use haft_mcp_client::{CallbackListener, LoginFlow, McpManager, ServerConfig, Ser
 
 use super::McpCommands;
 use super::status::find;
-use crate::output::{CliError, Ended, print_line, write_error};
+use crate::output::{CliError, CommandExit, print_line, write_error};
 
 /// How long a person may take in the browser.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -29,7 +29,7 @@ fn connect<'a>(desk: &'a McpCommands, name: &str) -> Result<(&'a McpManager, Ser
     Ok((desk.servers.manager(), config))
 }
 
-pub(super) async fn login(desk: &McpCommands, name: &str, no_browser: bool) -> Ended {
+pub(super) async fn login(desk: &McpCommands, name: &str, no_browser: bool) -> CommandExit {
     let (manager, config) = connect(desk, name)?;
     let oauth = match &config.endpoint {
         ServerEndpoint::Http(it) | ServerEndpoint::Sse(it) | ServerEndpoint::WebSocket(it) => &it.oauth,
@@ -127,7 +127,7 @@ fn open(url: &str) {
     command.spawn().ok();
 }
 
-pub(super) async fn logout(desk: &McpCommands, name: &str) -> Ended {
+pub(super) async fn logout(desk: &McpCommands, name: &str) -> CommandExit {
     let (manager, _) = connect(desk, name)?;
     let forgotten = manager.logout(name).map_err(|err| err.to_string())?;
     desk.servers.stop().await;

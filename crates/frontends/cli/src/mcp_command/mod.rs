@@ -14,8 +14,8 @@ use std::sync::Arc;
 use haft_session::{SessionEnvironment, SessionServers, journal_path};
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, print_bytes},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, print_bytes},
     spec,
 };
 
@@ -27,7 +27,7 @@ struct McpCommands {
     json: bool,
 }
 
-pub(crate) fn run(command: McpCommand, options: &Options) -> Ended {
+pub(crate) fn run(command: McpCommand, options: &GlobalArgs) -> CommandExit {
     if let McpCommand::Serve(args) = command {
         return serve::run(&args, options);
     }
@@ -50,7 +50,7 @@ pub(crate) fn run(command: McpCommand, options: &Options) -> Ended {
     }
 }
 
-fn logs(desk: &McpCommands, name: &str, lines: usize) -> Ended {
+fn logs(desk: &McpCommands, name: &str, lines: usize) -> CommandExit {
     let path = journal_path(&desk.premises.state_dir(), name);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use haft_mcp_server::client_snippets;
 
-use crate::output::{CliError, Ended, print_line, write_error};
+use crate::output::{CliError, CommandExit, print_line, write_error};
 
 /// A client that can use Haft as a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -33,7 +33,7 @@ impl ConfiguredClient {
 }
 
 /// Prints the entry; standard error says where it goes.
-pub(super) fn run(client: ConfiguredClient) -> Ended {
+pub(super) fn run(client: ConfiguredClient) -> CommandExit {
     // Clients start servers with an environment of their own: the whole path is sure.
     let program = std::env::current_exe().ok().and_then(|it| it.to_str().map(str::to_owned));
     let snippets = client_snippets("haft", program.as_deref().unwrap_or("haft"), &["mcp", "serve"]);

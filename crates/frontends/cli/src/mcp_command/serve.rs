@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{args::ServeArgs, print_config};
 use crate::{
-    args::Options,
+    args::GlobalArgs,
     interrupt::stop_on_signal,
-    output::{CliError, Ended, complain, write_error},
+    output::{CliError, CommandExit, complain, write_error},
     spec,
 };
 
-pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
+pub(super) fn run(args: &ServeArgs, options: &GlobalArgs) -> CommandExit {
     if let Some(client) = args.print_config {
         return print_config::run(client);
     }
@@ -38,7 +38,7 @@ pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
     }
 }
 
-async fn serve(args: &ServeArgs, options: &Options) -> Ended {
+async fn serve(args: &ServeArgs, options: &GlobalArgs) -> CommandExit {
     let clients = Clients::default();
     let mut spec = spec::of_options(options)?;
     spec.asking = ApproverSpec::Port(Arc::new(ClientApprover::new(clients.clone())));

@@ -3,8 +3,8 @@
 use std::{process::ExitCode, time::Duration};
 
 use haft_mcp_client::{
-    DeclarationProblem, Declared, McpManager, ProtocolRevision, ServerState, ServerStatus, SkippedOffer,
-    tool_prefix,
+    DeclarationProblem, McpManager, ProtocolRevision, ServerDeclaration, ServerState, ServerStatus,
+    SkippedOffer, tool_prefix,
 };
 use haft_model::wire_schema;
 use haft_session::DiscoveredServers;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::McpCommands;
 use crate::{
-    output::{CliError, Ended, print_bytes, print_line},
+    output::{CliError, CommandExit, print_bytes, print_line},
     show,
 };
 
@@ -40,7 +40,7 @@ enum ToolDetail {
     Named,
 }
 
-pub(super) async fn list(desk: &McpCommands) -> Ended {
+pub(super) async fn list(desk: &McpCommands) -> CommandExit {
     if desk.json {
         let rows = look(desk, None, Some(LIST_PATIENCE)).await?;
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
@@ -75,13 +75,13 @@ pub(super) async fn list(desk: &McpCommands) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn get(desk: &McpCommands, name: &str) -> Ended {
+pub(super) async fn get(desk: &McpCommands, name: &str) -> CommandExit {
     find(desk, name)?;
     let rows = look(desk, Some(name), None).await?;
     show_all(desk, &rows, ToolDetail::Named)
 }
 
-pub(super) async fn doctor(desk: &McpCommands, name: Option<&str>) -> Ended {
+pub(super) async fn doctor(desk: &McpCommands, name: Option<&str>) -> CommandExit {
     if let Some(name) = name {
         find(desk, name)?;
     }
@@ -94,7 +94,7 @@ pub(super) async fn doctor(desk: &McpCommands, name: Option<&str>) -> Ended {
 }
 
 /// Everything about these servers. Fails if one of them does not work.
-fn show_all(desk: &McpCommands, rows: &[Row], tools: ToolDetail) -> Ended {
+fn show_all(desk: &McpCommands, rows: &[Row], tools: ToolDetail) -> CommandExit {
     if desk.json {
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
     } else {
@@ -231,8 +231,8 @@ fn place(desk: &McpCommands, name: &str) -> Option<String> {
 }
 
 impl Row {
-    fn of_status(status: ServerStatus, declared: &[Declared], desk: &McpCommands) -> Self {
-        let what = declared.iter().find(|it| it.name == status.name).map(Declared::summary);
+    fn of_status(status: ServerStatus, declared: &[ServerDeclaration], desk: &McpCommands) -> Self {
+        let what = declared.iter().find(|it| it.name == status.name).map(ServerDeclaration::summary);
         let (state, reason) = match &status.state {
             ServerState::Ready => ("ready", None),
             ServerState::NeedsAuth => {
@@ -255,7 +255,7 @@ impl Row {
         }
     }
 
-    fn plain(server: &Declared, state: &'static str, reason: String, desk: &McpCommands) -> Self {
+    fn plain(server: &ServerDeclaration, state: &'static str, reason: String, desk: &McpCommands) -> Self {
         Self {
             name: server.name.clone(),
             scope: server.scope.name(),

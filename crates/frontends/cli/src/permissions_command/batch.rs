@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    output::{Ended, print_line},
+    output::{CommandExit, print_line},
     spec,
 };
 
@@ -65,7 +65,7 @@ struct BatchRules {
 
 /// One answer per line, in order. A line that cannot be read is denied, and
 /// says why: a policy test must not pass because it was misspelt.
-pub(super) fn run() -> Ended {
+pub(super) fn run() -> CommandExit {
     let scratch = tempfile::tempdir()?;
     let runtime = spec::runtime()?;
     let pool = Pool::assemble(described_tools(scratch.path())?, Vec::new());

@@ -3,19 +3,19 @@
 use std::process::ExitCode;
 
 use haft_config::{ItemKind, PendingItem, PendingTrust, SettingsScope};
-use haft_permission::{Behavior, Destination, PermissionUpdate, Preview, RuleList, RuleText, preview};
+use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText, UpdatePreview, preview};
 use haft_session::policy_of_rules;
 use haft_types::{PermissionMode, nearest};
 use serde_json::json;
 
 use crate::{
-    args::{Options, RuleArgs, RuleScope, is_tool_name, tool_names},
-    output::{CliError, Ended, print_line},
+    args::{GlobalArgs, RuleArgs, RuleScope, is_tool_name, tool_names},
+    output::{CliError, CommandExit, print_line},
     show, spec, trust_command,
 };
 
 /// Adds rules and says what they match. What cannot be read as a rule is refused.
-pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &Options) -> Ended {
+pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let of = |wanted| if wanted == behavior { args.rules.clone() } else { Vec::new() };
     let rules = [Behavior::Allow, Behavior::Ask, Behavior::Deny].map(|it| (it, of(it)));
@@ -70,7 +70,7 @@ pub(crate) fn unknown_tool(rule: &str) -> Option<String> {
 
 /// Agrees to these rules where they wait for trust: the person has just said so, also of
 /// those that stood in a file before.
-fn put_in_force(rules: &[String], options: &Options) -> Result<(), CliError> {
+fn put_in_force(rules: &[String], options: &GlobalArgs) -> Result<(), CliError> {
     let premises = spec::premises(options)?;
     let loaded = premises.loaded();
     let Some(pending) = &loaded.pending_trust else { return Ok(()) };
@@ -88,7 +88,7 @@ fn put_in_force(rules: &[String], options: &Options) -> Result<(), CliError> {
 }
 
 /// Takes rules out of every file of the person and the project that has them.
-pub(super) fn revoke(rules: &[String], options: &Options) -> Ended {
+pub(super) fn revoke(rules: &[String], options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let policy = premises.policy()?;
     let known = policy.rules_as_written();
@@ -142,7 +142,7 @@ fn rule_text(rule: &str) -> RuleText {
     }
 }
 
-fn told(shown: &Preview) -> String {
+fn told(shown: &UpdatePreview) -> String {
     let mut text = shown.summary.clone();
     for (what, examples) in [("matches", &shown.matches), ("does not match", &shown.misses)] {
         for example in examples {

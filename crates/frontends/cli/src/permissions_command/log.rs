@@ -7,14 +7,14 @@ use haft_types::{MessageBlock, text};
 use serde_json::json;
 
 use crate::{
-    args::Options,
-    output::{CliError, Ended, complain, print_line},
+    args::GlobalArgs,
+    output::{CliError, CommandExit, complain, print_line},
     sessions_command::named_or_newest,
     show::{clean, colours, painted},
     spec,
 };
 
-pub(super) fn run(session: Option<&str>, options: &Options) -> Ended {
+pub(super) fn run(session: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let logs = spec::logs(options)?;
     let path = logs.path(&named_or_newest(&logs, session)?);
     let mut inputs: HashMap<String, String> = HashMap::new();
@@ -42,7 +42,7 @@ pub(super) fn run(session: Option<&str>, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(call: &CallFinishedLine, input: &str, options: &Options) -> Result<(), CliError> {
+fn show(call: &CallFinishedLine, input: &str, options: &GlobalArgs) -> Result<(), CliError> {
     let Some(decision) = &call.decision else { return Ok(()) };
     let ran = call.denied_by.is_none();
     if options.json {

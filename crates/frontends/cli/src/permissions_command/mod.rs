@@ -15,13 +15,13 @@ use haft_tool::CallContext;
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Options, PermissionsCommand},
-    output::{CliError, Ended, print_bytes, print_line},
+    args::{GlobalArgs, PermissionsCommand},
+    output::{CliError, CommandExit, print_bytes, print_line},
     show, spec,
     tool_command::read_input,
 };
 
-pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
+pub(crate) fn run(command: PermissionsCommand, options: &GlobalArgs) -> CommandExit {
     match command {
         PermissionsCommand::Test { batch: true, .. } => batch::run(),
         PermissionsCommand::Test { command, .. } => {
@@ -45,7 +45,7 @@ pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
 }
 
 /// A tool's name alone is no command line, and without an input there is no call.
-fn refuse_bare_name(name: &str, options: &Options) -> Result<(), CliError> {
+fn refuse_bare_name(name: &str, options: &GlobalArgs) -> Result<(), CliError> {
     let pool = spec::premises(options)?.pool()?;
     if pool.names().any(|it| it == name) {
         let help = format!("haft permissions explain {name} '{{…}}'");
@@ -56,7 +56,7 @@ fn refuse_bare_name(name: &str, options: &Options) -> Result<(), CliError> {
 
 /// Shows the decision on one call; exits with 0 for allow, 1 for ask, 2 for
 /// deny, so that scripts can branch on it.
-fn decide(tool: &str, input: Value, agent: Option<&str>, options: &Options) -> Ended {
+fn decide(tool: &str, input: Value, agent: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let (policy, pool) = match agent {
         Some(agent) => premises.agent_rights(agent)?,
@@ -101,7 +101,7 @@ fn painted(decision: &Decision) -> String {
     }
 }
 
-fn list(options: &Options) -> Ended {
+fn list(options: &GlobalArgs) -> CommandExit {
     let premises = spec::premises(options)?;
     let policy = premises.policy()?;
     if options.json {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     field::FormField,
-    terminal::{TerminalLines, Typed},
+    terminal::{ConsoleInput, TerminalLines},
 };
 use crate::show::{clean, painted};
 
@@ -115,7 +115,9 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
                     Some(value) => format!("[{}, - for nothing]> ", clean(value)),
                     None => String::from("> "),
                 };
-                let Typed::Line(line) = self.lines.line(&format!("  {prompt}"))? else { return Ok(false) };
+                let ConsoleInput::Line(line) = self.lines.line(&format!("  {prompt}"))? else {
+                    return Ok(false);
+                };
                 match line.trim() {
                     "" if suggested.is_some() || !field.is_required => break,
                     "" => self.complain("this one is needed; Esc leaves the question")?,
@@ -164,7 +166,8 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
     ) -> io::Result<Option<&'static str>> {
         let hint = painted("(Esc: not now)", "2", self.colours);
         loop {
-            let Typed::Line(line) = self.lines.line(&format!("\n{question} {answers} {hint}: "))? else {
+            let ConsoleInput::Line(line) = self.lines.line(&format!("\n{question} {answers} {hint}: "))?
+            else {
                 return Ok(None);
             };
             let typed = line.trim().to_lowercase();
@@ -208,11 +211,11 @@ mod tests {
             Ok(())
         }
 
-        fn line(&mut self, prompt: &str) -> io::Result<Typed> {
+        fn line(&mut self, prompt: &str) -> io::Result<ConsoleInput> {
             self.shown.push_str(prompt);
             Ok(match self.typed.pop_front() {
-                Some(line) if line != "^[" => Typed::Line(line),
-                _ => Typed::GivenUp,
+                Some(line) if line != "^[" => ConsoleInput::Line(line),
+                _ => ConsoleInput::GivenUp,
             })
         }
     }

@@ -10,7 +10,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
+use haft_mcp_client::{ElicitAnswer, Elicitation, ElicitationHandler};
 use haft_tool::BoxFuture;
 
 use dialogue::ElicitationDialog;
@@ -23,7 +23,7 @@ pub(crate) struct ConsoleElicitation;
 /// A person answers one question after the other.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-impl Elicit for ConsoleElicitation {
+impl ElicitationHandler for ConsoleElicitation {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         Box::pin(async move {
             let _turn = ONE_AT_A_TIME.lock().await;

@@ -18,7 +18,7 @@ use rustix::{
 
 /// What a person typed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Typed {
+pub(super) enum ConsoleInput {
     /// A line.
     Line(String),
     /// Esc, Ctrl-C, Ctrl-D, a terminal that is gone, or a question that is.
@@ -31,7 +31,7 @@ pub(super) trait TerminalLines {
     fn say(&mut self, text: &str) -> io::Result<()>;
 
     /// Shows a prompt and reads a line.
-    fn line(&mut self, prompt: &str) -> io::Result<Typed>;
+    fn line(&mut self, prompt: &str) -> io::Result<ConsoleInput>;
 }
 
 /// The controlling terminal without line mode and echo, until it is dropped.
@@ -169,7 +169,7 @@ impl TerminalLines for RawTerminal {
         self.file.write_all(text.as_bytes())
     }
 
-    fn line(&mut self, prompt: &str) -> io::Result<Typed> {
+    fn line(&mut self, prompt: &str) -> io::Result<ConsoleInput> {
         let mut line = String::new();
         let shown = prompt.rsplit('\n').next().unwrap_or(prompt);
         self.say(prompt)?;
@@ -186,11 +186,11 @@ impl TerminalLines for RawTerminal {
                 }
                 Key::Enter => {
                     self.say("\n")?;
-                    return Ok(Typed::Line(line));
+                    return Ok(ConsoleInput::Line(line));
                 }
                 Key::GiveUp => {
                     self.say("\n")?;
-                    return Ok(Typed::GivenUp);
+                    return Ok(ConsoleInput::GivenUp);
                 }
                 Key::Char(_) | Key::Back | Key::Nothing => (),
             }

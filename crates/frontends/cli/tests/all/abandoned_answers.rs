@@ -1,7 +1,7 @@
 //! What was shown of an answer that broke off is taken back, or marked where it
 //! cannot be, in every face.
 
-use haft_testkit::{Cut, MockModel, ReplyPiece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, StreamCut, Turn};
 use serde_json::{Value, json};
 
 use crate::{common::Haft, editor::EditorClient};
@@ -10,7 +10,7 @@ fn script() -> Script {
     let broken = Turn::of([
         ReplyPiece::text("First try, complete."),
         ReplyPiece::OpenText(String::from("and more of it")),
-        ReplyPiece::Cut(Cut::Reset),
+        ReplyPiece::Cut(StreamCut::Reset),
     ]);
     Script::of([broken, Turn::text("Second try.")])
 }

@@ -218,7 +218,8 @@ async fn a_lasting_yes_is_not_asked_again_by_another_process() {
 
 #[tokio::test]
 async fn cancel_ends_the_prompt_at_every_moment_and_the_next_one_works() {
-    let stalls = || Turn::of([ReplyPiece::text("begin"), ReplyPiece::Stall(haft_testkit::Stall::Forever)]);
+    let stalls =
+        || Turn::of([ReplyPiece::text("begin"), ReplyPiece::Stall(haft_testkit::StreamStall::Forever)]);
     let (haft, model) =
         stage([stalls(), stalls(), stalls(), Turn::text("fine"), edit(), Turn::text("after")]).await;
     let mut editor = EditorClient::start(&haft, &model, &[]);

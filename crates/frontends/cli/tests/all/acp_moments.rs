@@ -1,7 +1,7 @@
 //! Cancelling at every moment of a turn: the prompt is answered at once, nothing stays open, the next prompt works,
 //! and the session loads as it was shown.
 
-use haft_testkit::{Cut, MockModel, ReplyPiece, Script, Stall, ToolPiece, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, StreamCut, StreamStall, ToolPiece, Turn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -24,7 +24,7 @@ enum Moment {
 }
 
 fn stall() -> ReplyPiece {
-    ReplyPiece::Stall(Stall::Forever)
+    ReplyPiece::Stall(StreamStall::Forever)
 }
 
 fn bash(command: &str) -> ReplyPiece {
@@ -119,7 +119,7 @@ async fn while_the_model_speaks() {
         (
             "after an answer that broke off",
             vec![
-                Turn::of([ReplyPiece::text("does not count"), ReplyPiece::Cut(Cut::Reset)]),
+                Turn::of([ReplyPiece::text("does not count"), ReplyPiece::Cut(StreamCut::Reset)]),
                 Turn::of([ReplyPiece::thinking("counts"), ReplyPiece::OpenText(words.clone()), stall()]),
             ],
             thought,

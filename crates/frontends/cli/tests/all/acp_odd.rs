@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use haft_testkit::{Cut, MockModel, ReplyPiece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, StreamCut, Turn};
 use serde_json::{Value, json};
 
 use crate::{acp::folded, common::Haft, editor::EditorClient};
@@ -20,7 +20,8 @@ async fn stage(turns: impl IntoIterator<Item = Turn>, flags: &[&str]) -> (Haft, 
 #[tokio::test]
 async fn what_was_shown_beside_the_conversation_is_shown_again() {
     let read = |name: &str| Turn::tool("Read", json!({"file_path": name}));
-    let broken = |pieces: Vec<ReplyPiece>| Turn::of(pieces.into_iter().chain([ReplyPiece::Cut(Cut::Reset)]));
+    let broken =
+        |pieces: Vec<ReplyPiece>| Turn::of(pieces.into_iter().chain([ReplyPiece::Cut(StreamCut::Reset)]));
     let edit = json!({"file_path": "long.txt", "old_string": "a line of a file that is not short\na", "new_string": "b"});
     for (name, turns, prompts, flags) in [
         ("commands", vec![Turn::text("a")], vec!["go", "/cost", "/context", "/nonsense"], &[][..]),

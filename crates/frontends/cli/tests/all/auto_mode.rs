@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use crate::common::Haft;
-use haft_testkit::{Cut, MockModel, MockWhen, ReplyPiece, Script, Stall, Turn};
+use haft_testkit::{MockModel, MockWhen, ReplyPiece, Script, StreamCut, StreamStall, Turn};
 use serde_json::json;
 
 /// A run in auto mode: what the guard says, what the agent calls, and what came
@@ -89,9 +89,9 @@ const IMPATIENT: &str = r#"{"autoMode": {"model": "guard-1", "timeoutSeconds": 5
 async fn a_guard_that_is_slow_broken_or_gone_lets_nothing_run() {
     let allow = || ReplyPiece::text("ALLOW");
     let guards = [
-        ("silent", Turn::of([ReplyPiece::Stall(Stall::Forever), allow()])),
-        ("slow at the end", Turn::of([allow(), ReplyPiece::Stall(Stall::Forever)])),
-        ("cut", Turn::of([allow(), ReplyPiece::Cut(Cut::Reset)])),
+        ("silent", Turn::of([ReplyPiece::Stall(StreamStall::Forever), allow()])),
+        ("slow at the end", Turn::of([allow(), ReplyPiece::Stall(StreamStall::Forever)])),
+        ("cut", Turn::of([allow(), ReplyPiece::Cut(StreamCut::Reset)])),
         ("gone", Turn { drop: true, ..Turn::default() }),
         ("overloaded", Turn::error(529, "overloaded_error", "later")),
         ("without a key", Turn::error(401, "authentication_error", "no")),

@@ -10,7 +10,7 @@ use haft_session::{
     SessionSpec,
 };
 use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
-use haft_types::{PermissionMode, Variables};
+use haft_types::{EnvVars, PermissionMode};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
@@ -115,7 +115,7 @@ async fn sdk(haft: &Haft, model: &MockModel) {
 }
 
 async fn library(haft: &Haft, model: &MockModel) {
-    let variables: Variables = [
+    let variables: EnvVars = [
         ("PATH", std::env::var("PATH").unwrap_or_default()),
         ("HOME", haft.home().display().to_string()),
         ("ANTHROPIC_BASE_URL", model.url()),
@@ -349,7 +349,7 @@ fn calls_without_a_model_know_servers_of_the_command_line() {
 async fn nothing_is_logged_where_nobody_wants_a_log() {
     let haft = project();
     let model = MockModel::start(Script::of([Turn::text("Hi.")])).await.unwrap();
-    let variables: Variables = [("HOME", haft.home().display().to_string())].into_iter().collect();
+    let variables: EnvVars = [("HOME", haft.home().display().to_string())].into_iter().collect();
     let mut spec = SessionSpec::new(LocationSpec { variables, ..LocationSpec::new(haft.ws()) });
     let env = |name: &str| (name == "ANTHROPIC_BASE_URL").then(|| model.url());
     let choice = ProviderChoice::from_env(&env, &KeySettings::default()).unwrap();

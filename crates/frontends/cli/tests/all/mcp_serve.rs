@@ -13,8 +13,8 @@ use std::{
 
 use common::Haft;
 use haft_mcp_client::{
-    Elicit, ElicitAnswer, Elicitation, HttpEndpoint, ManagerOptions, McpManager, ProtocolRevision,
-    ServerConfig, ServerEndpoint, ServerState, StdioCommand,
+    ElicitAnswer, Elicitation, ElicitationHandler, HttpEndpoint, ManagerOptions, McpManager,
+    ProtocolRevision, ServerConfig, ServerEndpoint, ServerState, StdioCommand,
 };
 use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -28,7 +28,7 @@ struct Person {
     heard: Mutex<Vec<String>>,
 }
 
-impl Elicit for Person {
+impl ElicitationHandler for Person {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         self.heard.lock().unwrap().push(request.message);
         let content = Map::from_iter([(String::from("decision"), json!(self.says))]);
@@ -47,7 +47,7 @@ struct Client {
 impl Client {
     async fn connect(endpoint: ServerEndpoint, era: ProtocolRevision, person: Option<Arc<Person>>) -> Self {
         let mut options = ManagerOptions::detached();
-        options.host.elicit = person.map(|it| it as Arc<dyn Elicit>);
+        options.host.elicit = person.map(|it| it as Arc<dyn ElicitationHandler>);
         let manager = McpManager::new(options);
         let mut config = ServerConfig::new("haft", endpoint);
         config.era = Some(era);

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::Haft;
-use haft_testkit::{ByteFault, MockForm, MockModel, ReplyPiece, Script, Stall, Turn};
+use haft_testkit::{ByteFault, MockForm, MockModel, ReplyPiece, Script, StreamStall, Turn};
 use serde_json::{Value, json};
 
 /// Runs `haft -p` with a model that plays these turns.
@@ -182,7 +182,7 @@ async fn the_login_shell_is_asked_while_the_first_command_is_written() {
     let mut command = Turn::tool("Bash", json!({"command": "true"}));
     let bytes = command.bytes(MockForm::Messages, "claude-opus-4-5");
     let byte = String::from_utf8_lossy(&bytes).find("input_json_delta").unwrap();
-    command.stall = Some(ByteFault { byte, what: Stall::Forever });
+    command.stall = Some(ByteFault { byte, what: StreamStall::Forever });
     let model = MockModel::start(Script::of([command])).await.unwrap();
     let mut child = haft.async_command();
     child.args(["-p", "go"]).env("ANTHROPIC_BASE_URL", model.url()).stdin(std::process::Stdio::null());

@@ -7,7 +7,7 @@ use crate::peer;
 use std::time::Duration;
 
 use common::Haft;
-use haft_testkit::{ReplyPiece, Script, Stall, Turn};
+use haft_testkit::{ReplyPiece, Script, StreamStall, Turn};
 use peer::{PATIENCE, Peer};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn write(haft: &Haft, name: &str) -> Turn {
 }
 
 fn stalled(pieces: impl IntoIterator<Item = ReplyPiece>) -> Turn {
-    Turn::of(pieces.into_iter().chain([ReplyPiece::Stall(Stall::Forever)]))
+    Turn::of(pieces.into_iter().chain([ReplyPiece::Stall(StreamStall::Forever)]))
 }
 
 /// Answers of a server with one tool, but for calls of it.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use haft_testkit::{MockModel, ReplyPiece, Script, Stall, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, StreamStall, Turn};
 use serde::Serialize;
 use serde_json::json;
 
@@ -176,7 +176,8 @@ pub(crate) async fn model_of(turns: Vec<Turn>) -> MockModel {
 async fn ctrl_c_stops_the_work_and_leaves_when_it_comes_twice_also_in_lines() {
     let haft = Haft::new();
     let model =
-        model_of(vec![Turn::of([ReplyPiece::text("Begun-4711."), ReplyPiece::Stall(Stall::Forever)])]).await;
+        model_of(vec![Turn::of([ReplyPiece::text("Begun-4711."), ReplyPiece::Stall(StreamStall::Forever)])])
+            .await;
     let keys = [
         ("ready", "go\r"),
         ("Begun-4711.", "\u{3}"),

@@ -14,8 +14,8 @@ pub struct JobBody {
     /// What is asked.
     pub prompt: String,
     /// What it works on.
-    #[serde(skip_serializing_if = "WorkspaceOrder::is_empty")]
-    pub workspace: WorkspaceOrder,
+    #[serde(skip_serializing_if = "CheckoutSpec::is_empty")]
+    pub workspace: CheckoutSpec,
     /// Flags of `haft -p`, by their long names.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub flags: Map<String, Value>,
@@ -26,8 +26,8 @@ pub struct JobBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
     /// What is kept of it.
-    #[serde(skip_serializing_if = "ResultsOrder::is_empty")]
-    pub results: ResultsOrder,
+    #[serde(skip_serializing_if = "ResultsSpec::is_empty")]
+    pub results: ResultsSpec,
     /// Names of secrets that become variables.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
@@ -69,7 +69,7 @@ impl JobBody {
 /// What a job works on.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct WorkspaceOrder {
+pub struct CheckoutSpec {
     /// A repository to clone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<String>,
@@ -131,7 +131,7 @@ pub enum WorkspaceSource<'a> {
     Host(&'a str),
 }
 
-impl WorkspaceOrder {
+impl CheckoutSpec {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -189,7 +189,7 @@ impl JobLimits {
 /// What is kept of a job.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ResultsOrder {
+pub struct ResultsSpec {
     /// The branch its changes are pushed to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -198,7 +198,7 @@ pub struct ResultsOrder {
     pub files: Vec<String>,
 }
 
-impl ResultsOrder {
+impl ResultsSpec {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }

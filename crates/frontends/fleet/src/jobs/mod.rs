@@ -12,8 +12,8 @@ mod rows;
 mod words;
 
 pub use body::{
-    CheckpointWhen, JobBody, JobLimits, OnQuestion, OnUnknown, ResultsOrder, RetryOn, RetrySpec,
-    WorkspaceOrder, WorkspaceSource,
+    CheckoutSpec, CheckpointWhen, JobBody, JobLimits, OnQuestion, OnUnknown, ResultsSpec, RetryOn, RetrySpec,
+    WorkspaceSource,
 };
 pub use measures::{Share, StartRate, duration_of, size_of};
 pub use planned::{BatchBudget, BatchRate, JobPlan, PlanDefaults, PlannedJob};

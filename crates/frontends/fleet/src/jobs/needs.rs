@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use haft_fleet_store::{MachineShare, RunId};
+use haft_fleet_store::{ResourceRequest, RunId};
 use serde_json::Value;
 
 use super::{
@@ -20,8 +20,8 @@ pub(super) type NeededName = (String, FileLocation);
 pub(super) fn read_needs(
     part: &LocatedNode,
     wrong: &mut Vec<LocatedError>,
-) -> (MachineShare, Vec<NeededName>) {
-    let mut machine = MachineShare::default();
+) -> (ResourceRequest, Vec<NeededName>) {
+    let mut machine = ResourceRequest::default();
     let Some(fields) = part.table() else { return (machine, names(part, wrong)) };
     let mut needed = Vec::new();
     for (name, at, value) in fields {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_fleet_store::JobNeeds;
+use haft_fleet_store::JobRequirements;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -446,13 +446,13 @@ impl PlanReading<'_> {
     }
 
     /// What a job needs; those of the file are looked for when all are known.
-    fn needs(&mut self, id: &str, part: Option<&LocatedNode>) -> JobNeeds {
-        let Some(part) = part else { return JobNeeds::default() };
+    fn needs(&mut self, id: &str, part: Option<&LocatedNode>) -> JobRequirements {
+        let Some(part) = part else { return JobRequirements::default() };
         let (machine, needed) = needs::read_needs(part, &mut self.wrong);
         if !needed.is_empty() {
             self.needed.insert(id.to_owned(), needed);
         }
-        JobNeeds { machine, runs: Vec::new() }
+        JobRequirements { machine, runs: Vec::new() }
     }
 
     /// Whether a job makes sense.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haft_fleet_store::JobNeeds;
+use haft_fleet_store::JobRequirements;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ pub struct PlannedJob {
     /// What its row said.
     pub labels: BTreeMap<String, String>,
     /// What it needs before it starts.
-    pub needs: JobNeeds,
+    pub needs: JobRequirements,
     /// The job.
     pub body: JobBody,
     /// Where it stands in the file.

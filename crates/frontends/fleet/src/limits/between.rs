@@ -60,7 +60,7 @@ struct RequestInFlight {
     money: Arc<RunBudget>,
     news: mpsc::UnboundedSender<LimitWait>,
     key: String,
-    price: Option<haft_model::Price>,
+    price: Option<haft_model::TokenPrice>,
     grant: Option<KeyGrant>,
     aside: Option<BudgetReservation>,
     usage: Usage,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_fleet_store::{CounterLimit, FleetName, FleetStore, LeaseKey, Reserved, RunId};
+use haft_fleet_store::{CounterLimit, FleetName, FleetStore, LeaseKey, ReserveOutcome, RunId};
 
 /// The counter of a tenant's, batch's or job's money is in millionths of a dollar.
 const MILLION: f64 = 1_000_000.0;
@@ -98,13 +98,15 @@ impl RunBudget {
                 // Full, or gone for a while: the run waits, as long as its lease holds.
                 Err(err) if err.is_passing() => tokio::time::sleep(AGAIN).await,
                 // What others set aside may be more than they will use.
-                Ok(Reserved::No { .. }) if tries < TRIES => tokio::time::sleep(AGAIN).await,
+                Ok(ReserveOutcome::No { .. }) if tries < TRIES => tokio::time::sleep(AGAIN).await,
                 answer => break answer,
             }
         };
         match reserved {
-            Ok(Reserved::Yes(are)) => Ok(BudgetReservation { amount, warnings: self.warnings(&are).await }),
-            Ok(Reserved::No { key, is, at_most }) => {
+            Ok(ReserveOutcome::Yes(are)) => {
+                Ok(BudgetReservation { amount, warnings: self.warnings(&are).await })
+            }
+            Ok(ReserveOutcome::No { key, is, at_most }) => {
                 let purse = self.purses.iter().find(|it| it.key == key);
                 let what = purse.map_or(key.as_str(), |it| it.what.as_str());
                 let refused = BudgetRefused(format!(

@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use haft_fleet_store::{BlobHash, FleetStore};
-use haft_hooks::{Callback, Handler, HookCall, HookDefinition, HookEvent, HookMatcher, HookSource};
+use haft_hooks::{Callback, HookCall, HookDefinition, HookEvent, HookHandler, HookMatcher, HookSource};
 use serde_json::{Value, json};
 
 use crate::kept_results::{BlobDownload, LargeResults};
@@ -21,7 +21,7 @@ pub(super) fn hook(store: &FleetStore, results: &LargeResults) -> HookDefinition
     HookDefinition::matching(
         HookEvent::PreToolUse,
         HookMatcher::parse("Read"),
-        Handler::Callback(code),
+        HookHandler::Callback(code),
         source,
     )
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use haft_fleet_store::{JobState, Lease, LeaseKey, StoreError, cancel_control};
-use haft_types::Variables;
+use haft_types::EnvVars;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     checkpoint::Checkpoints,
-    fence::StoreFence,
+    fence::StoreLog,
     jobs::{JobBody, RetryOn},
     kept_results::LargeResults,
     limits::RunBudget,
@@ -30,9 +30,9 @@ const POISON: u32 = 3;
 pub(super) struct ReadyJob {
     pub(super) body: JobBody,
     pub(super) dirs: RunDirs,
-    pub(super) fence: StoreFence,
+    pub(super) fence: StoreLog,
     pub(super) mask: ValueMask,
-    pub(super) variables: Variables,
+    pub(super) variables: EnvVars,
     pub(super) workspace: RunWorkspace,
     pub(super) checkpoints: Checkpoints,
     pub(super) history: RunHistory,
@@ -109,9 +109,9 @@ async fn variables_of(
     worker: &FleetWorker,
     lease: &Lease,
     body: &JobBody,
-) -> Result<(Variables, ValueMask), JobStopped> {
+) -> Result<(EnvVars, ValueMask), JobStopped> {
     let (tenant, pool) = (lease.head.tenant.as_str(), lease.head.pool.as_str());
-    let mut variables = Variables::of_process().without("HAFT_FLEET").without("HAFT_FLEET_TENANT");
+    let mut variables = EnvVars::of_process().without("HAFT_FLEET").without("HAFT_FLEET_TENANT");
     for name in worker.settings.secrets.hidden_variables() {
         variables = variables.without(name);
     }
@@ -155,7 +155,7 @@ async fn prepare(
     let key = lease.key.clone();
     let results = LargeResults::new(head.tenant.clone(), &dirs.state(), &key.run);
     results.bring_back(&worker.store, &mut history).await?;
-    let fence = StoreFence::begin(
+    let fence = StoreLog::begin(
         &worker.store,
         key.clone(),
         worker.settings.name.as_str(),
@@ -246,9 +246,9 @@ async fn set_up(
     body: &JobBody,
     dirs: &RunDirs,
     workspace: &RunWorkspace,
-    variables: &Variables,
+    variables: &EnvVars,
     (held, disk): (&ActiveLease, &DiskWatch),
-    fence: &StoreFence,
+    fence: &StoreLog,
 ) -> Result<(), JobStopped> {
     let order = SetupContext { order: &body.workspace, dirs, work: &workspace.dir, variables };
     let both = CancellationToken::new();

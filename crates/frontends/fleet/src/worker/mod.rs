@@ -15,7 +15,7 @@ mod takeover;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_fleet_store::{ClaimJobs, FleetName, FleetStore, Lease, MachineShare, StoreError};
+use haft_fleet_store::{ClaimJobs, FleetName, FleetStore, Lease, ResourceRequest, StoreError};
 use haft_session::{LocationSpec, SessionSpec};
 use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -37,7 +37,7 @@ pub struct WorkerSettings {
     /// So many sessions at once.
     pub slots: u32,
     /// What of its machine it has for jobs that ask for some.
-    pub machine: MachineShare,
+    pub machine: ResourceRequest,
     /// How long others wait for a sign of life.
     pub lease: Duration,
     /// Where workspaces are made.

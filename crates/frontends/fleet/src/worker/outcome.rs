@@ -1,6 +1,6 @@
 //! How a run ended, as scripts and retries see it.
 
-use haft_agent::{EndReason, Exhausted};
+use haft_agent::{EndReason, LimitReached};
 use haft_fleet_store::JobState;
 use haft_model::ModelError;
 use haft_session::TurnEnded;
@@ -71,10 +71,10 @@ fn in_words(reason: &EndReason, denied: bool) -> Option<String> {
         EndReason::Completed if denied => String::from("calls were not allowed"),
         EndReason::Completed => return None,
         EndReason::Failed(error) => error.to_string(),
-        EndReason::Exhausted(Exhausted::Turns(most)) => format!("the limit of {most} turns was reached"),
-        EndReason::Exhausted(Exhausted::Budget(most)) => format!("the budget of ${most} is spent"),
-        EndReason::Exhausted(Exhausted::Tokens(most)) => format!("the limit of {most} tokens was reached"),
-        EndReason::Exhausted(Exhausted::Time(most)) => {
+        EndReason::Exhausted(LimitReached::Turns(most)) => format!("the limit of {most} turns was reached"),
+        EndReason::Exhausted(LimitReached::Budget(most)) => format!("the budget of ${most} is spent"),
+        EndReason::Exhausted(LimitReached::Tokens(most)) => format!("the limit of {most} tokens was reached"),
+        EndReason::Exhausted(LimitReached::Time(most)) => {
             format!("the time limit of {} s was reached", most.as_secs())
         }
         EndReason::Interrupted => String::from("interrupted"),

@@ -5,12 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use globset::{Glob, GlobSetBuilder};
 use haft_fleet_store::{FleetName, FleetStore, LeaseKey};
-use haft_types::Variables;
+use haft_types::EnvVars;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    fence::StoreFence,
+    fence::StoreLog,
     jobs::JobBody,
     run_lines::FleetState,
     secrets::ValueMask,
@@ -30,10 +30,10 @@ pub(super) struct ResultCollector<'a> {
     pub(super) tenant: &'a FleetName,
     pub(super) key: &'a LeaseKey,
     pub(super) mask: &'a ValueMask,
-    pub(super) fence: &'a StoreFence,
+    pub(super) fence: &'a StoreLog,
     pub(super) workspace: &'a RunWorkspace,
     pub(super) dirs: &'a RunDirs,
-    pub(super) variables: &'a Variables,
+    pub(super) variables: &'a EnvVars,
     pub(super) body: &'a JobBody,
     /// Commits that earlier workers of the run may have pushed.
     pub(super) pushed: &'a [String],

@@ -1,11 +1,11 @@
 //! Whether a machine has room for one more job.
 
-use haft_fleet_store::MachineShare;
+use haft_fleet_store::ResourceRequest;
 
 use super::WorkerSettings;
 
 /// What this machine has.
-pub(super) fn machine() -> MachineShare {
+pub(super) fn machine() -> ResourceRequest {
     let cpu = std::thread::available_parallelism().map_or(1, usize::from);
     let devices = std::fs::read_dir("/dev").into_iter().flatten().flatten();
     let is_gpu = |name: &str| {
@@ -13,7 +13,7 @@ pub(super) fn machine() -> MachineShare {
         !number.is_empty() && number.chars().all(|it| it.is_ascii_digit())
     };
     let gpu = devices.filter(|it| it.file_name().to_str().is_some_and(is_gpu)).count();
-    MachineShare {
+    ResourceRequest {
         cpu: cpu as u64,
         mem: line_of("/proc/meminfo", "MemTotal:").unwrap_or_default(),
         gpu: gpu as u64,

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::FleetWorker;
 use crate::{
-    fence::StoreFence,
+    fence::StoreLog,
     jobs::OnUnknown,
     run_lines::{RunHistory, StartedCall},
     workspace::{RunWorkspace, WorkspaceHome},
@@ -51,7 +51,7 @@ pub(super) fn judge_unknown(
     history: &mut RunHistory,
     order: OnUnknown,
     workspace: &RunWorkspace,
-    fence: &StoreFence,
+    fence: &StoreLog,
 ) -> Result<(), String> {
     let letters: Vec<String> =
         history.open.iter().filter(|it| is_letter(history, it)).map(|it| it.id.clone()).collect();

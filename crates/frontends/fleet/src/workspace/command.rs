@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use haft_types::Variables;
+use haft_types::EnvVars;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,7 @@ const MOST_OUTPUT: usize = 256 << 10;
 pub(crate) async fn run_command(
     command: &str,
     dir: &Path,
-    variables: &Variables,
+    variables: &EnvVars,
     limit: Duration,
     cancel: &CancellationToken,
     mut tell: impl FnMut(&str) + Send,

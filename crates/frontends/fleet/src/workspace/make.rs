@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use haft_fleet_store::{BlobHash, FleetName, FleetStore};
 
 use super::{FleetGit, RunDirs, RunWorkspace, WorkspaceBase, WorkspaceHome, git};
-use crate::jobs::{WorkspaceOrder, WorkspaceSource};
+use crate::jobs::{CheckoutSpec, WorkspaceSource};
 
 /// Makes the workspace of a run. `base` is the commit an earlier worker began
 /// from. The error is for a person.
 pub(crate) async fn make_workspace(
     store: &FleetStore,
     tenant: &FleetName,
-    order: &WorkspaceOrder,
+    order: &CheckoutSpec,
     dirs: &RunDirs,
     base: Option<&str>,
 ) -> Result<RunWorkspace, String> {

@@ -7,21 +7,21 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use haft_types::Variables;
+use haft_types::EnvVars;
 use tokio_util::sync::CancellationToken;
 
 use super::{RunDirs, run_command};
-use crate::jobs::WorkspaceOrder;
+use crate::jobs::CheckoutSpec;
 
 /// How long a setup may take when nobody says.
 const USUAL_LIMIT: Duration = Duration::from_secs(1_800);
 
 /// What a setup needs.
 pub(crate) struct SetupContext<'a> {
-    pub(crate) order: &'a WorkspaceOrder,
+    pub(crate) order: &'a CheckoutSpec,
     pub(crate) dirs: &'a RunDirs,
     pub(crate) work: &'a Path,
-    pub(crate) variables: &'a Variables,
+    pub(crate) variables: &'a EnvVars,
 }
 
 /// Runs the setup of a workspace, if it has one. What it prints is told.
@@ -61,7 +61,7 @@ pub(crate) async fn run_setup(
 }
 
 /// Where what a setup makes is kept, by everything it depends on.
-fn cache_file(order: &WorkspaceOrder, dirs: &RunDirs, work: &Path) -> Option<PathBuf> {
+fn cache_file(order: &CheckoutSpec, dirs: &RunDirs, work: &Path) -> Option<PathBuf> {
     if order.cache.is_empty() {
         return None;
     }

@@ -10,7 +10,7 @@ use haft_session::{
 };
 use haft_tool::DynTool;
 use haft_tool_runtime::Answer;
-use haft_types::{PermissionMode, Variables};
+use haft_types::{EnvVars, PermissionMode};
 use serde_json::Value;
 
 use super::{
@@ -115,7 +115,7 @@ impl AgentBuilder {
     /// The environment variables it sees, `HOME` among them; those of the process
     /// when nobody says.
     #[must_use]
-    pub fn variables(mut self, variables: Variables) -> Self {
+    pub fn variables(mut self, variables: EnvVars) -> Self {
         self.spec.place.variables = variables;
         self
     }

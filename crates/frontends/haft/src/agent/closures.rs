@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_hooks::{
-    Callback, CallbackAnswer, GeneralDecision, Handler, HookCall, HookDefinition, HookEvent, HookMatcher,
+    Callback, CallbackAnswer, GeneralDecision, HookCall, HookDefinition, HookEvent, HookHandler, HookMatcher,
     HookOutput, HookSource, PermissionDecision, SpecificOutput, StopRequest,
 };
 use haft_tool::BoxFuture;
@@ -100,7 +100,7 @@ where
         let reply = code(call);
         async move { Ok(CallbackAnswer::from(reply.await.output(event))) }
     };
-    let handler = Handler::Callback(Callback { name: format!("closure {number}"), code: Arc::new(code) });
+    let handler = HookHandler::Callback(Callback { name: format!("closure {number}"), code: Arc::new(code) });
     let source = Arc::new(HookSource::Named(String::from("the program")));
     HookDefinition::matching(event, HookMatcher::parse(matcher), handler, source)
 }

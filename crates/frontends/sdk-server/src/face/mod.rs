@@ -13,8 +13,8 @@ use std::{
 
 use haft_json_lines::{InputLine, LineWriter, read_elicitation};
 use haft_session::{
-    CloseMode, Command, EventStream, QuestionAnswer, QuestionSubject, SessionEvent, SessionEventKind,
-    SessionHandle, SessionQuestion, Settled, read_permission_answer,
+    CloseMode, Command, EventStream, QuestionAnswer, QuestionOutcome, QuestionSubject, SessionEvent,
+    SessionEventKind, SessionHandle, SessionQuestion, read_permission_answer,
 };
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
@@ -216,7 +216,7 @@ impl SdkServer {
         match &event.what {
             SessionEventKind::Asked(question) => return self.ask(question),
             SessionEventKind::Settled(id, how) => {
-                if self.questions.remove(id).is_some() && *how == Settled::TakenBack {
+                if self.questions.remove(id).is_some() && *how == QuestionOutcome::TakenBack {
                     self.out.frame(&json!({"type": "control_cancel_request", "request_id": id}));
                 }
                 return;

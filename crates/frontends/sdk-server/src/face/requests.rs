@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{INTRODUCTION, SdkServer};
 use crate::{
-    Control, ControlRequest, FileAnswer, FileEncoding, InitializeRequest, InterruptAnswer, ModelChoice,
-    PROTOCOL_VERSION, RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource,
-    TaskOutputAnswer, fail, frames::plugin_json, hook_definitions, result::by_model, status::mcp_status,
-    succeed,
+    ControlRequest, FileAnswer, FileEncoding, InboundControl, InitializeRequest, InterruptAnswer,
+    ModelChoice, PROTOCOL_VERSION, RequestProblem, RewindAnswer, ServersAnswer, SettingChange,
+    SettingsSource, TaskOutputAnswer, fail, frames::plugin_json, hook_definitions, result::by_model,
+    status::mcp_status, succeed,
 };
 
 /// More does not fit a line as base64, nor as text in most files.
@@ -49,8 +49,8 @@ fn response(request_id: &str, answered: AnsweredRequest) -> Value {
 impl SdkServer {
     /// Carries out one request. Everything but the servers' business is answered
     /// at once, also while a turn runs.
-    pub(super) fn control(&mut self, control: Control) {
-        let Control { request_id: id, request } = control;
+    pub(super) fn control(&mut self, control: InboundControl) {
+        let InboundControl { request_id: id, request } = control;
         let request = match ControlRequest::parse(request) {
             Ok(request) => request,
             Err(problem) => return self.host.tell(problem.frame(&id)),

@@ -207,7 +207,7 @@ impl EventLoop {
     }
 
     /// Waits for whatever comes first.
-    fn wait(&self, errors: Option<&std::os::fd::OwnedFd>) -> Woken {
+    fn wait(&self, errors: Option<&std::os::fd::OwnedFd>) -> WakeReasons {
         let now = self.now();
         let settles = self.settler.deadline();
         let frame =
@@ -232,13 +232,13 @@ impl EventLoop {
         ];
         fds.extend(errors.map(|fd| PollFd::new(fd, PollFlags::IN)));
         if rustix::event::poll(&mut fds, timeout.as_ref()).is_err() {
-            return Woken::default();
+            return WakeReasons::default();
         }
         let is_ready = |at: usize| {
             let wanted = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
             fds.get(at).is_some_and(|fd| fd.revents().intersects(wanted))
         };
-        Woken { keys: is_ready(0), mail: is_ready(1), errors: is_ready(2) }
+        WakeReasons { keys: is_ready(0), mail: is_ready(1), errors: is_ready(2) }
     }
 
     fn read_keys(&mut self, ready: bool) {
@@ -576,7 +576,7 @@ fn asking_painter(look: TerminalCaps, size: ScreenSize) -> Painter {
 
 /// What there is to do.
 #[derive(Default)]
-struct Woken {
+struct WakeReasons {
     keys: bool,
     mail: bool,
     errors: bool,

@@ -2,8 +2,8 @@
 
 use haft_tool::{LineStyle, Rendered, RenderedLine, Rendering};
 use haft_tui::{
-    FinishedCall, LinePrinter, PastedImage, PickerRow, SLASH_COMMANDS, TermBackground, TermEffect, TermEvent,
-    TermPreferences, TerminalCaps, Theme, TurnPhase, UiUpdate,
+    ColorSupport, FinishedCall, LinePrinter, PastedImage, PickerRow, SLASH_COMMANDS, TermBackground,
+    TermEffect, TermEvent, TermPreferences, TerminalCaps, Theme, TurnPhase, UiUpdate,
 };
 
 use crate::rig::{Rig, ended, question, text};
@@ -526,7 +526,7 @@ fn golden_colours_of_every_kind_of_block() {
             "light",
             TerminalCaps { theme: Theme::of_background(TermBackground::Light), ..TerminalCaps::default() },
         ),
-        ("none", TerminalCaps { colours: haft_tui::Colours::None, links: false, ..TerminalCaps::default() }),
+        ("none", TerminalCaps { colours: ColorSupport::None, links: false, ..TerminalCaps::default() }),
     ] {
         let drawn = LinePrinter::new(look, 80).markdown(source).replace('\x1b', "␛");
         insta::assert_snapshot!(format!("colours_{name}"), drawn);

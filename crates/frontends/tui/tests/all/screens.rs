@@ -2,7 +2,8 @@
 
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_tui::{
-    Colours, FinishedCall, PickerRow, SlashName, StatusUpdate, TermEffect, TerminalCaps, TurnPhase, UiUpdate,
+    ColorSupport, FinishedCall, PickerRow, SlashName, StatusUpdate, TermEffect, TerminalCaps, TurnPhase,
+    UiUpdate,
 };
 
 use crate::rig::{Rig, ended, question, text};
@@ -260,7 +261,9 @@ fn enter_before_the_session_is_open_waits_and_is_shown() {
 
 #[test]
 fn without_colours_nothing_is_coloured() {
-    for (colours, never) in [(Colours::Mono, &["3"][..]), (Colours::None, &["1", "2", "3", "7", "9"])] {
+    for (colours, never) in
+        [(ColorSupport::Mono, &["3"][..]), (ColorSupport::None, &["1", "2", "3", "7", "9"])]
+    {
         let mut rig = Rig::opening(80, 24, TerminalCaps { colours, ..TerminalCaps::default() });
         rig.news(UiUpdate::Ready(Vec::new()));
         conversation(&mut rig);

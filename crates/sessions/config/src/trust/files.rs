@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{BoundFile, hex};
-use crate::read::{Print, read};
+use crate::read::{FileFingerprint, read};
 
 /// The largest script whose content is read each time. Larger ones are known by
 /// size, times and inode: any change shows there too.
@@ -21,17 +21,17 @@ const BUDGET: u64 = 256 * 1024 * 1024;
 
 /// A file of the project, and the state in which it was read.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct NamedFile {
     pub(super) file: BoundFile,
     pub(super) path: PathBuf,
-    pub(super) print: Print,
+    pub(super) print: FileFingerprint,
 }
 
 /// Every regular file inside the project that a text of this value names, as a
 /// word of a command or as a whole. It need not be certain that the file is
 /// run: one file too many asks once too often, one too few runs what nobody has
 /// seen.
-pub(super) fn named_in(value: &Value, project: &Path) -> Vec<Named> {
+pub(super) fn named_in(value: &Value, project: &Path) -> Vec<NamedFile> {
     let mut words = BTreeSet::new();
     collect(value, &mut words);
     let Ok(project) = std::fs::canonicalize(project) else { return Vec::new() };
@@ -71,7 +71,7 @@ fn file_of(word: &str, project: &Path) -> Option<PathBuf> {
     (real.starts_with(project) && real.is_file()).then_some(real)
 }
 
-fn bound(path: PathBuf, project: &Path, budget: &mut u64) -> Option<Named> {
+fn bound(path: PathBuf, project: &Path, budget: &mut u64) -> Option<NamedFile> {
     let inside = path.strip_prefix(project).ok()?.to_owned();
     let (sha256, print) = match read(&path, LARGEST.min(*budget)) {
         Ok(contents) => {
@@ -80,11 +80,11 @@ fn bound(path: PathBuf, project: &Path, budget: &mut u64) -> Option<Named> {
         }
         // Too large, or not ours to read: known by everything but its content.
         Err(_) => {
-            let print = Print::at(&path);
+            let print = FileFingerprint::at(&path);
             (hex(&Sha256::digest(print.without_content())), print)
         }
     };
-    Some(Named { file: BoundFile { path: inside, sha256 }, path, print })
+    Some(NamedFile { file: BoundFile { path: inside, sha256 }, path, print })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) use list::{TrustList, agree, folder_key, forget};
 use crate::{
     SettingsOrigin, SettingsText,
     keys::ProjectTrustRule,
-    read::Print,
+    read::FileFingerprint,
     units::{SettingUnit, UnitEntry},
 };
 
@@ -101,7 +101,10 @@ impl TrustItem {
 
     /// What a unit of a project's settings is to trust.
     /// Also the scripts it names, each in the state in which it was read.
-    pub(crate) fn of(unit: &SettingUnit, project: &std::path::Path) -> (Self, Vec<(PathBuf, Print)>) {
+    pub(crate) fn of(
+        unit: &SettingUnit,
+        project: &std::path::Path,
+    ) -> (Self, Vec<(PathBuf, FileFingerprint)>) {
         let kind = match (&unit.entry, unit.path.first().map(String::as_str)) {
             (UnitEntry::Hook { .. }, _) => ItemKind::Hook,
             (_, Some("mcpServers")) => ItemKind::McpServer,
@@ -147,7 +150,7 @@ pub(crate) struct AdmittedSettings {
     /// Settings no project can ever decide, with their pointers.
     pub(crate) refused: Vec<(String, String)>,
     /// The scripts that were looked at.
-    pub(crate) scripts: Vec<(PathBuf, Print)>,
+    pub(crate) scripts: Vec<(PathBuf, FileFingerprint)>,
 }
 
 /// Whether a person is asked, or the caller has answered for everything.

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{World, lines};
-use haft_config::{Argument, FeatureSwitch, McpScope, SettingsLayer, Sourced, TrustMode};
+use haft_config::{FeatureSwitch, FlagSettings, McpScope, SettingsLayer, Sourced, TrustMode};
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -53,7 +53,7 @@ fn single_values_by_strength_and_lists_together() {
     }
     // The command line stands between the local file and the organisation.
     world.options.arguments =
-        vec![Argument::settings(r#"{"model": "flag", "theme": "dark"}"#, &world.path("project"))];
+        vec![FlagSettings::settings(r#"{"model": "flag", "theme": "dark"}"#, &world.path("project"))];
     let loaded = world.load();
     assert_eq!(loaded.settings.model.as_ref().unwrap().value, "m7");
     assert_eq!(loaded.settings.get("theme").unwrap().origin.to_string(), "--settings:1");
@@ -211,15 +211,17 @@ fn flags_and_chosen_layers() {
     world.options.layers = Vec::new();
     assert!(world.load().settings.model.is_none());
     let file = world.write("flag.json", r#"{"model": "file"}"#);
-    world.options.arguments = vec![Argument::settings(file.to_str().unwrap(), &world.path("project"))];
+    world.options.arguments = vec![FlagSettings::settings(file.to_str().unwrap(), &world.path("project"))];
     assert_eq!(world.load().settings.model.as_ref().unwrap().value, "file");
-    world.options.arguments = vec![Argument::settings("absent.json", &world.path("project"))];
+    world.options.arguments = vec![FlagSettings::settings("absent.json", &world.path("project"))];
     assert!(lines(&world.load().problems)[0].contains("there is no such file"));
-    world.options.arguments = vec![Argument::settings("{\"model\": }", &world.path("project"))];
+    world.options.arguments = vec![FlagSettings::settings("{\"model\": }", &world.path("project"))];
     assert_eq!(lines(&world.load().problems), ["--settings:1:11: expected value"]);
     let flags = json!({"permissions": {"allow": ["Read"]}});
-    world.options.arguments =
-        vec![Argument::flags(flags.as_object().unwrap()), Argument::managed(r#"{"model": "managed"}"#)];
+    world.options.arguments = vec![
+        FlagSettings::flags(flags.as_object().unwrap()),
+        FlagSettings::managed(r#"{"model": "managed"}"#),
+    ];
     let loaded = world.load();
     assert_eq!(loaded.settings.permissions.allow[0].origin.source.layer, SettingsLayer::Flag);
     assert_eq!(loaded.settings.model.as_ref().unwrap().value, "managed");

@@ -6,7 +6,7 @@ use crate::common;
 use std::fs;
 
 use common::{World, lines};
-use haft_config::{ItemKind, Loaded, PendingTrust, SettingsScope, UpdateError};
+use haft_config::{ItemKind, LoadedSettings, PendingTrust, SettingsScope, UpdateError};
 use haft_types::PermissionMode;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -34,11 +34,11 @@ fn greedy() -> Value {
     })
 }
 
-fn open(world: &World) -> std::sync::Arc<Loaded> {
+fn open(world: &World) -> std::sync::Arc<LoadedSettings> {
     world.load()
 }
 
-fn pending(loaded: &Loaded) -> Vec<String> {
+fn pending(loaded: &LoadedSettings) -> Vec<String> {
     loaded.pending_trust.iter().flat_map(|it| &it.items).map(|it| it.item.name.clone()).collect()
 }
 

@@ -3,16 +3,16 @@
 use std::{path::PathBuf, sync::Arc};
 
 use haft_agent::{
-    Agent, AgentSettings, Conversation, EndReason, Exhausted, LateInputPolicy, Restored, RunLimits, RunUsage,
-    TurnEnd, UserInput, log::LogState,
+    Agent, AgentSettings, Conversation, EndReason, LateInputPolicy, LimitReached, Restored, RunLimits,
+    RunUsage, TurnEnd, UserInput, log::LogState,
 };
 use haft_builtin_tools::agent::{AgentReport, AgentStatus};
 use haft_hooks::SubagentStart;
 use haft_model::Effort;
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool_runtime::{CallSession, Pipeline, PoolFilter, SessionHooks};
 use haft_types::{MessageBlock, tags};
-use haft_workspace::Files;
+use haft_workspace::SessionFiles;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -155,8 +155,8 @@ struct Child {
     messages_before: usize,
     /// Requests of this run.
     turns: u32,
-    tasks: Option<Arc<Tasks>>,
-    files: Option<Arc<Files>>,
+    tasks: Option<Arc<TaskRegistry>>,
+    files: Option<Arc<SessionFiles>>,
     idle: IdleMember,
 }
 
@@ -471,10 +471,10 @@ impl Child {
 fn ending(reason: &EndReason) -> (AgentStatus, Option<String>) {
     match reason {
         EndReason::Completed => (AgentStatus::Completed, None),
-        EndReason::Exhausted(Exhausted::Turns(most)) => {
+        EndReason::Exhausted(LimitReached::Turns(most)) => {
             (AgentStatus::MaxTurns, Some(format!("its limit is {most} requests")))
         }
-        EndReason::Exhausted(Exhausted::Budget(most)) => (
+        EndReason::Exhausted(LimitReached::Budget(most)) => (
             AgentStatus::TruncatedByBudget,
             Some(format!("what is left of ${most} does not pay for another request")),
         ),

@@ -23,12 +23,12 @@ pub(super) enum MailBody {
     /// An agent it started has ended.
     Report(Arc<AgentReport>, CallId),
     /// Another agent says something.
-    Letter(Letter),
+    Letter(AgentMessage),
 }
 
 /// A message from one agent to another, as it is kept until it was read.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) struct Letter {
+pub(super) struct AgentMessage {
     /// Names it, so that it is read once.
     pub(super) id: String,
     /// The agent that wrote it.
@@ -41,7 +41,7 @@ pub(super) struct Letter {
     pub(super) body: String,
 }
 
-impl Letter {
+impl AgentMessage {
     fn text(&self) -> String {
         tags::reminder(&format!(
             "This is a message of the agent {}, written by a model and without the user's authority:\n{}",

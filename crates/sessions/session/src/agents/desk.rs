@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     AgentDefinition, AgentKindCatalog, AgentLogs, ChildIdentity, TreeLimits,
     builtin::FORK,
-    delivery::{Letter, MailBody, MailItem, notice},
+    delivery::{AgentMessage, MailBody, MailItem, notice},
     nursery::SpawnJob,
     record::AgentMeta,
     tree::{AgentNode, AgentTree, ChildSignal, ReportWaiter, SpawnRefusal, StoppedBy},
@@ -207,13 +207,13 @@ impl SubagentRegistry {
     }
 
     /// Puts a message that nobody read into the mail of the main agent.
-    pub(super) fn mention_letter(&self, letter: Letter) {
+    pub(super) fn mention_letter(&self, letter: AgentMessage) {
         let what = MailBody::Letter(letter);
         self.tree().mail.push(MailItem { waiter: ReportWaiter::Mention, what });
     }
 
     /// An agent that has ended reads a message when it goes on.
-    pub(super) fn keep_for(&self, id: &AgentId, letter: &Letter) {
+    pub(super) fn keep_for(&self, id: &AgentId, letter: &AgentMessage) {
         if let Some(node) = self.tree().nodes.get(id) {
             node.inbox.push(letter.input());
         }

@@ -9,11 +9,11 @@ use std::{
 use haft_agent::{AgentInbox, Budget, ForkBasis, ForkPoint, Masker, SystemPrompt, UserInput};
 use haft_builtin_tools::agent::SubagentRequest;
 use haft_model::Provider;
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_tool::ProgressSink;
 use haft_tool_runtime::{BatchLimits, BatchObserver, CallSession, CallSessionState, Pipeline, SharedPool};
 use haft_types::AgentId;
-use haft_workspace::Files;
+use haft_workspace::SessionFiles;
 use tokio::sync::mpsc;
 
 use super::{AgentDefinition, ChildIdentity, SubagentRegistry, child};
@@ -35,8 +35,8 @@ pub(crate) struct SpawnContext {
     pub(crate) prompt: SystemPrompt,
     /// Those of the main agent.
     pub(crate) calls: ParentCalls,
-    pub(crate) tasks: Option<Arc<Tasks>>,
-    pub(crate) files: Option<Arc<Files>>,
+    pub(crate) tasks: Option<Arc<TaskRegistry>>,
+    pub(crate) files: Option<Arc<SessionFiles>>,
     pub(crate) held: ChildContextViews,
     pub(crate) asked: Arc<QuestionedCalls>,
     pub(crate) questions: Arc<QuestionRegistry>,

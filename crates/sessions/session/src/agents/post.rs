@@ -11,7 +11,7 @@ use haft_types::AgentId;
 
 use super::{
     ChildIdentity, SubagentRegistry,
-    delivery::{Letter, MailBody, MailItem},
+    delivery::{AgentMessage, MailBody, MailItem},
     nursery::{SpawnJob, SpawnOrigin},
     tree::{AgentNode, ReportWaiter, StoppedBy},
 };
@@ -47,7 +47,7 @@ impl SubagentRegistry {
         if id == cx.agent_id {
             return DeliveryReceipt::refused("that is you: messages go to others");
         }
-        let letter = Letter {
+        let letter = AgentMessage {
             id: uuid::Uuid::new_v4().to_string(),
             from: cx.agent_id.to_string(),
             name: self.name_of(&cx.agent_id),
@@ -73,7 +73,7 @@ impl SubagentRegistry {
         }
     }
 
-    fn deliver_to_child(&self, id: &AgentId, letter: &Letter, cx: &CallContext) -> DeliveryReceipt {
+    fn deliver_to_child(&self, id: &AgentId, letter: &AgentMessage, cx: &CallContext) -> DeliveryReceipt {
         let tree = self.tree();
         let Some(node) = tree.nodes.get(id) else {
             return DeliveryReceipt::refused(format!("there is no agent {id}"));
@@ -94,7 +94,7 @@ impl SubagentRegistry {
     }
 
     /// An agent that has ended goes on in the background, where it left off.
-    fn revive(&self, facts: &ChildIdentity, letter: &Letter, cx: &CallContext) -> DeliveryReceipt {
+    fn revive(&self, facts: &ChildIdentity, letter: &AgentMessage, cx: &CallContext) -> DeliveryReceipt {
         let Some(kind) = self.shelf().find(&facts.kind).cloned() else {
             return DeliveryReceipt::refused(format!("there is no kind {} any more", facts.kind));
         };

@@ -1,7 +1,7 @@
 //! What an agent is told before its task: what its definition says, and what its
 //! kind learned before.
 
-use haft_agent::{Base, SystemPrompt};
+use haft_agent::{PromptBase, SystemPrompt};
 use haft_tool_runtime::CallSession;
 
 use super::{AgentDefinition, AgentMemory, SpawnContext, builtin::NOTES};
@@ -17,10 +17,10 @@ pub(super) async fn prompt(
     cwd: &std::path::Path,
 ) -> SystemPrompt {
     let mut prompt = world.prompt.clone();
-    prompt.base = Base::Child(format!("{}\n\n{NOTES}", kind.prompt.trim()));
+    prompt.base = PromptBase::Child(format!("{}\n\n{NOTES}", kind.prompt.trim()));
     prompt.environment.cwd = cwd.display().to_string();
     if kind.without_memory {
-        prompt.memory = haft_agent::Memory::default();
+        prompt.memory = haft_agent::MemoryFiles::default();
     }
     prompt.deferred_tools = calls.pool.get().deferred().map(|(name, _)| name.to_owned()).collect();
     prompt.append = match kind.memory {

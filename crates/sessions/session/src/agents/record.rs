@@ -20,7 +20,7 @@ use haft_types::{AgentId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{ChildIdentity, delivery::Letter};
+use super::{ChildIdentity, delivery::AgentMessage};
 
 /// Where the agents of a session are logged.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ pub(super) struct AgentMeta {
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 enum MailLine {
-    Letter(Letter),
+    Letter(AgentMessage),
     /// What was written to these agents before is for nobody any more.
     Gone {
         gone: Vec<String>,
@@ -157,7 +157,7 @@ impl AgentLogs {
     }
 
     /// Keeps a message until it was read, and after.
-    pub(super) fn keep_letter(&self, letter: &Letter) -> io::Result<()> {
+    pub(super) fn keep_letter(&self, letter: &AgentMessage) -> io::Result<()> {
         self.keep_line(serde_json::to_vec(letter).map_err(io::Error::other)?)
     }
 
@@ -182,9 +182,9 @@ impl AgentLogs {
     }
 
     /// Messages of this session, as far as they can be read and are for somebody.
-    pub(super) fn letters(&self) -> Vec<Letter> {
+    pub(super) fn letters(&self) -> Vec<AgentMessage> {
         let bytes = std::fs::read(self.dir.join("mail.jsonl")).unwrap_or_default();
-        let mut letters: Vec<Letter> = Vec::new();
+        let mut letters: Vec<AgentMessage> = Vec::new();
         // A process that died may have left half a letter, and half a character with it.
         let lines = bytes.split(|byte| *byte == b'\n');
         for line in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
@@ -256,7 +256,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let session = SessionId::from("s");
         let logs = AgentLogs::beside(&dir.path().join("s.jsonl"), session, Map::new(), false);
-        let letter = |id: &str, to: &str| Letter {
+        let letter = |id: &str, to: &str| AgentMessage {
             id: id.to_owned(),
             from: String::from("main"),
             name: String::from("main"),
@@ -279,7 +279,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let session = SessionId::from("s");
         let logs = AgentLogs::beside(&dir.path().join("s.jsonl"), session, Map::new(), false);
-        let letter = |id: &str| Letter {
+        let letter = |id: &str| AgentMessage {
             id: id.to_owned(),
             from: String::from("main"),
             name: String::from("main"),

@@ -7,14 +7,14 @@ use haft_types::{AgentId, PermissionMode};
 use super::{ChildIdentity, SubagentRegistry};
 
 /// Is told about agents that begin.
-type WhenBegun = Box<dyn Fn(&ChildIdentity) + Send + Sync>;
+type SpawnListener = Box<dyn Fn(&ChildIdentity) + Send + Sync>;
 
 /// What is known of agents beside their tree.
 #[derive(Default)]
 pub(crate) struct AgentRoster {
     /// The team the session leads.
     team: std::sync::Mutex<Option<String>>,
-    when_begun: std::sync::OnceLock<WhenBegun>,
+    when_begun: std::sync::OnceLock<SpawnListener>,
 }
 
 impl SubagentRegistry {

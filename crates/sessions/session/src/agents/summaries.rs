@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::Aside;
+use haft_agent::SideRequest;
 use haft_types::text;
 
 use super::{ChildIdentity, SpawnContext, SubagentRegistry, isolate::parent_calls, watch::ChildObserver};
@@ -63,7 +63,7 @@ pub(super) async fn tell_summaries(
         asked_at = basis.messages.len();
         let payer = parent_calls(&world, &desk, &facts.id).and_then(|it| it.payer);
         let payer = payer.unwrap_or_else(|| world.ledger.clone());
-        let aside = Aside { provider: &world.provider, payer: &payer, agent: &facts.id };
+        let aside = SideRequest { provider: &world.provider, payer: &payer, agent: &facts.id };
         let said = tokio::time::timeout(PATIENCE, basis.ask_aside(aside, QUESTION)).await;
         if let Ok(Some(words)) = said {
             watch.tell_summary(text::one_line(&words, LONGEST));

@@ -13,7 +13,7 @@ use std::{
 use haft_builtin_tools::lsp::{LspServers, ServerShell};
 use haft_lsp::{LanguageStatus, LspSettings, ProgramPath, ServerPool};
 use haft_shell::run::{Shell, ShellConfig};
-use haft_workspace::Files;
+use haft_workspace::SessionFiles;
 use serde_json::Value;
 
 use crate::premises::SessionEnvironment;
@@ -27,7 +27,7 @@ static OPENED: AtomicU64 = AtomicU64::new(0);
 pub(super) fn lsp_desk(
     premises: &SessionEnvironment,
     config: &ShellConfig,
-    files: &Files,
+    files: &SessionFiles,
 ) -> Arc<LspServers> {
     let store = Arc::clone(&premises.store);
     let events = premises.events.clone();

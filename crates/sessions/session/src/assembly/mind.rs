@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use haft_agent::{
-    Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Memory, OutputStyle,
-    Restored, SystemPrompt,
+    Agent, AgentListener, AgentSettings, Conversation, MemoryFiles, OutputStyle, PromptBase,
+    PromptEnvironment, Restored, ResultsInContext, SystemPrompt,
     cassette::{RecordingHeader, RunRecorder},
 };
 use haft_model::{CachePolicy, Effort, Thinking};
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct RestoredConversation {
     pub(crate) conversation: Conversation,
     pub(crate) restored: Restored,
-    pub(crate) held: Held,
+    pub(crate) held: ResultsInContext,
 }
 
 impl RestoredConversation {
@@ -238,9 +238,9 @@ fn prompt(
     calls: &CallSession,
     told: PromptFacts,
 ) -> SystemPrompt {
-    let base = model.system_prompt.clone().map_or(Base::Haft, Base::Replaced);
-    let mut environment = Environment::of(&premises.cwd);
-    if base == Base::Haft {
+    let base = model.system_prompt.clone().map_or(PromptBase::Haft, PromptBase::Replaced);
+    let mut environment = PromptEnvironment::of(&premises.cwd);
+    if base == PromptBase::Haft {
         let mode = calls.pipeline.gate.mode();
         match premises.hosts.get() {
             Some(hosts) => {
@@ -265,7 +265,7 @@ fn prompt(
 
 /// What an agent is told first beside where it is.
 pub(super) struct PromptFacts {
-    pub(super) memory: Memory,
+    pub(super) memory: MemoryFiles,
     pub(super) style: Option<OutputStyle>,
 }
 

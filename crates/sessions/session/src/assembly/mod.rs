@@ -20,7 +20,7 @@ mod web_search;
 use std::{path::Path, sync::Arc};
 
 use haft_agent::Agent;
-use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, Hooks, Ports};
+use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, HookPorts, Hooks};
 use haft_mcp_client::McpManager;
 use haft_model::Catalog;
 use haft_permission::{LivePermissions, Policy};
@@ -143,7 +143,8 @@ impl BuiltSession {
         let services = match spec.tools.built_in {
             true => {
                 let held = memories.as_ref().map(|it| it.held.clone());
-                let held = held.or_else(|| (!spec.remembers_results).then(haft_agent::Held::default));
+                let held =
+                    held.or_else(|| (!spec.remembers_results).then(haft_agent::ResultsInContext::default));
                 Some(SessionServices::open(
                     &premises,
                     MainContextView { main: held, children: children.clone() },
@@ -561,7 +562,7 @@ fn own_hooks(
 ) -> Hooks {
     let replayed = spec.model.as_ref().and_then(|it| it.replay.as_ref());
     if replayed.is_some_and(|it| !it.hooks) {
-        return Hooks::new(Vec::new(), Ports::default());
+        return Hooks::new(Vec::new(), HookPorts::default());
     }
     let (definitions, ports) = hook_parts(premises, servers.manager(), processes);
     Hooks::new(definitions, ports).and(extensions.hooks()).and(spec.hooks.clone())
@@ -572,7 +573,7 @@ pub(crate) fn hook_parts(
     premises: &SessionEnvironment,
     manager: &McpManager,
     processes: &Arc<ProcessOwner>,
-) -> (Vec<HookDefinition>, Ports) {
+) -> (Vec<HookDefinition>, HookPorts) {
     let loaded = premises.loaded();
     let settings = &loaded.settings;
     let set = settings.env.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
@@ -583,7 +584,7 @@ pub(crate) fn hook_parts(
         ..HookEnvironment::default()
     };
     let observer: Arc<dyn HookObserver> = Arc::new(HookEventEmitter::new(premises.events.clone()));
-    let ports = Ports {
+    let ports = HookPorts {
         environment,
         processes: Arc::clone(processes),
         http: settings.http_hooks.clone(),
@@ -591,7 +592,7 @@ pub(crate) fn hook_parts(
         external: Some(Arc::new(HookTools { manager: manager.downgrade() })),
         user_settings: premises.store.places().state.as_ref().map(|state| state.join("settings.json")),
         strict_commands: premises.flag_setting("strictHooks").unwrap_or_default(),
-        ..Ports::default()
+        ..HookPorts::default()
     };
     (settings.hooks.clone(), ports)
 }

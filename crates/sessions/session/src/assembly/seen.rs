@@ -5,17 +5,17 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_agent::{Held, Restored};
+use haft_agent::{Restored, ResultsInContext};
 use haft_types::{AgentId, CallId};
-use haft_workspace::{ContextView, Files, ReadBy, SeenRecord};
+use haft_workspace::{ContextView, ReadBy, SeenRecord, SessionFiles};
 
 /// Which results are in the next requests of agents that others started. Clones
 /// share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ChildContextViews(Arc<Mutex<HashMap<AgentId, Held>>>);
+pub(crate) struct ChildContextViews(Arc<Mutex<HashMap<AgentId, ResultsInContext>>>);
 
 impl ChildContextViews {
-    pub(crate) fn insert(&self, agent: AgentId, held: Held) {
+    pub(crate) fn insert(&self, agent: AgentId, held: ResultsInContext) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, held);
     }
 
@@ -29,7 +29,7 @@ impl ChildContextViews {
 /// conversation that could lose one.
 #[derive(Default)]
 pub(crate) struct MainContextView {
-    pub(super) main: Option<Held>,
+    pub(super) main: Option<ResultsInContext>,
     pub(super) children: ChildContextViews,
 }
 
@@ -43,7 +43,7 @@ impl ContextView for MainContextView {
 }
 
 /// Knows again what an earlier run of the session had read: the log says so.
-pub(super) fn restore_seen(files: &Files, restored: &Restored) {
+pub(super) fn restore_seen(files: &SessionFiles, restored: &Restored) {
     for (call, meta) in &restored.meta {
         let record = meta.get("haft/seen").cloned().map(serde_json::from_value::<SeenRecord>);
         if let Some(Ok(record)) = record {

@@ -24,13 +24,13 @@ use haft_permission::HookOpinion;
 use haft_shell::{
     env::EnvPolicy,
     output::Blank,
-    run::{NO_BASH, Shell, ShellConfig, Tasks},
+    run::{NO_BASH, Shell, ShellConfig, TaskRegistry},
 };
 use haft_tool::{CallContext, DynTool, erase};
 use haft_tool_runtime::{CallSession, ResultStore, StoreLimits};
 use haft_triggers::TriggerStore;
-use haft_types::Variables;
-use haft_workspace::{Files, JournalLimits, Workspace, WorkspaceConfig};
+use haft_types::EnvVars;
+use haft_workspace::{JournalLimits, SessionFiles, Workspace, WorkspaceConfig};
 use serde_json::json;
 
 use super::{
@@ -66,9 +66,9 @@ pub(crate) enum ShellRecords {
 /// The files and commands of a session, and the built-in tools that use them.
 pub(crate) struct SessionServices {
     /// The files.
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<SessionFiles>,
     /// The commands.
-    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) tasks: Arc<TaskRegistry>,
     /// Every built-in tool, wanted or not.
     pub(crate) tools: Vec<Arc<dyn DynTool>>,
     /// Tools that look, for faces.
@@ -156,7 +156,7 @@ impl SessionServices {
         config.blank = Some(Arc::new(SpoolMask(premises.masker.clone())));
         let shell = open_shell(premises, config.clone(), records)?;
         let session = Some(premises.session_id.clone());
-        let files = Arc::new(Files::new(Arc::new(workspace), session, in_request));
+        let files = Arc::new(SessionFiles::new(Arc::new(workspace), session, in_request));
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());
         let small_model = SmallModel::of(premises, chosen);
         let model_search = ModelSearch::of(premises, chosen);
@@ -175,7 +175,7 @@ impl SessionServices {
             TaskHooks { late: Arc::clone(&late), agents: Arc::clone(agents), lists: Arc::clone(&lists) };
         let teams = TeamRegistry::open(agents, &lists, &premises.state_dir(), premises.session_id.as_str());
         let worktrees = SessionWorktrees::new(premises, shell.owner(), &files, &late, &readers.read);
-        let tasks = Tasks::new(shell);
+        let tasks = TaskRegistry::new(shell);
         premises.tasks.set(Arc::clone(&tasks)).ok();
         let voice = Arc::new(SessionMessenger {
             events: premises.events.clone(),
@@ -366,14 +366,14 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
         limits: JournalLimits::default(),
     };
     let workspace = Workspace::open(config).map_err(|err| OpenError::Start(err.to_string()))?;
-    let shell = Shell::open(ShellConfig::with_variables("none", scratch, Variables::of_process()));
+    let shell = Shell::open(ShellConfig::with_variables("none", scratch, EnvVars::of_process()));
     let shell = shell.map_err(|err| OpenError::Start(format!("commands cannot run: {err}")))?;
-    let (roots, variables) = (workspace.roots(), Variables::of_process());
+    let (roots, variables) = (workspace.roots(), EnvVars::of_process());
     let get = |name: &str| variables.text(name);
     Ok(haft_builtin_tools::base(&ToolServices {
         lsp: haft_builtin_tools::lsp::LspServers::closed(),
         triggers: haft_builtin_tools::remote_trigger::TriggerServices::none(scratch),
-        tasks: Tasks::new(shell),
+        tasks: TaskRegistry::new(shell),
         commands: Arc::new(BashInspector { home: None, roots: roots.clone() }),
         roots: Arc::new(roots),
         bash: BashSettings::from(get),
@@ -381,7 +381,7 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
         snapshots: Arc::new(NoSnapshots),
         settings: Arc::new(NoSettings),
         find: SearchToolSettings::from_env(get),
-        files: Arc::new(Files::new(
+        files: Arc::new(SessionFiles::new(
             Arc::new(workspace),
             None,
             MainContextView { main: None, children: ChildContextViews::default() },

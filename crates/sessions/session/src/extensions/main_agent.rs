@@ -1,6 +1,6 @@
 //! A session that is one of the agents (`--agent`): its prompt, tools and model.
 
-use haft_agent::{Agent, Base};
+use haft_agent::{Agent, PromptBase};
 use haft_model::Catalog;
 use haft_tool::Tool as _;
 use haft_tool_runtime::ToolSearch;
@@ -37,7 +37,7 @@ impl AgentDefinition {
     /// denies, and which agents and skills it leaves, binds the session elsewhere.
     pub(crate) fn become_main(&self, agent: &mut Agent, catalog: &Catalog, model: ModelIs) {
         if !self.prompt.is_empty() {
-            agent.prompt.base = Base::Replaced(self.prompt.clone());
+            agent.prompt.base = PromptBase::Replaced(self.prompt.clone());
         }
         let pool = agent.tools.pool.get();
         let has_deferred = self.names_servers() || pool.deferred().any(|(name, _)| self.leaves(&pool, name));

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_shell::run::{News, Tasks};
+use haft_shell::run::{TaskNoticeKind, TaskRegistry};
 use haft_tool::{BoxFuture, DynTool};
 use haft_tool_host::{
     HostOperations, HostSession, RunRequest, SessionFactory,
@@ -121,7 +121,7 @@ fn lent(handle: SessionHandle) -> HostSession {
 struct SessionOperations {
     handle: SessionHandle,
     premises: Arc<SessionEnvironment>,
-    tasks: Option<Arc<Tasks>>,
+    tasks: Option<Arc<TaskRegistry>>,
 }
 
 impl HostOperations for SessionOperations {
@@ -146,7 +146,7 @@ impl HostOperations for SessionOperations {
                     let notices = self.tasks.as_ref().map(|it| it.drain(&agent)).unwrap_or_default();
                     let news = notices.into_iter().map(|it| HostNotice {
                         task: it.task.id.clone(),
-                        ended: matches!(it.news, News::Ended(_)),
+                        ended: matches!(it.news, TaskNoticeKind::Ended(_)),
                         text: it.text(),
                     });
                     Ok(json!(news.collect::<Vec<_>>()))

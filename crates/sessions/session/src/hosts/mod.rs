@@ -9,7 +9,7 @@ mod settings;
 
 use std::{path::PathBuf, sync::Arc};
 
-use haft_agent::{Environment, ExternalCallStates, log::RemoteLog};
+use haft_agent::{ExternalCallStates, PromptEnvironment, log::RemoteLog};
 use haft_tool::DynTool;
 use haft_tool_host::{HostAddress, HostSet, LinkConfig, LocalTasks};
 use haft_types::{AgentId, CallId, ToolUse};
@@ -149,7 +149,7 @@ pub(crate) async fn news_of_hosts(premises: &SessionEnvironment, agent: &AgentId
 }
 
 /// What the first request says about where the work is.
-pub(crate) fn environment(hosts: &HostSet, environment: &mut Environment, mode: String) {
+pub(crate) fn environment(hosts: &HostSet, environment: &mut PromptEnvironment, mode: String) {
     let place = hosts.place();
     environment.cwd = place.cwd.display().to_string();
     environment.is_git_repository = place.is_git_repository;

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use haft_agent::{Memory, MemoryFile};
+use haft_agent::{MemoryFile, MemoryFiles};
 use haft_hooks::{HookEvent, OtherInput};
 use haft_tool::{Access, AccessSet, BoxFuture, CallContext};
 use haft_tool_runtime::{BatchObserver, CallReport, CallSession};
@@ -56,7 +56,7 @@ impl MemoryFollower {
         premises: Arc<SessionEnvironment>,
         readers: ReadOnlyTools,
         skills: Arc<ActiveSkills>,
-        memory: &Memory,
+        memory: &MemoryFiles,
         rules: Vec<PathRule>,
     ) -> Self {
         let root = project_dirs(&premises.cwd).into_iter().next().unwrap_or_else(|| premises.cwd.clone());
@@ -311,7 +311,7 @@ fn can_load_skills(calls: &CallSession) -> bool {
 }
 
 /// Hooks hear what was read at the beginning.
-pub(crate) async fn tell_hooks(calls: &CallSession, memory: &Memory) {
+pub(crate) async fn tell_hooks(calls: &CallSession, memory: &MemoryFiles) {
     if !calls.pipeline.gate.hooks().get().listens(HookEvent::InstructionsLoaded) {
         return;
     }

@@ -10,7 +10,7 @@ mod reader;
 
 use std::path::{Path, PathBuf};
 
-use haft_agent::{Memory, MemoryFile, MemoryOwner};
+use haft_agent::{MemoryFile, MemoryFiles, MemoryOwner};
 use haft_config::SettingsLayer;
 
 pub(crate) use self::follow::{MemoryFollower, tell_hooks};
@@ -25,7 +25,7 @@ pub(crate) type MayRead<'a> = &'a dyn Fn(&Path) -> bool;
 #[derive(Debug, Default)]
 pub(crate) struct LoadedMemory {
     /// What is told.
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemoryFiles,
     /// What is told when a file is touched that it is about.
     pub(crate) rules: Vec<PathRule>,
     /// What was not read although a file asks for it, in words.

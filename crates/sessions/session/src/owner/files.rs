@@ -8,12 +8,12 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use haft_agent::WindowFill;
+use haft_agent::WindowUsage;
 use haft_permission::{HookOpinion, Policy};
 use haft_tool::{CallContext, DynTool};
 use haft_tool_host::frame::HostCommand;
 use haft_types::{AgentId, CallId, Message};
-use haft_workspace::{Files, ReadBy};
+use haft_workspace::{ReadBy, SessionFiles};
 use serde_json::json;
 
 use super::{RunnerState, SessionActor};
@@ -98,7 +98,7 @@ impl SessionActor {
     }
 
     /// What the next request would hold, with the tools of the servers.
-    pub(super) fn window_fill(&mut self, reply: Reply<Option<WindowFill>>) {
+    pub(super) fn window_fill(&mut self, reply: Reply<Option<WindowUsage>>) {
         if !matches!(self.seat, RunnerState::Idle(SessionRunner::Agent(_))) {
             return reply.send(None, &self.events);
         }
@@ -109,7 +109,7 @@ impl SessionActor {
             return;
         };
         let setting = self.turn_setting();
-        self.seat = RunnerState::Working(super::turn::Running::look(agent, reply, setting));
+        self.seat = RunnerState::Working(super::turn::RunningWork::look(agent, reply, setting));
     }
 
     pub(super) fn messages(&self) -> Vec<Message> {
@@ -146,7 +146,7 @@ fn content(path: &Path, most: u64) -> Result<FileContent, String> {
 }
 
 /// A file that changed since then, or is gone, has to be read again.
-fn seed(files: &Arc<Files>, path: &Path, mtime: f64) {
+fn seed(files: &Arc<SessionFiles>, path: &Path, mtime: f64) {
     let Ok(about) = std::fs::metadata(path) else { return };
     let changed = about.modified().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
     // Hosts count in whole milliseconds, in either direction.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     RunnerState, SessionActor,
-    turn::{FinishedWork, Running, TurnEnding, TurnRun, facts_of},
+    turn::{FinishedWork, RunningWork, TurnEnding, TurnRun, facts_of},
 };
 use crate::{
     Activity, Appended, CommandEnded, CommandResult, Prompt, PromptAuthor, PromptState, SessionEventKind,
@@ -36,10 +36,10 @@ impl SessionActor {
             }
         };
         match (running, ended) {
-            (Running::Turn(turn), FinishedWork::Turn(Ok((agent, ending)))) => {
+            (RunningWork::Turn(turn), FinishedWork::Turn(Ok((agent, ending)))) => {
                 self.finish_turn(turn, agent, ending)
             }
-            (Running::Calls(_), FinishedWork::Calls(Ok(session))) => {
+            (RunningWork::Calls(_), FinishedWork::Calls(Ok(session))) => {
                 self.seat = RunnerState::Idle(SessionRunner::Calls(session));
             }
             (

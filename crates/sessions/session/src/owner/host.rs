@@ -1,12 +1,12 @@
 //! What the embedding program brings, and what it is told about the session.
 
 use haft_hooks::HandlerKind;
-use haft_mcp_client::Enabled;
+use haft_mcp_client::ServerEnabled;
 use serde_json::{Map, Value};
 
 use super::{
-    DeferredChange, LeftForLater, RunnerState, SessionActor,
-    turn::{CallRun, Running},
+    DeferredCalls, DeferredChange, RunnerState, SessionActor,
+    turn::{CallRun, RunningWork},
 };
 use crate::{
     Activity, ClientParts, Reply, ServerSwitch, ServersSet, SessionIntroduction, SessionUsage, TaskTail,
@@ -56,9 +56,9 @@ impl SessionActor {
         self.begin_servers();
         self.servers_begun |= was_begun;
         let mut introduction = self.introduction(applied);
-        introduction.takes_up = self.left_for_later == LeftForLater::Waiting;
+        introduction.takes_up = self.left_for_later == DeferredCalls::Waiting;
         if introduction.takes_up {
-            self.left_for_later = LeftForLater::Ready;
+            self.left_for_later = DeferredCalls::Ready;
         }
         introduction
     }
@@ -201,13 +201,13 @@ impl SessionActor {
         tokio::spawn(async move {
             let done = match switch {
                 ServerSwitch::On => {
-                    let switched = manager.set_enabled(&server, Enabled::Yes).await;
+                    let switched = manager.set_enabled(&server, ServerEnabled::Yes).await;
                     // Whoever asks next how it is hears how it turned out. That it
                     // cannot be reached is no failure of the switch.
                     manager.refresh(&server).await.ok();
                     switched
                 }
-                ServerSwitch::Off => manager.set_enabled(&server, Enabled::No).await,
+                ServerSwitch::Off => manager.set_enabled(&server, ServerEnabled::No).await,
                 ServerSwitch::Reconnect => manager.reconnect(&server).await,
             };
             reply.send(done.map_err(|problem| problem.to_string()), &events);
@@ -224,7 +224,7 @@ impl SessionActor {
         match std::mem::replace(&mut self.seat, RunnerState::Broken) {
             RunnerState::Idle(SessionRunner::Calls(session)) => {
                 let setting = self.turn_setting();
-                self.seat = RunnerState::Working(Running::Calls(CallRun::ready(session, reply, setting)));
+                self.seat = RunnerState::Working(RunningWork::Calls(CallRun::ready(session, reply, setting)));
             }
             other => {
                 self.seat = other;

@@ -18,7 +18,7 @@ use std::{
 };
 
 use haft_agent::{AgentCommands, AgentInbox, UserInput};
-use haft_config::Loaded;
+use haft_config::LoadedSettings;
 use haft_hooks::{Hooks, SessionSource};
 use haft_model::Catalog;
 use haft_tool::DynTool;
@@ -28,7 +28,7 @@ use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant as Moment};
 use tokio_util::sync::CancellationToken;
 
-use self::turn::{FinishedWork, Running, ServerReadyPhase};
+use self::turn::{FinishedWork, RunningWork, ServerReadyPhase};
 use crate::{
     AgentDefinition, CloseMode, Command, EventSender, HostAgent, LogStart, OpenError, PluginDir, Prompt,
     Reply, SessionEventKind, SessionSpec,
@@ -51,7 +51,7 @@ pub(crate) struct SessionActor {
     commands: mpsc::UnboundedReceiver<Command>,
     premises: Arc<SessionEnvironment>,
     /// The settings that were taken over last.
-    loaded: Arc<Loaded>,
+    loaded: Arc<LoadedSettings>,
     logs: SessionLogs,
     /// The session, as it is called now.
     session_id: SessionId,
@@ -85,10 +85,10 @@ pub(crate) struct SessionActor {
     later: Vec<DeferredChange>,
     queue: VecDeque<Prompt>,
     /// Calls that wait for those of the message before, in a session without a model.
-    waiting_calls: VecDeque<WaitingCalls>,
-    left_for_later: LeftForLater,
+    waiting_calls: VecDeque<QueuedCalls>,
+    left_for_later: DeferredCalls,
     readers: Option<ReadOnlyTools>,
-    files: Option<Arc<haft_workspace::Files>>,
+    files: Option<Arc<haft_workspace::SessionFiles>>,
     lsp: Option<Arc<haft_builtin_tools::lsp::LspServers>>,
     catalog: Arc<Catalog>,
     key_source: String,
@@ -120,7 +120,7 @@ enum RunnerState {
     /// Somebody who waits.
     Idle(SessionRunner),
     /// Somebody who works.
-    Working(Running),
+    Working(RunningWork),
     /// Nobody: a turn broke off.
     Broken,
 }
@@ -148,11 +148,11 @@ enum DeferredChange {
 }
 
 /// The calls of one message, what interrupts them, and where their reports go.
-type WaitingCalls = (Vec<ToolUse>, CancellationToken, Reply<Vec<CallReport>>);
+type QueuedCalls = (Vec<ToolUse>, CancellationToken, Reply<Vec<CallReport>>);
 
 /// Calls of a resumed session that were left for later.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum LeftForLater {
+enum DeferredCalls {
     /// There are none, or they were taken up.
     Nothing,
     /// There are some; the host has to come first.
@@ -193,11 +193,11 @@ impl SessionActor {
                 Some(RunningAgentHandle { inbox: agent.inbox.clone(), orders: agent.orders.clone() }),
                 agent.settings.model.clone(),
                 match agent.left_for_later().is_empty() {
-                    true => LeftForLater::Nothing,
-                    false => LeftForLater::Waiting,
+                    true => DeferredCalls::Nothing,
+                    false => DeferredCalls::Waiting,
                 },
             ),
-            SessionRunner::Calls(_) => (None, String::new(), LeftForLater::Nothing),
+            SessionRunner::Calls(_) => (None, String::new(), DeferredCalls::Nothing),
         };
         let begins = match (&spec.log.start, spec.log.fork) {
             (LogStart::New, _) => SessionSource::Startup,
@@ -351,7 +351,7 @@ impl SessionActor {
         let events = self.events.clone();
         match command {
             Command::Prompt(prompt) => self.hear_prompt(*prompt),
-            Command::GoOn => self.left_for_later = LeftForLater::GoesOn,
+            Command::GoOn => self.left_for_later = DeferredCalls::GoesOn,
             Command::Interrupt { cancel_queued, reply } => {
                 let interrupted = self.interrupt(cancel_queued);
                 reply.send(interrupted, &events);
@@ -450,7 +450,7 @@ impl SessionActor {
             RunnerState::Idle(SessionRunner::Agent(agent)) => {
                 change.apply(agent, &self.catalog, model, &self.premises);
             }
-            RunnerState::Working(Running::Turn(_)) => self.later.push(change),
+            RunnerState::Working(RunningWork::Turn(_)) => self.later.push(change),
             RunnerState::Idle(SessionRunner::Calls(_)) | RunnerState::Working(_) | RunnerState::Broken => (),
         }
     }
@@ -481,7 +481,7 @@ impl DeferredChange {
             }
             Self::Prompt { system, append, schema } => {
                 if let Some(system) = system {
-                    agent.prompt.base = haft_agent::Base::Replaced(system);
+                    agent.prompt.base = haft_agent::PromptBase::Replaced(system);
                 }
                 if append.is_some() {
                     agent.prompt.append = append;

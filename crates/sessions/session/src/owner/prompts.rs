@@ -5,8 +5,8 @@ use tokio::time::Instant as Moment;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DeferredChange, LeftForLater, RunnerState, STOPPING, SessionActor,
-    turn::{CallRun, Running, ServerReadyPhase, TurnContext, TurnRun},
+    DeferredCalls, DeferredChange, RunnerState, STOPPING, SessionActor,
+    turn::{CallRun, RunningWork, ServerReadyPhase, TurnContext, TurnRun},
     typed::TypedCommand,
 };
 use crate::{
@@ -43,7 +43,7 @@ impl SessionActor {
             self.queue.push_back(Prompt { is_verbatim: true, ..Prompt::text(&text) });
         }
         self.tell_prompt(prompt.name(), PromptState::Queued);
-        let RunnerState::Working(Running::Turn(running)) = &mut self.seat else {
+        let RunnerState::Working(RunningWork::Turn(running)) = &mut self.seat else {
             return self.queue.push_back(prompt);
         };
         if !self.queue.is_empty() {
@@ -81,7 +81,7 @@ impl SessionActor {
     /// Something happened in the background: the model hears of it in this turn
     /// or in one of its own.
     pub(super) fn hear_background(&mut self) {
-        let works = matches!(self.seat, RunnerState::Working(Running::Turn(_)));
+        let works = matches!(self.seat, RunnerState::Working(RunningWork::Turn(_)));
         for notice in self.watch.background.take_notices() {
             match &self.reach {
                 Some(reach) if works => {
@@ -98,7 +98,7 @@ impl SessionActor {
     /// Agents have ended: the main agent hears of it in this turn or in one of
     /// its own.
     pub(super) fn hear_agents(&mut self) {
-        let works = matches!(self.seat, RunnerState::Working(Running::Turn(_)));
+        let works = matches!(self.seat, RunnerState::Working(RunningWork::Turn(_)));
         let (waking, mentioned) = self.agents.take_mail();
         let Some(reach) = &self.reach else { return };
         if let Some(input) = mentioned {
@@ -129,7 +129,7 @@ impl SessionActor {
             self.queue.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
         let inputs = self.reach.as_ref().map(|reach| reach.inbox.take()).unwrap_or_default();
         if let RunnerState::Working(running) = &mut self.seat {
-            if let Running::Turn(turn) = running {
+            if let RunningWork::Turn(turn) = running {
                 let named = &turn.meanwhile;
                 let heard = inputs.iter().filter_map(|it| it.uuid.clone()).filter(|it| named.contains(it));
                 names.extend(heard);
@@ -143,7 +143,7 @@ impl SessionActor {
             return Interrupted { still_queued: names, cancelled: None };
         }
         self.queue.clear();
-        if let RunnerState::Working(Running::Turn(turn)) = &mut self.seat {
+        if let RunnerState::Working(RunningWork::Turn(turn)) = &mut self.seat {
             turn.meanwhile.retain(|it| !names.contains(it));
         }
         names.iter().for_each(|name| self.tell_prompt(Some(name), PromptState::Cancelled));
@@ -162,7 +162,8 @@ impl SessionActor {
 
     /// Takes back what was said while a turn runs, if the model has not heard it yet.
     fn withdraw_heard(&mut self, name: &str) -> bool {
-        let (Some(reach), RunnerState::Working(Running::Turn(turn))) = (&self.reach, &mut self.seat) else {
+        let (Some(reach), RunnerState::Working(RunningWork::Turn(turn))) = (&self.reach, &mut self.seat)
+        else {
             return false;
         };
         let waiting = reach.inbox.take();
@@ -193,8 +194,8 @@ impl SessionActor {
     pub(super) fn finish_when_done(&mut self) {
         self.finishing = true;
         // Calls that were left for later wait for a host that does not come.
-        if self.left_for_later == LeftForLater::Waiting {
-            self.left_for_later = LeftForLater::Nothing;
+        if self.left_for_later == DeferredCalls::Waiting {
+            self.left_for_later = DeferredCalls::Nothing;
         }
         self.desk.close();
     }
@@ -219,7 +220,7 @@ impl SessionActor {
             return;
         }
         self.hear_agents();
-        let takes_up = matches!(self.left_for_later, LeftForLater::Ready | LeftForLater::GoesOn);
+        let takes_up = matches!(self.left_for_later, DeferredCalls::Ready | DeferredCalls::GoesOn);
         let prompt = match takes_up {
             true => None,
             false => match self.queue.pop_front() {
@@ -249,9 +250,9 @@ impl SessionActor {
         self.begin_file_turn(prompt.as_ref().map(|it| it.uuid.as_str()));
         let mut setting = self.turn_setting();
         let Some(prompt) = prompt else {
-            let before = std::mem::replace(&mut self.left_for_later, LeftForLater::Nothing);
-            let goes_on = before == LeftForLater::GoesOn;
-            self.seat = RunnerState::Working(Running::Turn(TurnRun::take_up(agent, setting, goes_on)));
+            let before = std::mem::replace(&mut self.left_for_later, DeferredCalls::Nothing);
+            let goes_on = before == DeferredCalls::GoesOn;
+            self.seat = RunnerState::Working(RunningWork::Turn(TurnRun::take_up(agent, setting, goes_on)));
             return;
         };
         self.tell_prompt(prompt.name(), PromptState::Started);
@@ -270,7 +271,7 @@ impl SessionActor {
             }
             None => TurnRun::start(agent, prompt, setting),
         };
-        self.seat = RunnerState::Working(Running::Turn(run));
+        self.seat = RunnerState::Working(RunningWork::Turn(run));
     }
 
     /// What calls change from now on belongs to one turn, which goes by the id of
@@ -352,9 +353,9 @@ impl SessionActor {
                 let setting = self.turn_setting();
                 let on_demand = self.spec.servers.start == ServerStart::OnDemand;
                 let run = CallRun::start(session, calls, cancel, reply, setting, on_demand);
-                self.seat = RunnerState::Working(Running::Calls(run));
+                self.seat = RunnerState::Working(RunningWork::Calls(run));
             }
-            RunnerState::Working(running @ Running::Calls(_)) => {
+            RunnerState::Working(running @ RunningWork::Calls(_)) => {
                 // One message after the other.
                 self.seat = RunnerState::Working(running);
                 self.waiting_calls.push_back((calls, cancel, reply));

@@ -98,7 +98,8 @@ impl SessionActor {
             self.events.notice(notice.to_string());
         }
         let names = ["enabledPlugins", "extraKnownMarketplaces", "additionalMarketplaces", "outputStyle"];
-        let value = |loaded: &haft_config::Loaded, name: &str| loaded.settings.get(name).map(|it| it.value);
+        let value =
+            |loaded: &haft_config::LoadedSettings, name: &str| loaded.settings.get(name).map(|it| it.value);
         let is_extended = names.iter().any(|name| value(&self.loaded, name) != value(&loaded, name));
         self.loaded = loaded;
         if is_extended {

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_agent::{Agent, CompactionOutcome, EndReason, TurnEnd, WindowFill};
+use haft_agent::{Agent, CompactionOutcome, EndReason, TurnEnd, WindowUsage};
 use haft_hooks::{HookEvent, OtherInput, SessionSource, SessionStart};
 use haft_tool_runtime::{CallReport, CallSession};
 use haft_types::{AgentId, ToolUse};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ApiFailure, EventSender, ModelSpec, Prompt, PromptAuthor, QuestionAnswer, QuestionSubject, Reply,
-    SessionEventKind, SessionSummary, TurnBegan,
+    SessionEventKind, SessionSummary, TurnStarted,
     assembly::{ReadOnlyTools, record},
     extensions::{LocalCommand, NamedBy, attachments, from_editor},
     hooks::run_hooks,
@@ -28,7 +28,7 @@ use super::typed::{TypedCommand, unknown_command};
 const USUAL_PATIENCE: Duration = Duration::from_millis(600);
 
 /// What runs.
-pub(super) enum Running {
+pub(super) enum RunningWork {
     /// A prompt.
     Turn(TurnRun),
     /// The calls of one message.
@@ -47,9 +47,9 @@ pub(super) enum FinishedWork {
     Look(Result<Box<Agent>, JoinError>),
 }
 
-impl Running {
+impl RunningWork {
     /// Takes in what servers offer, and says what the next request would hold.
-    pub(super) fn look(agent: Box<Agent>, reply: Reply<Option<WindowFill>>, setting: TurnContext) -> Self {
+    pub(super) fn look(agent: Box<Agent>, reply: Reply<Option<WindowUsage>>, setting: TurnContext) -> Self {
         let mut agent = agent;
         let cancel = CancellationToken::new();
         let token = cancel.clone();
@@ -346,7 +346,9 @@ pub(super) fn facts_of(agent: &Agent, servers: &SessionServers, rest: &SessionSu
 
 fn begin(agent: &Agent, prompt: Option<&Prompt>, setting: &TurnContext) {
     let facts = facts_of(agent, &setting.servers, &setting.facts);
-    setting.events.tell(SessionEventKind::TurnBegan(Box::new(TurnBegan { facts, prompt: prompt.cloned() })));
+    setting
+        .events
+        .tell(SessionEventKind::TurnBegan(Box::new(TurnStarted { facts, prompt: prompt.cloned() })));
 }
 
 /// The calls of one message that run.

@@ -8,10 +8,10 @@ use std::{
 };
 
 use haft_bash_analysis::{
-    AnalysisContext, CommandEffect, EffectAccess, SharedAnalysis, Target, Word, removes_unknown,
+    AnalysisContext, CommandEffect, EffectAccess, EffectTarget, SharedAnalysis, Word, removes_unknown,
 };
 use haft_config::SettingsStore;
-use haft_sandbox::{BaselinePolicy, HomeProtection, KeepingWalls, WITHOUT};
+use haft_sandbox::{BaselinePolicy, BaselineSandbox, HomeProtection, WITHOUT};
 use haft_shell::run::BaselineGuard;
 use haft_types::PermissionMode;
 
@@ -23,17 +23,17 @@ use crate::judging::rules_cover;
 const MOST_KEPT: usize = 3;
 
 /// Says what commands are kept from.
-pub(super) struct StoreKeeper {
+pub(super) struct StateGuard {
     store: Arc<SettingsStore>,
     state: PathBuf,
     roots: Arc<SessionRoots>,
     home: Option<PathBuf>,
     /// The mode the session is in, once there is a session.
     mode: OnceLock<Box<dyn Fn() -> PermissionMode + Send + Sync>>,
-    built: Mutex<Vec<Arc<KeepingWalls>>>,
+    built: Mutex<Vec<Arc<BaselineSandbox>>>,
 }
 
-impl std::fmt::Debug for StoreKeeper {
+impl std::fmt::Debug for StateGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreKeeper").field("state", &self.state).finish_non_exhaustive()
     }
@@ -49,12 +49,12 @@ pub(super) fn freezes() -> Result<(), String> {
             return Err(String::from("switched off"));
         }
         let somewhere = std::env::temp_dir().canonicalize().map_err(|err| err.to_string())?;
-        KeepingWalls::build(BaselinePolicy { freeze: vec![somewhere], home: None }).map(drop)
+        BaselineSandbox::build(BaselinePolicy { freeze: vec![somewhere], home: None }).map(drop)
     });
     tried.clone()
 }
 
-impl StoreKeeper {
+impl StateGuard {
     pub(super) fn new(
         store: Arc<SettingsStore>,
         state: PathBuf,
@@ -109,16 +109,16 @@ impl StoreKeeper {
 /// What an effect changes, where the line says it.
 fn changed_path(effect: &CommandEffect) -> Option<PathBuf> {
     match (effect.access, &effect.target) {
-        (EffectAccess::Write | EffectAccess::Delete, Target::Path(path)) => Some(path.clone()),
-        (EffectAccess::Write | EffectAccess::Delete, Target::Pattern(pattern)) => {
+        (EffectAccess::Write | EffectAccess::Delete, EffectTarget::Path(path)) => Some(path.clone()),
+        (EffectAccess::Write | EffectAccess::Delete, EffectTarget::Pattern(pattern)) => {
             pattern.parent().map(Path::to_owned)
         }
         _ => None,
     }
 }
 
-impl BaselineGuard for StoreKeeper {
-    fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<KeepingWalls>> {
+impl BaselineGuard for StateGuard {
+    fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<BaselineSandbox>> {
         // Our own program takes care of what is its own.
         let own = [String::from("haft"), String::from("haft *")];
         if command.contains("haft") && rules_cover(&own, command, cwd, self.home.as_deref()) {
@@ -133,8 +133,8 @@ impl BaselineGuard for StoreKeeper {
             return Some(Arc::clone(walls));
         }
         // What cannot be had is said by `haft sandbox check`.
-        let walls = KeepingWalls::build(policy.clone())
-            .or_else(|_| KeepingWalls::build(BaselinePolicy { home: None, ..policy }))
+        let walls = BaselineSandbox::build(policy.clone())
+            .or_else(|_| BaselineSandbox::build(BaselinePolicy { home: None, ..policy }))
             .ok()?;
         built.truncate(MOST_KEPT - 1);
         built.insert(0, Arc::clone(&walls));

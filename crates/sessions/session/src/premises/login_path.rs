@@ -12,7 +12,7 @@ use std::{
 
 use haft_process::ProcessOwner;
 use haft_shell::{env::LoginEnvOptions, run::ShellConfig};
-use haft_types::Variables;
+use haft_types::EnvVars;
 
 use crate::EventSender;
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The login shell's search path. It is asked once, when a program is missing.
 pub(crate) struct LoginShellPath {
-    variables: Variables,
+    variables: EnvVars,
     state_dir: PathBuf,
     events: EventSender,
     dirs: OnceLock<Vec<PathBuf>>,
@@ -30,7 +30,7 @@ pub(crate) struct LoginShellPath {
 }
 
 impl LoginShellPath {
-    pub(super) fn new(variables: Variables, state_dir: PathBuf, events: EventSender) -> Arc<Self> {
+    pub(super) fn new(variables: EnvVars, state_dir: PathBuf, events: EventSender) -> Arc<Self> {
         let (dirs, told) = (OnceLock::new(), Mutex::default());
         Arc::new(Self { variables, state_dir, events, dirs, told })
     }

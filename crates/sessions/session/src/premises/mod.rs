@@ -20,16 +20,16 @@ use std::{
 
 use haft_agent::{MaskedResults, Masker, cassette::RecordingDirs};
 use haft_config::{
-    Argument, FeatureSwitch, FlagContent, ItemKind, LoadOptions, Loaded, SettingsLayer, SettingsPaths,
-    SettingsSourceKind, SettingsStore, TrustMode,
+    FeatureSwitch, FlagContent, FlagSettings, ItemKind, LoadOptions, LoadedSettings, SettingsLayer,
+    SettingsPaths, SettingsSourceKind, SettingsStore, TrustMode,
 };
 use haft_model::{Catalog, StoredKeys};
 use haft_permission::{Classifier, Policy};
-use haft_process::Leftover;
-use haft_shell::run::{Shell, Tasks};
+use haft_process::LiveProcesses;
+use haft_shell::run::{Shell, TaskRegistry};
 use haft_tool::DynTool;
 use haft_tool_runtime::PoolFeatures;
-use haft_types::{SessionId, Variables};
+use haft_types::{EnvVars, SessionId};
 use haft_workspace::{Journal, JournalLimits, Workspace, WorkspaceConfig};
 
 use self::policy::directories;
@@ -56,7 +56,7 @@ pub struct SessionEnvironment {
     /// The person's home.
     pub home: Option<PathBuf>,
     /// The environment variables the session sees.
-    pub variables: Variables,
+    pub variables: EnvVars,
     /// The settings, as they are now.
     pub store: Arc<SettingsStore>,
     /// The session that its directories are named after.
@@ -82,7 +82,7 @@ pub struct SessionEnvironment {
     /// Who answers in the person's place in auto mode, once somebody does.
     pub(crate) classifier: OnceLock<Arc<dyn Classifier>>,
     /// The commands that are running, once some can.
-    pub(crate) tasks: OnceLock<Arc<Tasks>>,
+    pub(crate) tasks: OnceLock<Arc<TaskRegistry>>,
     /// What collectors are told about the session.
     pub(crate) traces: Arc<TraceDesk>,
     /// Rules of the program that opened the session for tools of its servers.
@@ -155,7 +155,7 @@ impl SessionEnvironment {
     }
 
     /// The settings in force.
-    pub fn loaded(&self) -> Arc<Loaded> {
+    pub fn loaded(&self) -> Arc<LoadedSettings> {
         self.store.current()
     }
 
@@ -267,7 +267,7 @@ impl SessionEnvironment {
     }
 
     /// Tells what killed sessions had left running and was ended.
-    pub(crate) fn tell_ended(&self, ended: &[Leftover]) {
+    pub(crate) fn tell_ended(&self, ended: &[LiveProcesses]) {
         for it in ended {
             let (count, command) = (it.processes.len(), haft_types::text::one_line(&it.command, 100));
             let notice = format!("ended {count} process(es) that a killed session left running: {command}");
@@ -485,7 +485,7 @@ fn state_dir(store: &SettingsStore) -> PathBuf {
 }
 
 /// Knows the secrets of the session's variables.
-fn masker(variables: &Variables, loaded: &Loaded) -> Result<Masker, OpenError> {
+fn masker(variables: &EnvVars, loaded: &LoadedSettings) -> Result<Masker, OpenError> {
     let text = |it: &std::ffi::OsStr| it.to_str().map(str::to_owned);
     let texts = variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
     let set = loaded.settings.env.iter().map(|(name, value)| (name.clone(), value.value.clone()));
@@ -510,9 +510,9 @@ fn is_of_folder(layer: SettingsLayer) -> bool {
 
 /// Settings of a flag count or the session does not begin: whoever gives them
 /// relies on them, and half a policy is none.
-fn refuse_broken_flags(spec: &SettingsSpec, loaded: &Loaded, cwd: &Path) -> Result<(), OpenError> {
+fn refuse_broken_flags(spec: &SettingsSpec, loaded: &LoadedSettings, cwd: &Path) -> Result<(), OpenError> {
     let Some(flags) = &spec.flags else { return Ok(()) };
-    let place = match Argument::settings(flags, cwd).content {
+    let place = match FlagSettings::settings(flags, cwd).content {
         FlagContent::Json(_) => SettingsSourceKind::Argument(String::from("--settings")),
         FlagContent::File(path) => SettingsSourceKind::File(path),
     };
@@ -528,8 +528,8 @@ fn refuse_broken_flags(spec: &SettingsSpec, loaded: &Loaded, cwd: &Path) -> Resu
 
 /// What is read, from where. Naming the project's own files is not trusting them.
 fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
-    let managed = spec.managed.iter().map(|json| Argument::managed(json));
-    let named = spec.flags.iter().map(|value| Argument::settings(value, cwd));
+    let managed = spec.managed.iter().map(|json| FlagSettings::managed(json));
+    let named = spec.flags.iter().map(|value| FlagSettings::settings(value, cwd));
     let arguments = named.chain(managed).collect();
     let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
     if let Some(layers) = &spec.sources {

@@ -6,12 +6,12 @@ use std::{
 };
 
 use haft_bash_analysis::{AnalysisContext, SharedAnalysis};
-use haft_config::{Loaded, SettingsLayer, Sourced};
+use haft_config::{LoadedSettings, SettingsLayer, Sourced};
 use haft_permission::{
     BashJudge, Behavior, CommandJudge, Destination, OutsideWorkspace, PathRuleReach, Policy, PolicyBuilder,
     ReadOnlyEnforced, RuleSource, RunningCommands, SandboxedAskPolicy, SessionCommands,
 };
-use haft_shell::run::Tasks;
+use haft_shell::run::TaskRegistry;
 use haft_types::PermissionMode;
 
 use super::{SessionEnvironment, SessionRoots, absolute, split_rules};
@@ -24,7 +24,7 @@ fn command_judge() -> Arc<dyn CommandJudge> {
 
 /// The running commands of a session.
 struct SessionTasks {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     home: Option<PathBuf>,
     roots: Arc<SessionRoots>,
 }
@@ -124,7 +124,7 @@ pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError>
 pub(super) fn directories(
     cwd: &Path,
     home: Option<&Path>,
-    loaded: &Loaded,
+    loaded: &LoadedSettings,
     extra: &[PathBuf],
 ) -> Vec<PathBuf> {
     let added = loaded.settings.permissions.additional_directories.iter();
@@ -135,7 +135,11 @@ pub(super) fn directories(
 }
 
 /// What the sandbox means for questions: nothing, unless all of it stands.
-fn sandboxed(builder: PolicyBuilder, premises: &SessionEnvironment, loaded: &Loaded) -> PolicyBuilder {
+fn sandboxed(
+    builder: PolicyBuilder,
+    premises: &SessionEnvironment,
+    loaded: &LoadedSettings,
+) -> PolicyBuilder {
     let wishes = &loaded.settings.sandbox;
     // The walls of this machine hold nothing on another one.
     if !premises.walls.enforce() || premises.hosts.get().is_some() {
@@ -149,7 +153,7 @@ fn sandboxed(builder: PolicyBuilder, premises: &SessionEnvironment, loaded: &Loa
         .runs_outside(outside)
 }
 
-fn mode(premises: &SessionEnvironment, loaded: &Loaded) -> Result<PermissionMode, OpenError> {
+fn mode(premises: &SessionEnvironment, loaded: &LoadedSettings) -> Result<PermissionMode, OpenError> {
     let permissions = &loaded.settings.permissions;
     let from_settings = permissions.default_mode.as_ref().map(|mode| mode.value);
     let mode = premises.permissions.mode.or(from_settings).unwrap_or_default();

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadingWalls, WITHOUT, installed_programs};
+use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadOnlySandbox, WITHOUT, installed_programs};
 use haft_tool::{PathRestrictions, Permit, ReadNetworkUse};
 
 /// How long the paths that patterns of rules found are believed.
@@ -21,8 +21,8 @@ const KEYS: &[&str] = &[".ssh", ".gnupg"];
 #[derive(Default)]
 pub(super) struct ReadOnlyGuard {
     programs: OnceLock<Vec<PathBuf>>,
-    offline: Mutex<Option<Arc<ReadingWalls>>>,
-    online: Mutex<Option<Arc<ReadingWalls>>>,
+    offline: Mutex<Option<Arc<ReadOnlySandbox>>>,
+    online: Mutex<Option<Arc<ReadOnlySandbox>>>,
     fence: Mutex<Option<(Instant, Vec<PathBuf>)>>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn stands() -> Result<(), String> {
         let lacks = |name: &str| without.split(',').any(|it| it.trim() == name);
         match lacks("landlock") || lacks("seccomp") {
             true => Err(String::from("switched off")),
-            false => ReadingWalls::build(ReadOnlyPolicy::default()).map(drop),
+            false => ReadOnlySandbox::build(ReadOnlyPolicy::default()).map(drop),
         }
     });
     tried.clone()
@@ -56,7 +56,7 @@ impl ReadOnlyGuard {
         talks: ReadNetworkUse,
         permit: &Permit,
         place: &ReadOnlyKey<'_>,
-    ) -> Result<Arc<ReadingWalls>, String> {
+    ) -> Result<Arc<ReadOnlySandbox>, String> {
         let (kept, network) = match talks {
             ReadNetworkUse::No => (&self.offline, ReadOnlyNetwork::Off),
             ReadNetworkUse::Yes => (&self.online, ReadOnlyNetwork::Open),
@@ -77,7 +77,7 @@ impl ReadOnlyGuard {
         if let Some(walls) = kept.as_ref().filter(|walls| walls.hold(&policy)) {
             return Ok(Arc::clone(walls));
         }
-        let walls = ReadingWalls::build(policy)?;
+        let walls = ReadOnlySandbox::build(policy)?;
         *kept = Some(Arc::clone(&walls));
         Ok(walls)
     }

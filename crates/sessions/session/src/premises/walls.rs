@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use haft_builtin_tools::bash::{Choice, CommandConfiner, ConfinedCommand, Outside};
+use haft_builtin_tools::bash::{CommandConfiner, ConfinedCommand, ConfinementChoice, OutsideSandbox};
 use haft_config::{SandboxSettings as Wishes, SettingsStore, Sourced};
 use haft_permission::{Behavior, Destination, Policy as Rules, RuleSource};
 use haft_sandbox::{
@@ -18,12 +18,12 @@ use haft_sandbox::{
     SandboxStrictness, UnixSockets, WorkspacePolicy,
 };
 use haft_shell::run::BaselineGuard;
-use haft_tool::{AllowReason, Fenced, PathRestrictions};
+use haft_tool::{AllowReason, PathRestrictions, RestrictedPath};
 use haft_types::{AgentId, PermissionMode};
 
 use super::{
     SessionRoots,
-    keeping::StoreKeeper,
+    keeping::StateGuard,
     reading::{ReadOnlyGuard, ReadOnlyKey},
     scratch::ScratchDir,
     state_place,
@@ -46,7 +46,7 @@ pub struct CommandSandbox {
     /// Walls around what only reads.
     reading: ReadOnlyGuard,
     /// Walls around everything else.
-    keeper: Arc<StoreKeeper>,
+    keeper: Arc<StateGuard>,
     /// Agents that work in a worktree of their own.
     fenced: Mutex<HashMap<AgentId, WorktreeRestriction>>,
 }
@@ -89,7 +89,7 @@ impl CommandSandbox {
         events: EventSender,
     ) -> Self {
         let journal = super::journal_state_dir(state.clone());
-        let keeper = StoreKeeper::new(Arc::clone(&store), journal, Arc::clone(&roots), home.clone());
+        let keeper = StateGuard::new(Arc::clone(&store), journal, Arc::clone(&roots), home.clone());
         Self {
             store,
             keeper: Arc::new(keeper),
@@ -181,7 +181,7 @@ impl CommandSandbox {
     }
 
     /// Walls around a command that was let run because it only reads.
-    fn around_reading(&self, about: &ConfinedCommand<'_>) -> Option<Choice> {
+    fn around_reading(&self, about: &ConfinedCommand<'_>) -> Option<ConfinementChoice> {
         let AllowReason::OnlyReads(talks) = about.permit.reason() else { return None };
         super::reading::stands().ok()?;
         let built = self.scratch().and_then(|scratch| {
@@ -194,8 +194,10 @@ impl CommandSandbox {
             self.reading.walls(*talks, about.permit, &place)
         });
         Some(match built {
-            Ok(walls) => Choice::Reading(walls),
-            Err(why) => Choice::Refused(format!("it only reads, and what holds it to that failed: {why}")),
+            Ok(walls) => ConfinementChoice::Reading(walls),
+            Err(why) => {
+                ConfinementChoice::Refused(format!("it only reads, and what holds it to that failed: {why}"))
+            }
         })
     }
 
@@ -269,10 +271,10 @@ impl CommandSandbox {
     /// What cannot be read: what rules deny, what the settings deny, and our own
     /// keys.
     fn hidden(&self, wishes: &Wishes, fence: &PathRestrictions) -> Vec<Hidden> {
-        let by_rule = fence
-            .unreadable
-            .iter()
-            .map(|Fenced { path, rule }| Hidden { path: path.clone(), rule: format!("deny rule {rule}") });
+        let by_rule = fence.unreadable.iter().map(|RestrictedPath { path, rule }| Hidden {
+            path: path.clone(),
+            rule: format!("deny rule {rule}"),
+        });
         let readable = self.paths(&wishes.filesystem.allow_read);
         let denied = self.paths(&wishes.filesystem.deny_read).into_iter();
         let by_setting = denied.flat_map(|path| except(path, &readable)).map(|path| {
@@ -349,9 +351,14 @@ impl CommandSandbox {
 
     /// Commands that have to be held. What cannot be enforced is refused or
     /// said, as the settings want.
-    fn held(&self, limits: &CallLimits<'_>, demand: Demand, roots: &[PathBuf]) -> Choice {
+    fn held(
+        &self,
+        limits: &CallLimits<'_>,
+        demand: RequiredConfinement,
+        roots: &[PathBuf],
+    ) -> ConfinementChoice {
         let built = self.policy_within(limits, roots).and_then(|policy| {
-            let complete = demand == Demand::Complete;
+            let complete = demand == RequiredConfinement::Complete;
             let strictness =
                 if complete { SandboxStrictness::Complete } else { SandboxStrictness::BestEffort };
             let gaps = self.report(&policy)?.gaps;
@@ -362,21 +369,23 @@ impl CommandSandbox {
             Ok(walls)
         });
         match (built, demand) {
-            (Ok(walls), _) => Choice::Walls(walls),
-            (Err(why), Demand::IfPossible) => {
+            (Ok(walls), _) => ConfinementChoice::Walls(walls),
+            (Err(why), RequiredConfinement::IfPossible) => {
                 self.warn_once(&format!("commands run without a sandbox: {why}"));
-                Choice::Free
+                ConfinementChoice::Free
             }
-            (Err(why), Demand::Complete | Demand::SomeWalls) => Choice::Refused(format!(
-                "{why}. `haft sandbox check` says more; sandbox.failIfUnavailable: false lets commands run without"
-            )),
+            (Err(why), RequiredConfinement::Complete | RequiredConfinement::SomeWalls) => {
+                ConfinementChoice::Refused(format!(
+                    "{why}. `haft sandbox check` says more; sandbox.failIfUnavailable: false lets commands run without"
+                ))
+            }
         }
     }
 }
 
 /// What has to stand before a command runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Demand {
+enum RequiredConfinement {
     /// All of the walls.
     Complete,
     /// Some of them; what is missing is said.
@@ -390,7 +399,7 @@ const OWN_KEYS: [&str; 4] = [".credentials.json", "credentials.json", "mcp-token
 const OWN_KEYS_RULE: &str = "Haft's own keys";
 
 impl CommandConfiner for CommandSandbox {
-    fn choose(&self, about: &ConfinedCommand<'_>) -> Choice {
+    fn choose(&self, about: &ConfinedCommand<'_>) -> ConfinementChoice {
         let wishes = self.wishes();
         let read_only = about.permit.forbids_changes();
         let limits =
@@ -404,22 +413,24 @@ impl CommandConfiner for CommandSandbox {
             // Plan mode judged the command to be harmless already; the walls are there in case it was wrong.
             let is_fenced = self.fence_of(about.agent).is_some();
             return match (&limits.read_only, is_fenced, required) {
-                (Some(_), _, _) | (None, true, Some(false)) => self.held(&limits, Demand::IfPossible, &roots),
-                (None, true, _) => self.held(&limits, Demand::SomeWalls, &roots),
-                (None, false, _) => Choice::Free,
+                (Some(_), _, _) | (None, true, Some(false)) => {
+                    self.held(&limits, RequiredConfinement::IfPossible, &roots)
+                }
+                (None, true, _) => self.held(&limits, RequiredConfinement::SomeWalls, &roots),
+                (None, false, _) => ConfinementChoice::Free,
             };
         }
         if limits.read_only.is_none() {
-            if about.outside == Outside::Agreed {
+            if about.outside == OutsideSandbox::Agreed {
                 return match wishes.allow_unsandboxed_commands.as_ref().map(|it| it.value) {
-                    Some(false) => Choice::Refused(String::from(
+                    Some(false) => ConfinementChoice::Refused(String::from(
                         "the settings let no command run outside (sandbox.allowUnsandboxedCommands)",
                     )),
-                    _ => Choice::Free,
+                    _ => ConfinementChoice::Free,
                 };
             }
             if self.is_excluded(&wishes, about) {
-                return Choice::Free;
+                return ConfinementChoice::Free;
             }
         }
         let limits = match about.permit.reason() {
@@ -431,9 +442,9 @@ impl CommandConfiner for CommandSandbox {
         self.held(
             &limits,
             match required {
-                Some(true) => Demand::Complete,
-                None => Demand::SomeWalls,
-                Some(false) => Demand::IfPossible,
+                Some(true) => RequiredConfinement::Complete,
+                None => RequiredConfinement::SomeWalls,
+                Some(false) => RequiredConfinement::IfPossible,
             },
             &roots,
         )

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
+use haft_mcp_client::{ElicitAnswer, Elicitation, ElicitationHandler};
 use haft_tool::BoxFuture;
 use haft_tool_runtime::{Answer, Approver, Question};
 use haft_types::{AgentId, CallId};
@@ -106,7 +106,7 @@ pub(crate) struct EventElicitation {
     pub(crate) desk: Arc<QuestionRegistry>,
 }
 
-impl Elicit for EventElicitation {
+impl ElicitationHandler for EventElicitation {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         let desk = Arc::clone(&self.desk);
         Box::pin(async move {

@@ -32,7 +32,7 @@ pub(crate) use self::{
 };
 pub use ask_tool::read_permission_answer;
 
-use crate::{Activity, EventSender, SessionEventKind, Settled, servers::WaitingServer};
+use crate::{Activity, EventSender, QuestionOutcome, SessionEventKind, servers::WaitingServer};
 
 /// A question somebody has to answer.
 #[derive(Clone, Debug)]
@@ -131,7 +131,7 @@ struct OpenQuestion<'a> {
 
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
-        self.desk.settle(&self.id, Settled::TakenBack);
+        self.desk.settle(&self.id, QuestionOutcome::TakenBack);
     }
 }
 
@@ -178,12 +178,12 @@ impl QuestionRegistry {
 
     /// A question was answered. Answers to what nobody asks any more are ignored.
     pub(crate) fn answer(&self, id: &str, answer: QuestionAnswer) {
-        if let Some(sender) = self.settle(id, Settled::Answered) {
+        if let Some(sender) = self.settle(id, QuestionOutcome::Answered) {
             sender.send(answer).ok();
         }
     }
 
-    fn settle(&self, id: &str, how: Settled) -> Option<oneshot::Sender<QuestionAnswer>> {
+    fn settle(&self, id: &str, how: QuestionOutcome) -> Option<oneshot::Sender<QuestionAnswer>> {
         let mut waiting = self.waiting();
         let (sender, _) = waiting.by_id.remove(id)?;
         let goes_on = waiting.working && !waiting.requires_action();

@@ -10,7 +10,7 @@ use haft_hooks::{
     BaseInput, ElicitationOverride, ElicitedAction, EventInput, HookDecision, HookEvent, HookInput, Hooks,
     HooksOutcome,
 };
-use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
+use haft_mcp_client::{ElicitAnswer, Elicitation, ElicitationHandler};
 use haft_tool::{BoxFuture, check_input};
 use haft_tool_runtime::Pipeline;
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ pub(crate) struct ElicitationResponder {
 
 #[derive(Default)]
 struct Answerers {
-    person: Option<Arc<dyn Elicit>>,
+    person: Option<Arc<dyn ElicitationHandler>>,
     /// The calls of the session, whose hooks count, and where it works.
     session: Option<(Weak<Pipeline>, PathBuf)>,
 }
@@ -48,7 +48,7 @@ impl ElicitationResponder {
     }
 
     /// Who is asked, if somebody is there.
-    pub(crate) fn ask(&self, person: Option<Arc<dyn Elicit>>) {
+    pub(crate) fn ask(&self, person: Option<Arc<dyn ElicitationHandler>>) {
         self.state().person = person;
     }
 
@@ -65,7 +65,7 @@ impl ElicitationResponder {
     }
 }
 
-impl Elicit for ElicitationResponder {
+impl ElicitationHandler for ElicitationResponder {
     fn offers(&self) -> bool {
         let somebody = self.state().person.as_ref().is_some_and(|it| it.offers());
         somebody || self.hooks().is_some_and(|it| it.hooks.listens(HookEvent::Elicitation))

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use haft_mcp_client::{HttpEndpoint, ServerConfig, ServerEndpoint, StdioCommand, Trust};
+use haft_mcp_client::{HttpEndpoint, ServerConfig, ServerEndpoint, ServerTrust, StdioCommand};
 use serde_json::Value;
 
 use crate::{HostedServers, premises::SessionEnvironment};
@@ -57,7 +57,7 @@ fn server_config(
         other => return Err(format!("`{other}` is no kind of server; use stdio, http, sse, ws or sdk")),
     };
     let mut made = ServerConfig::new(name, endpoint);
-    made.trust = Trust::Approved;
+    made.trust = ServerTrust::Approved;
     made.sandbox = config["sandbox"].as_bool().unwrap_or(false);
     made.always_load = config["alwaysLoad"].as_bool().unwrap_or(false);
     set_call_limit(&mut made, config["timeout"].as_u64(), premises);

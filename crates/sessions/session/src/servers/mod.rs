@@ -20,9 +20,9 @@ use std::{
 
 use haft_config::{ItemKind, McpScope, McpSettings, PendingItem, PendingTrust, SettingsLayer, Sourced};
 use haft_mcp_client::{
-    Approval, AuthOptions, ClientPorts, DeclarationProblem, Declared, Elicit, ManagerOptions, McpManager,
-    ServerConfig, ServerEndpoint, ServerMatcher, ServerPolicy, ServerRoot, ServerRules, ServerScope,
-    declared_servers, resolve, tool_prefix,
+    Approval, AuthOptions, ClientPorts, DeclarationProblem, ElicitationHandler, ManagerOptions, McpManager,
+    ServerConfig, ServerDeclaration, ServerEndpoint, ServerMatcher, ServerPolicy, ServerRoot, ServerRules,
+    ServerScope, declared_servers, resolve, tool_prefix,
 };
 use haft_process::ProcessOwner;
 use serde_json::{Map, Value, json};
@@ -56,7 +56,7 @@ pub struct DiscoveredServers {
     /// These cannot or must not be used, and why.
     pub problems: Vec<DeclarationProblem>,
     /// Everything that was declared, strongest scope first.
-    pub declared: Vec<Declared>,
+    pub declared: Vec<ServerDeclaration>,
 }
 
 impl DiscoveredServers {
@@ -75,7 +75,7 @@ impl DiscoveredServers {
 #[derive(Clone, Debug)]
 pub struct WaitingServer {
     /// What was declared.
-    pub server: Declared,
+    pub server: ServerDeclaration,
     item: PendingItem,
     folder: PathBuf,
 }
@@ -104,7 +104,7 @@ pub struct SessionServers {
     premises: Arc<SessionEnvironment>,
     spec: ServerSpec,
     /// What `--mcp-config` declares, and the program that opened the session.
-    flagged: Vec<Declared>,
+    flagged: Vec<ServerDeclaration>,
     /// What is wrong with servers that program offered.
     unusable: Vec<DeclarationProblem>,
     manager: McpManager,
@@ -160,7 +160,7 @@ impl SessionServers {
     }
 
     /// Who answers the questions of servers, and agrees to what they ask a model.
-    pub(crate) fn answered_by(&self, person: Arc<dyn Elicit>) {
+    pub(crate) fn answered_by(&self, person: Arc<dyn ElicitationHandler>) {
         self.answerer.ask(Some(Arc::clone(&person)));
         self.sampler.confirmed_by(Some(person));
     }
@@ -222,7 +222,7 @@ impl SessionServers {
         let servers = items.iter().filter(|it| it.item.kind == ItemKind::McpServer).filter_map(|item| {
             let name = item.item.name.strip_prefix("mcpServers.")?;
             let value: Map<String, Value> = serde_json::from_str(&item.item.text).ok()?;
-            let server = Declared { name: name.to_owned(), scope: ServerScope::Project, value };
+            let server = ServerDeclaration { name: name.to_owned(), scope: ServerScope::Project, value };
             Some(WaitingServer { server, item: item.clone(), folder: folder.clone() })
         });
         servers.collect()
@@ -459,7 +459,7 @@ fn one(name: &str, config: &Value) -> Value {
 }
 
 /// The servers of `--mcp-config`: JSON text, or files with it.
-fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<Declared>, OpenError> {
+fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<ServerDeclaration>, OpenError> {
     let mut all = Vec::new();
     for text in configs {
         let invalid = |why: String| OpenError::Spec(format!("Invalid MCP configuration: {why}"));
@@ -479,7 +479,10 @@ fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<Declare
 }
 
 /// The servers of an administrator: in the settings, or in a file of their own.
-fn managed_servers(settings: &McpSettings, places: &[PathBuf]) -> (Vec<Declared>, Vec<DeclarationProblem>) {
+fn managed_servers(
+    settings: &McpSettings,
+    places: &[PathBuf],
+) -> (Vec<ServerDeclaration>, Vec<DeclarationProblem>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     let mut take = |config: &Value| {
         let (servers, wrong) = declared_servers(config, ServerScope::Managed);

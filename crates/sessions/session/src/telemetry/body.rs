@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haft_agent::Bust;
+use haft_agent::CacheMiss;
 use serde_json::{Value, json};
 
 use super::spans::{Span, SpanKind, SpannedRun};
@@ -126,7 +126,7 @@ pub(super) fn logs(resource: &Value, run: &SpannedRun) -> Value {
 }
 
 /// A request that could not go on from what the provider had cached.
-fn lost_cache(at: SystemTime, bust: &Bust, run: &SpannedRun) -> Value {
+fn lost_cache(at: SystemTime, bust: &CacheMiss, run: &SpannedRun) -> Value {
     let facts = [
         ("gen_ai.conversation.id", json!(run.info.session)),
         ("haft.request", json!(bust.request)),

@@ -3,7 +3,7 @@
 
 use std::{process::Stdio, time::Duration};
 
-use haft_types::Variables;
+use haft_types::EnvVars;
 use serde_json::{Map, Value};
 use tokio::process::Command;
 
@@ -15,7 +15,7 @@ const HELPER_TIME: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct HeadersHelper {
     pub(crate) command: String,
-    pub(crate) variables: Variables,
+    pub(crate) variables: EnvVars,
 }
 
 impl HeadersHelper {
@@ -56,7 +56,7 @@ mod tests {
             (r#"echo '{"a": 1}'"#, Err("did not print a JSON object")),
             ("exit 3", Err("ended with")),
         ] {
-            let helper = HeadersHelper { command: command.to_owned(), variables: Variables::of_process() };
+            let helper = HeadersHelper { command: command.to_owned(), variables: EnvVars::of_process() };
             match (helper.headers().await, want) {
                 (Ok(found), Ok(count)) => assert_eq!(found.len(), count, "{command}"),
                 (Err(found), Err(words)) => {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::SystemTime};
 
-use haft_agent::{AgentEvent, Bust, EndReason, TurnEnd};
+use haft_agent::{AgentEvent, CacheMiss, EndReason, TurnEnd};
 use haft_model::ModelEvent;
 use haft_tool_runtime::CallTiming;
 use haft_types::{AgentId, CallId, MessageBlock, ToolUse, Usage};
@@ -50,7 +50,7 @@ pub(super) struct SpannedRun {
     scopes: HashMap<AgentId, AgentScope>,
     calls: HashMap<(AgentId, CallId), Span>,
     /// Caches that were lost, and when.
-    pub(super) busts: Vec<(SystemTime, Bust)>,
+    pub(super) busts: Vec<(SystemTime, CacheMiss)>,
 }
 
 /// What is known of one agent of a run.

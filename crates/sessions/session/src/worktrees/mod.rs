@@ -14,7 +14,7 @@ use haft_hooks::{HookEvent, HooksOutcome};
 use haft_process::ProcessOwner;
 use haft_tool::{BoxFuture, CallContext, DynTool};
 use haft_types::AgentId;
-use haft_workspace::Files;
+use haft_workspace::SessionFiles;
 use haft_worktree::{
     CreateWorktree, CreatedWorktree, RemovalBackup, RemovedWorktree, WorktreeBase, WorktreeContents,
     WorktreeManager, WorktreeRecord, WorktreeUser,
@@ -35,7 +35,7 @@ pub(crate) struct SessionWorktrees {
     /// Clears away what others left. Its processes are not the session's: a short
     /// session must not cut it off again and again.
     sweeper: WorktreeManager,
-    files: Arc<Files>,
+    files: Arc<SessionFiles>,
     store: Arc<SettingsStore>,
     session: String,
     cwd: PathBuf,
@@ -48,7 +48,7 @@ impl SessionWorktrees {
     pub(crate) fn new(
         premises: &SessionEnvironment,
         owner: &Arc<ProcessOwner>,
-        files: &Arc<Files>,
+        files: &Arc<SessionFiles>,
         late: &Arc<LatePipeline>,
         read: &Arc<dyn DynTool>,
     ) -> Arc<Self> {

@@ -2,7 +2,7 @@
 
 use haft_session::{
     Activity, ApproverSpec, Command, DenialText, LogDestination, ModeRefused, Prompt, QuestionAnswer,
-    QuestionSubject, Reply, Session, SessionEventKind, Settled,
+    QuestionOutcome, QuestionSubject, Reply, Session, SessionEventKind,
 };
 use haft_tool_runtime::Answer;
 use haft_types::{AgentId, PermissionMode};
@@ -79,7 +79,7 @@ async fn an_answer_of_another_kind_is_a_no_and_an_interrupt_takes_questions_back
     let mut taken_back = false;
     loop {
         match events.next().await.unwrap().what {
-            SessionEventKind::Settled(_, how) => taken_back = how == Settled::TakenBack,
+            SessionEventKind::Settled(_, how) => taken_back = how == QuestionOutcome::TakenBack,
             SessionEventKind::TurnEnded(_) => break,
             _ => (),
         }

@@ -1,7 +1,7 @@
 //! What no command can take away, in any mode.
 #![allow(clippy::print_stderr, reason = "test code")]
 
-use haft_sandbox::{BaselinePolicy, KeepingWalls};
+use haft_sandbox::{BaselinePolicy, BaselineSandbox};
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::rig::{Place, call, results, run, text};
 async fn the_home_and_the_undo_store_outlive_every_command_in_bypass_mode() {
     let somewhere = tempfile::tempdir().unwrap();
     let freeze = vec![somewhere.path().canonicalize().unwrap()];
-    if let Err(why) = KeepingWalls::build(BaselinePolicy { freeze, home: None }) {
+    if let Err(why) = BaselineSandbox::build(BaselinePolicy { freeze, home: None }) {
         return eprintln!("SKIPPED: {why}");
     }
     for line in [

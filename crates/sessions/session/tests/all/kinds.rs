@@ -2,7 +2,7 @@
 
 use haft_model::{Effort, Request};
 use haft_session::{AgentStatus, HostAgent};
-use haft_types::Variables;
+use haft_types::EnvVars;
 use serde_json::{Value, json};
 
 use crate::{
@@ -36,7 +36,7 @@ async fn the_model_of_an_agent_has_four_sources() {
         if let Some(variable) = variable {
             let more = ("CLAUDE_CODE_SUBAGENT_MODEL".into(), variable.into());
             let all = spec.place.variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-            spec.place.variables = all.chain([more]).collect::<Variables>();
+            spec.place.variables = all.chain([more]).collect::<EnvVars>();
         }
         let events = run(spec, "go").await;
         let child = requests.all().into_iter().find(is_child).unwrap();

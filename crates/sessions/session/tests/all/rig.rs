@@ -12,7 +12,7 @@ use haft_session::{
     Command, EventStream, LocationSpec, ModelSpec, Prompt, ProviderSpec, Session, SessionEvent,
     SessionEventKind, SessionSpec, TurnEnded,
 };
-use haft_types::{MessageBlock, ToolUse, Variables};
+use haft_types::{EnvVars, MessageBlock, ToolUse};
 use serde_json::Value;
 
 /// A place with a home of its own.
@@ -47,7 +47,7 @@ impl Place {
     pub fn spec(&self, answers: Vec<Vec<MessageBlock>>) -> SessionSpec {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let home = self.home();
-        let variables: Variables = [("PATH".into(), path), ("HOME".into(), home.into_os_string())]
+        let variables: EnvVars = [("PATH".into(), path), ("HOME".into(), home.into_os_string())]
             .into_iter()
             .collect::<Vec<(std::ffi::OsString, std::ffi::OsString)>>()
             .into_iter()

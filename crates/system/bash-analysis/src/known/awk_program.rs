@@ -102,7 +102,7 @@ enum SlashContext {
 
 /// Whether `>` compares or would write.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Greater {
+enum GreaterThanMeaning {
     Compares,
     Writes,
 }
@@ -206,10 +206,10 @@ impl<'p> Parser<'p> {
                 continue;
             }
             if !self.rest().starts_with('{') {
-                self.expression(Greater::Compares)?;
+                self.expression(GreaterThanMeaning::Compares)?;
                 if self.take(",")? {
                     self.skip_lines()?;
-                    self.expression(Greater::Compares)?;
+                    self.expression(GreaterThanMeaning::Compares)?;
                 }
             }
             if self.take("{")? {
@@ -282,7 +282,7 @@ impl<'p> Parser<'p> {
 
     fn condition(&mut self) -> Option<()> {
         self.expect("(")?;
-        self.expression(Greater::Compares)?;
+        self.expression(GreaterThanMeaning::Compares)?;
         self.expect(")")?;
         self.before = SlashContext::Ambiguous;
         Some(())
@@ -329,7 +329,7 @@ impl<'p> Parser<'p> {
         for (part, end) in [(0, ";"), (1, ";"), (2, ")")] {
             self.skip()?;
             if !self.rest().starts_with(end) {
-                if part == 1 { self.expression(Greater::Compares)? } else { self.simple()? }
+                if part == 1 { self.expression(GreaterThanMeaning::Compares)? } else { self.simple()? }
             }
             self.expect(end)?;
         }
@@ -347,7 +347,7 @@ impl<'p> Parser<'p> {
                 if self.rest().starts_with(['\n', ';', '}']) {
                     return Some(());
                 }
-                self.list(Greater::Writes)
+                self.list(GreaterThanMeaning::Writes)
             }
             word @ ("next" | "nextfile" | "break" | "continue") => {
                 self.at += word.len();
@@ -360,7 +360,7 @@ impl<'p> Parser<'p> {
                 if self.rest().starts_with(['\n', ';', '}']) {
                     Some(())
                 } else {
-                    self.expression(Greater::Compares)
+                    self.expression(GreaterThanMeaning::Compares)
                 }
             }
             "delete" => {
@@ -370,17 +370,17 @@ impl<'p> Parser<'p> {
                 (!name.is_empty() && is_variable(name)).then_some(())?;
                 self.at += name.len();
                 if self.take("[")? {
-                    self.list(Greater::Compares)?;
+                    self.list(GreaterThanMeaning::Compares)?;
                     self.expect("]")?;
                 }
                 Some(())
             }
-            _ => self.expression(Greater::Compares),
+            _ => self.expression(GreaterThanMeaning::Compares),
         }
     }
 
     /// Expressions with commas between them.
-    fn list(&mut self, greater: Greater) -> Option<()> {
+    fn list(&mut self, greater: GreaterThanMeaning) -> Option<()> {
         loop {
             self.expression(greater)?;
             if !self.take(",")? {
@@ -391,7 +391,7 @@ impl<'p> Parser<'p> {
     }
 
     /// Operands and operators in turn. What binds closer does not matter here.
-    fn expression(&mut self, greater: Greater) -> Option<()> {
+    fn expression(&mut self, greater: GreaterThanMeaning) -> Option<()> {
         self.deeper()?;
         loop {
             self.operand(greater)?;
@@ -402,7 +402,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    fn operand(&mut self, greater: Greater) -> Option<()> {
+    fn operand(&mut self, greater: GreaterThanMeaning) -> Option<()> {
         self.skip()?;
         while self.rest().starts_with(['!', '-', '+', '$']) {
             let signs = ["++", "--"].iter().any(|it| self.rest().starts_with(it));
@@ -420,7 +420,7 @@ impl<'p> Parser<'p> {
             b'(' => {
                 self.at += 1;
                 self.before = SlashContext::Clear;
-                self.list(Greater::Compares)?;
+                self.list(GreaterThanMeaning::Compares)?;
                 self.expect(")")?;
                 self.before = SlashContext::Ambiguous;
                 return Some(());
@@ -433,13 +433,13 @@ impl<'p> Parser<'p> {
     }
 
     /// A variable, an element of an array, or a call of a builtin function.
-    fn named(&mut self, greater: Greater) -> Option<()> {
+    fn named(&mut self, greater: GreaterThanMeaning) -> Option<()> {
         let name = self.peek_name();
         self.at += name.len();
         if FUNCTIONS.contains(&name) {
             if self.take("(")? {
                 if !self.take(")")? {
-                    self.list(Greater::Compares)?;
+                    self.list(GreaterThanMeaning::Compares)?;
                     self.expect(")")?;
                 }
             } else {
@@ -500,7 +500,7 @@ impl<'p> Parser<'p> {
     }
 
     /// Takes what stands between two operands; false where the expression ends.
-    fn operators(&mut self, greater: Greater) -> Option<bool> {
+    fn operators(&mut self, greater: GreaterThanMeaning) -> Option<bool> {
         self.skip()?;
         while ["++", "--"].iter().any(|it| self.rest().starts_with(it)) {
             self.at += 2;
@@ -522,7 +522,7 @@ impl<'p> Parser<'p> {
         {
             return None;
         }
-        if rest.starts_with('>') && greater == Greater::Writes {
+        if rest.starts_with('>') && greater == GreaterThanMeaning::Writes {
             return None;
         }
         const SYMBOLS: &[&str] = &[

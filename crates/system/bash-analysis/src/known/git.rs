@@ -5,7 +5,7 @@ use super::{
     options::{Parsed, UnknownWordRule, parse},
 };
 use crate::{
-    facts::{ConfigDependence, EffectAccess, EffectScope, Unless},
+    facts::{ConfigDependence, EffectAccess, EffectScope, OutputRestriction},
     field::Field,
 };
 
@@ -257,12 +257,12 @@ fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<TouchedFile
     }
     let limited = parsed.has(&["L"]) || dashes.is_some() && !named.is_empty();
     let rest = match name {
-        "cat-file" => (!revisions.is_empty()).then_some(Unless::Nothing),
-        _ if named.iter().filter_map(Field::literal).any(is_wide) => Some(Unless::Nothing),
+        "cat-file" => (!revisions.is_empty()).then_some(OutputRestriction::Nothing),
+        _ if named.iter().filter_map(Field::literal).any(is_wide) => Some(OutputRestriction::Nothing),
         _ if limited || !files.is_empty() && revisions.is_empty() => None,
-        _ => Some(Unless::Named),
+        _ => Some(OutputRestriction::Named),
     };
-    let from_top = (!files.is_empty()).then_some(Unless::AtTop);
+    let from_top = (!files.is_empty()).then_some(OutputRestriction::AtTop);
     found.extend(
         rest.into_iter()
             .chain(from_top)
@@ -279,7 +279,7 @@ fn is_commit(operand: &Field) -> bool {
 }
 
 fn whole_repository() -> TouchedFile {
-    TouchedFile::here(EffectAccess::Read, EffectScope::Repository(Unless::Nothing))
+    TouchedFile::here(EffectAccess::Read, EffectScope::Repository(OutputRestriction::Nothing))
 }
 
 /// Whether an operand may mean files in places it does not spell: `:/`,
@@ -384,7 +384,7 @@ fn grep(args: &[Field]) -> Option<Vec<TouchedFile>> {
     out.push(match paths {
         [] if !parsed.has(&["cached"]) => TouchedFile::here(EffectAccess::Read, EffectScope::Tree),
         _ if paths.iter().filter_map(Field::literal).any(is_wide) => whole_repository(),
-        _ => TouchedFile::here(EffectAccess::Read, EffectScope::Repository(Unless::Named)),
+        _ => TouchedFile::here(EffectAccess::Read, EffectScope::Repository(OutputRestriction::Named)),
     });
     Some(out)
 }

@@ -1,7 +1,7 @@
 //! Commands whose options are known well enough to say what they touch.
 //!
 //! Every table is closed: an option, an operand or a script that is not
-//! understood completely makes the command [`Class::Other`].
+//! understood completely makes the command [`CommandClass::Other`].
 
 mod archives;
 mod awk;
@@ -19,14 +19,14 @@ mod tools;
 mod xargs;
 
 use super::{
-    facts::{Class, EditKind, EffectAccess, EffectScope},
+    facts::{CommandClass, EditKind, EffectAccess, EffectScope},
     field::Field,
 };
 
 /// What a command would do, with these words.
 #[derive(Debug)]
 pub(crate) struct ProgramAnalysis {
-    pub(crate) class: Class,
+    pub(crate) class: CommandClass,
     pub(crate) touches: Vec<TouchedFile>,
     /// Whether it asks a server.
     pub(crate) talks: bool,
@@ -57,7 +57,7 @@ impl TouchedFile {
 
 impl ProgramAnalysis {
     fn reads(touches: Vec<TouchedFile>) -> Self {
-        Self { class: Class::ReadOnly, touches, talks: false }
+        Self { class: CommandClass::ReadOnly, touches, talks: false }
     }
 
     fn harmless() -> Self {
@@ -65,7 +65,7 @@ impl ProgramAnalysis {
     }
 
     fn edits(verb: EditKind, touches: Vec<TouchedFile>) -> Self {
-        Self { class: Class::Edit(verb), touches, talks: false }
+        Self { class: CommandClass::Edit(verb), touches, talks: false }
     }
 }
 

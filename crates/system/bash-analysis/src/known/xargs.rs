@@ -10,7 +10,7 @@ use super::{
     search,
 };
 use crate::{
-    facts::{Class, ConfigDependence, EffectAccess, EffectScope},
+    facts::{CommandClass, ConfigDependence, EffectAccess, EffectScope},
     field::{Field, UnknownText},
 };
 
@@ -48,7 +48,7 @@ pub(crate) fn classify(args: &[Field], feed: Option<&[TouchedFile]>) -> Option<P
     if !READERS.contains(&inner.first()?.literal()?) {
         return None;
     }
-    let verdict = super::classify(&inner).filter(|it| it.class == Class::ReadOnly)?;
+    let verdict = super::classify(&inner).filter(|it| it.class == CommandClass::ReadOnly)?;
     let mut touches = Vec::new();
     for touch in verdict.touches {
         match (&touch.field, feed) {
@@ -152,7 +152,7 @@ pub(crate) fn names_below(words: &[Field]) -> Option<Vec<TouchedFile>> {
         "ls" => literals.iter().all(|word| matches!(*word, "-1" | "-A" | "-t" | "-r" | "-S" | "-tr" | "-1t")),
         _ => false,
     };
-    let verdict = super::classify(words).filter(|it| names_only && it.class == Class::ReadOnly)?;
+    let verdict = super::classify(words).filter(|it| names_only && it.class == CommandClass::ReadOnly)?;
     let shows = |it: &TouchedFile| matches!(it.access, EffectAccess::Read | EffectAccess::List);
     let mut places: Vec<TouchedFile> = verdict.touches.into_iter().filter(shows).collect();
     if places.is_empty() || matches!(name.literal(), Some("git" | "ls" | "fd" | "fdfind")) {

@@ -1,8 +1,8 @@
 use super::{
-    AssignedValue, Assignment, CommandKind, Item, Join, List, Note, ParsedCommand, PipedCommands, Redirect,
-    RedirectOperator, Word, WordPiece,
+    AssignedValue, Assignment, CommandKind, CommandList, Item, ParsedCommand, PipedCommands, PipelineJoin,
+    Redirect, RedirectOperator, SyntaxNote, Word, WordPiece,
     cursor::{Parsed, Parser, is_meta, is_name},
-    word::{Position, name_len},
+    word::{AssignmentPosition, name_len},
 };
 
 /// What ends a list.
@@ -26,15 +26,15 @@ const RESERVED: &[&str] = &[
 
 impl Parser<'_> {
     /// The whole text.
-    pub(super) fn script(&mut self) -> Parsed<List> {
+    pub(super) fn script(&mut self) -> Parsed<CommandList> {
         let list = self.list(ListEnd::End)?;
         if self.pending.is_empty() { Ok(list) } else { self.stop("a heredoc without its body") }
     }
 
     /// Commands up to `until`, which is left for the caller.
-    pub(super) fn list(&mut self, until: ListEnd) -> Parsed<List> {
+    pub(super) fn list(&mut self, until: ListEnd) -> Parsed<CommandList> {
         self.nested(|p| {
-            let mut list = List::default();
+            let mut list = CommandList::default();
             loop {
                 p.skip_lines()?;
                 if p.at(until) {
@@ -65,7 +65,7 @@ impl Parser<'_> {
     /// A reserved word directly behind a command ends the list only if that is
     /// a compound command without redirections; anything else would have taken
     /// the word as its own.
-    fn ends_bare(&self, until: ListEnd, list: &List) -> bool {
+    fn ends_bare(&self, until: ListEnd, list: &CommandList) -> bool {
         if !matches!(until, ListEnd::Words(_)) && self.reserved() != Some("esac") {
             return true;
         }
@@ -75,7 +75,7 @@ impl Parser<'_> {
     }
 
     /// A list that must not be empty.
-    pub(super) fn filled_list(&mut self, until: ListEnd) -> Parsed<List> {
+    pub(super) fn filled_list(&mut self, until: ListEnd) -> Parsed<CommandList> {
         let list = self.list(until)?;
         if list.items.is_empty() { self.stop("a command is missing") } else { Ok(list) }
     }
@@ -113,8 +113,8 @@ impl Parser<'_> {
         loop {
             self.skip_blanks();
             let join = match (self.peek(), self.peek_at(1)) {
-                (Some(b'&'), Some(b'&')) => Join::And,
-                (Some(b'|'), Some(b'|')) => Join::Or,
+                (Some(b'&'), Some(b'&')) => PipelineJoin::And,
+                (Some(b'|'), Some(b'|')) => PipelineJoin::Or,
                 _ => return Ok(Item { first, rest, background: false }),
             };
             self.pos += 2;
@@ -182,7 +182,7 @@ impl Parser<'_> {
                 (_, Some("time")) => return p.simple(),
                 (_, Some("coproc")) => {
                     p.pos += "coproc".len();
-                    p.notes.push(Note::Coprocess);
+                    p.notes.push(SyntaxNote::Coprocess);
                     CommandKind::Coprocess(Box::new(p.command()?))
                 }
                 (_, Some(word)) => p.compound(word)?,
@@ -224,7 +224,8 @@ impl Parser<'_> {
                 _ if self.at_word() => (),
                 _ => break,
             }
-            let position = if words.is_empty() { Position::Assignment } else { Position::Argument };
+            let position =
+                if words.is_empty() { AssignmentPosition::Assignment } else { AssignmentPosition::Argument };
             let word = self.word(position)?;
             match assigned_name(&word).filter(|_| words.is_empty()) {
                 Some(target) => assignments.push(self.assignment(word, target)?),
@@ -308,7 +309,7 @@ impl Parser<'_> {
                     return Ok(words);
                 }
                 Some(b'[') => return self.stop("a subscript in an array"),
-                _ if self.at_word() => words.push(self.nested(|p| p.word(Position::Argument))?),
+                _ if self.at_word() => words.push(self.nested(|p| p.word(AssignmentPosition::Argument))?),
                 _ => return self.stop("an array is not closed"),
             }
         }
@@ -349,7 +350,7 @@ impl Parser<'_> {
             let target = Word { pieces, span: self.span(start) };
             return Ok(Some(Redirect { operator, variable, target, heredoc: None }));
         }
-        let target = self.nested(|p| p.word(Position::Argument))?;
+        let target = self.nested(|p| p.word(AssignmentPosition::Argument))?;
         if operator == RedirectOperator::Heredoc {
             return self.heredoc(target, text == "<<-", variable).map(Some);
         }

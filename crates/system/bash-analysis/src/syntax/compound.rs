@@ -1,8 +1,8 @@
 use super::{
-    Arm, CommandKind, List, Word,
+    CaseArm, CommandKind, CommandList, Word,
     command::ListEnd,
     cursor::{Parsed, Parser, is_meta, is_name},
-    word::{Position, name_len},
+    word::{AssignmentPosition, name_len},
 };
 
 impl Parser<'_> {
@@ -40,7 +40,7 @@ impl Parser<'_> {
     }
 
     /// A list and the reserved word that ends it.
-    fn closed_list(&mut self, words: &'static [&'static str]) -> Parsed<List> {
+    fn closed_list(&mut self, words: &'static [&'static str]) -> Parsed<CommandList> {
         let list = self.filled_list(ListEnd::Words(words))?;
         self.pos += self.reserved().map_or(0, str::len);
         Ok(list)
@@ -124,7 +124,7 @@ impl Parser<'_> {
         }
     }
 
-    fn do_done(&mut self) -> Parsed<List> {
+    fn do_done(&mut self) -> Parsed<CommandList> {
         self.expect("do")?;
         self.closed_list(&["done"])
     }
@@ -132,7 +132,7 @@ impl Parser<'_> {
     /// A word that has at least one character.
     fn filled_word(&mut self) -> Parsed<Word> {
         if self.at_word() {
-            self.nested(|p| p.word(Position::Argument))
+            self.nested(|p| p.word(AssignmentPosition::Argument))
         } else {
             self.stop("a word is missing")
         }
@@ -152,7 +152,7 @@ impl Parser<'_> {
             }
             let patterns = self.patterns()?;
             let body = self.list(ListEnd::Arm)?;
-            arms.push(Arm { patterns, body });
+            arms.push(CaseArm { patterns, body });
             for end in [";;&", ";;", ";&"] {
                 if self.eat(end) {
                     self.settle_operator()?;

@@ -1,6 +1,6 @@
 use std::{cell::OnceCell, rc::Rc};
 
-use super::{Note, SourceSpan, Word};
+use super::{SourceSpan, SyntaxNote, Word};
 
 /// How deep lists, words and expansions may nest. Commands people write stay
 /// below 20; each level of `$(…)` counts three times.
@@ -37,7 +37,7 @@ pub(super) struct Parser<'s> {
     pub(super) pending: Vec<PendingHeredoc>,
     /// A list further out waits for a heredoc: a newline here is ambiguous.
     pub(super) outer_pending: bool,
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<SyntaxNote>,
     /// Heredocs met so far.
     pub(super) heredocs: usize,
 }

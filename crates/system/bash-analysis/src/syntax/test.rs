@@ -3,7 +3,7 @@
 use super::{
     Word, WordPiece,
     cursor::{Parsed, Parser, is_meta},
-    word::{Position, push, push_str},
+    word::{AssignmentPosition, push, push_str},
 };
 
 /// Parentheses inside each other.
@@ -35,7 +35,7 @@ impl Parser<'_> {
                 Some(b';') => return self.stop("an unexpected ; in [["),
                 Some(_) => {
                     // Everything that ends a word is an operator above.
-                    let word = self.nested(|p| p.word(Position::Argument))?;
+                    let word = self.nested(|p| p.word(AssignmentPosition::Argument))?;
                     if word.bare() == Some("]]") {
                         return if open == 0 && is_condition(&words) {
                             Ok(words)

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Every simple command of a script, its words by text (`<dyn>` when expanded).
-fn commands(list: &List, out: &mut Vec<String>) {
+fn commands(list: &CommandList, out: &mut Vec<String>) {
     for item in &list.items {
         for pipeline in std::iter::once(&item.first).chain(item.rest.iter().map(|(_, p)| p)) {
             for command in &pipeline.commands {

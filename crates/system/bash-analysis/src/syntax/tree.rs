@@ -6,14 +6,14 @@ pub(crate) type SourceSpan = Range<usize>;
 /// A whole command line.
 #[derive(Debug)]
 pub(crate) struct ShellScript {
-    pub(crate) list: List,
+    pub(crate) list: CommandList,
     /// What was read, but is never certain.
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<SyntaxNote>,
 }
 
 /// Something that parses, but whose meaning is too subtle to rely on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Note {
+pub(crate) enum SyntaxNote {
     /// Backquotes with a backslash inside: unquoted twice.
     EscapedBackquote,
     /// A command that runs beside the shell and talks to it.
@@ -22,7 +22,7 @@ pub(crate) enum Note {
 
 /// Commands separated by `;`, `&` or newlines.
 #[derive(Debug, Default)]
-pub(crate) struct List {
+pub(crate) struct CommandList {
     pub(crate) items: Vec<Item>,
 }
 
@@ -30,13 +30,13 @@ pub(crate) struct List {
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) first: PipedCommands,
-    pub(crate) rest: Vec<(Join, PipedCommands)>,
+    pub(crate) rest: Vec<(PipelineJoin, PipedCommands)>,
     pub(crate) background: bool,
 }
 
 /// How a pipeline depends on the one before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Join {
+pub(crate) enum PipelineJoin {
     And,
     Or,
 }
@@ -65,30 +65,30 @@ pub(crate) enum CommandKind {
         assignments: Vec<Assignment>,
         words: Vec<Word>,
     },
-    Subshell(List),
-    Group(List),
+    Subshell(CommandList),
+    Group(CommandList),
     If {
-        arms: Vec<(List, List)>,
-        otherwise: Option<List>,
+        arms: Vec<(CommandList, CommandList)>,
+        otherwise: Option<CommandList>,
     },
     /// `while` and `until`.
     Loop {
-        condition: List,
-        body: List,
+        condition: CommandList,
+        body: CommandList,
     },
     /// `for` and `select`; no words means the positional parameters.
     For {
         name: String,
         words: Option<Vec<Word>>,
-        body: List,
+        body: CommandList,
     },
     ForArithmetic {
         header: Word,
-        body: List,
+        body: CommandList,
     },
     Case {
         subject: Word,
-        arms: Vec<Arm>,
+        arms: Vec<CaseArm>,
     },
     Function {
         name: String,
@@ -115,9 +115,9 @@ impl CommandKind {
 
 /// One branch of a `case`.
 #[derive(Debug)]
-pub(crate) struct Arm {
+pub(crate) struct CaseArm {
     pub(crate) patterns: Vec<Word>,
-    pub(crate) body: List,
+    pub(crate) body: CommandList,
 }
 
 #[derive(Debug)]
@@ -181,9 +181,9 @@ pub(crate) enum WordPiece {
     /// `${name` with something behind it.
     Expansion(Box<Expansion>),
     /// `$(…)` or backquotes.
-    Command { list: List, quoted: bool },
+    Command { list: CommandList, quoted: bool },
     /// `<(…)` and `>(…)`.
-    Process { list: List },
+    Process { list: CommandList },
     /// `$((…))`.
     Arithmetic { body: Word },
     /// `$"…"`: looked up in a message catalogue.

@@ -1,19 +1,19 @@
 use super::{
-    CommandKind, Item, List, Note, ParsedCommand, Word, WordPiece,
+    CommandKind, CommandList, Item, ParsedCommand, SyntaxNote, Word, WordPiece,
     command::ListEnd,
     cursor::{Parsed, Parser, is_meta, is_name},
 };
 
 /// Whether the shell would look for `name[…]=` here.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Position {
+pub(super) enum AssignmentPosition {
     Assignment,
     Argument,
 }
 
 impl Parser<'_> {
     /// One word; the caller knows that there is one.
-    pub(super) fn word(&mut self, position: Position) -> Parsed<Word> {
+    pub(super) fn word(&mut self, position: AssignmentPosition) -> Parsed<Word> {
         let start = self.pos;
         let mut pieces = Vec::new();
         while let Some(byte) = self.peek() {
@@ -24,7 +24,7 @@ impl Parser<'_> {
                     break;
                 }
                 byte if is_meta(byte) => break,
-                b'[' if position == Position::Assignment => self.subscript(&mut pieces)?,
+                b'[' if position == AssignmentPosition::Assignment => self.subscript(&mut pieces)?,
                 _ => self.unquoted(byte, &mut pieces)?,
             }
         }
@@ -167,7 +167,7 @@ impl Parser<'_> {
     }
 
     /// `$(…)` and `<(…)` behind the opening parenthesis.
-    pub(super) fn substitution(&mut self) -> Parsed<List> {
+    pub(super) fn substitution(&mut self) -> Parsed<CommandList> {
         self.nested(|p| {
             let waiting = std::mem::take(&mut p.pending);
             let outer = p.outer_pending;
@@ -206,7 +206,7 @@ impl Parser<'_> {
         };
         let raw = &self.src[body..close];
         let list = if raw.contains('\\') {
-            self.notes.push(Note::EscapedBackquote);
+            self.notes.push(SyntaxNote::EscapedBackquote);
             self.pos = close + 1;
             self.reread(&unescape(raw, quoted), start)?
         } else {
@@ -221,7 +221,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn substituted_to_end(&mut self) -> Parsed<List> {
+    fn substituted_to_end(&mut self) -> Parsed<CommandList> {
         self.nested(|p| {
             let waiting = std::mem::take(&mut p.pending);
             let outer = p.outer_pending;
@@ -237,7 +237,7 @@ impl Parser<'_> {
     }
 
     /// Reads text that is no slice of the source as a list.
-    fn reread(&mut self, text: &str, start: usize) -> Parsed<List> {
+    fn reread(&mut self, text: &str, start: usize) -> Parsed<CommandList> {
         let mut inner = Parser::new(text);
         inner.depth = self.depth;
         inner.fixed = Some(self.span(start));
@@ -308,7 +308,7 @@ impl Parser<'_> {
     }
 }
 
-fn is_one_simple_command(list: &List) -> bool {
+fn is_one_simple_command(list: &CommandList) -> bool {
     match &list.items[..] {
         [Item { first, rest, background: false }] if rest.is_empty() => {
             matches!(&first.commands[..], [ParsedCommand { kind: CommandKind::Simple { .. }, .. }])

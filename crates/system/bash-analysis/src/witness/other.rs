@@ -13,7 +13,7 @@ use super::{CommandShape, HOLE};
 
 pub(super) fn shape(source: &str) -> Option<CommandShape> {
     let parsed = Parser::new(source).parse();
-    let mut reader = Reader { source, shape: CommandShape::default(), sound: parsed.is_ok() };
+    let mut reader = ShuckReader { source, shape: CommandShape::default(), sound: parsed.is_ok() };
     if reader.sound {
         reader.list(&parsed.file.body);
     }
@@ -40,14 +40,14 @@ fn unescape(raw: &str, quoting: Quoting, out: &mut String) {
     }
 }
 
-struct Reader<'s> {
+struct ShuckReader<'s> {
     source: &'s str,
     shape: CommandShape,
     /// Nothing was met that this parser is known to read loosely.
     sound: bool,
 }
 
-impl Reader<'_> {
+impl ShuckReader<'_> {
     fn list(&mut self, list: &StmtSeq) {
         for statement in &list.stmts {
             self.statement(statement);

@@ -2,8 +2,8 @@
 
 use super::{CommandShape, HOLE};
 use crate::syntax::{
-    AssignedValue, Assignment, CommandKind, List, ParsedCommand, Redirect, RedirectOperator, ShellScript,
-    Word, WordPiece,
+    AssignedValue, Assignment, CommandKind, CommandList, ParsedCommand, Redirect, RedirectOperator,
+    ShellScript, Word, WordPiece,
 };
 
 pub(super) fn shape(script: &ShellScript) -> CommandShape {
@@ -13,7 +13,7 @@ pub(super) fn shape(script: &ShellScript) -> CommandShape {
 }
 
 impl CommandShape {
-    fn list(&mut self, list: &List) {
+    fn list(&mut self, list: &CommandList) {
         for item in &list.items {
             for command in &item.first.commands {
                 self.command(command);

@@ -12,7 +12,7 @@ use std::{
 };
 
 use haft_bash_analysis::{
-    AnalysisContext, AnalyzedCommand, EffectAccess, LineAnalysis, Target, Word, analyse,
+    AnalysisContext, AnalyzedCommand, EffectAccess, EffectTarget, LineAnalysis, Word, analyse,
 };
 
 /// Small and repeatable; a failure names the program, not the seed.
@@ -267,8 +267,8 @@ fn check(program: &str, analysis: &LineAnalysis, status: usize, scratch: &Path) 
     for file in &run.files {
         let written = analysis.parts.iter().flat_map(|part| &part.effects).any(|effect| {
             let named = match &effect.target {
-                Target::Path(path) => path.file_name().is_some_and(|name| name == &**file),
-                Target::Pattern(_) | Target::Unknown(_) => true,
+                EffectTarget::Path(path) => path.file_name().is_some_and(|name| name == &**file),
+                EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => true,
             };
             effect.access == EffectAccess::Write && named
         });
@@ -397,7 +397,7 @@ fn covers(part: &AnalyzedCommand, call: &Call) -> bool {
         .effects
         .iter()
         .filter_map(|effect| match (&effect.target, effect.access) {
-            (Target::Path(path), EffectAccess::Read) => Some(path),
+            (EffectTarget::Path(path), EffectAccess::Read) => Some(path),
             _ => None,
         })
         .collect();
@@ -417,7 +417,7 @@ fn what_is_read_is_an_effect() {
         let program = reading(&mut dice, 1);
         let analysis = analyse(&program, place());
         let unknown = |part: &AnalyzedCommand| {
-            part.effects.iter().any(|effect| matches!(effect.target, Target::Unknown(_)))
+            part.effects.iter().any(|effect| matches!(effect.target, EffectTarget::Unknown(_)))
         };
         if !analysis.is_certain() || analysis.parts.iter().any(unknown) {
             continue;

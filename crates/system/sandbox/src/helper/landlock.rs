@@ -8,7 +8,7 @@ use landlock::{
 };
 
 use crate::{
-    order::{HelperMechanism, Net, Order},
+    order::{HelperMechanism, HelperNetwork, Order},
     policy::DEVICES,
 };
 
@@ -28,7 +28,7 @@ pub(super) fn apply(order: &Order) -> Result<(), String> {
         handled |= AccessFs::ReadFile | AccessFs::Execute;
     }
     let mut ruleset = Ruleset::default().handle_access(handled).map_err(|err| failed(&err))?;
-    if order.network == Net::Refuse {
+    if order.network == HelperNetwork::Refuse {
         let both = AccessNet::BindTcp | AccessNet::ConnectTcp;
         ruleset = ruleset.handle_access(both).map_err(|err| failed(&err))?;
     }

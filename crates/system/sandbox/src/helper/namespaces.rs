@@ -8,20 +8,20 @@ use rustix::{
 };
 
 use super::sys;
-use crate::order::Net;
+use crate::order::HelperNetwork;
 
 /// Goes where mounts can be changed without anybody outside noticing, and where
 /// the network is what the order says.
-pub(super) fn enter(net: Net) -> io::Result<()> {
+pub(super) fn enter(net: HelperNetwork) -> io::Result<()> {
     let own = UnshareFlags::NEWNS | UnshareFlags::NEWIPC;
     match net {
-        Net::Join { user, net } => {
+        HelperNetwork::Join { user, net } => {
             let (user, net) = (sys::inherited(user), sys::inherited(net));
             move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))?;
             move_into_link_name_space(net.as_fd(), Some(LinkNameSpaceType::Network))?;
             sys::leave(own)
         }
-        Net::Open | Net::Closed | Net::Refuse => {
+        HelperNetwork::Open | HelperNetwork::Closed | HelperNetwork::Refuse => {
             let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
             sys::leave(own | UnshareFlags::NEWUSER)?;
             map_ourselves(uid, gid)

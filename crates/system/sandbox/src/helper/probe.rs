@@ -3,16 +3,16 @@
 use std::io::Write as _;
 
 use super::{namespaces, sys};
-use crate::{features::Kernel, order::Net};
+use crate::{features::KernelFeatures, order::HelperNetwork};
 
 /// Prints what works, as JSON, and ends.
 pub(super) fn tell() -> Result<(), String> {
     let landlock = sys::landlock_version();
-    let namespaces = namespaces::enter(Net::Open)
+    let namespaces = namespaces::enter(HelperNetwork::Open)
         .map_err(|err| err.to_string())
         .and_then(|()| sys::read_only_tree(std::path::Path::new("/")).map_err(|err| err.to_string()))
         .err();
-    let kernel = Kernel { landlock, namespaces, seccomp: seccomp() };
+    let kernel = KernelFeatures { landlock, namespaces, seccomp: seccomp() };
     let text = serde_json::to_string(&kernel).map_err(|err| err.to_string())?;
     let mut answer = std::fs::File::from(sys::inherited(9));
     writeln!(answer, "{text}").map_err(|err| err.to_string())?;

@@ -8,7 +8,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule as Rule, TargetArch,
 };
 
-use crate::order::{Net, Order, Sockets};
+use crate::order::{HelperNetwork, HelperSockets, Order};
 
 /// Refused whatever the arguments are.
 pub(crate) const REFUSED: &[i64] = &[
@@ -105,7 +105,7 @@ fn refused(order: &Order) -> Result<SeccompRules, seccompiler::BackendError> {
 fn sockets(order: &Order) -> Result<Vec<Rule>, seccompiler::BackendError> {
     let domain = |op: Op, value: i32| Condition::new(0, Len::Dword, op, value.unsigned_abs().into());
     let mut known = vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-    if order.sockets == Sockets::All {
+    if order.sockets == HelperSockets::All {
         known.push(libc::AF_UNIX);
     }
     let unknown: Result<Vec<Condition>, _> = known.iter().map(|it| domain(Op::Ne, *it)).collect();
@@ -113,7 +113,7 @@ fn sockets(order: &Order) -> Result<Vec<Rule>, seccompiler::BackendError> {
     // Of the kernel's own sockets only the one that lists addresses.
     let other = Condition::new(2, Len::Dword, Op::Ne, libc::NETLINK_ROUTE.unsigned_abs().into())?;
     rules.push(Rule::new(vec![domain(Op::Eq, libc::AF_NETLINK)?, other])?);
-    if order.network == Net::Refuse {
+    if order.network == HelperNetwork::Refuse {
         // Landlock knows connections only; what is sent without one is ours.
         for family in [libc::AF_INET, libc::AF_INET6] {
             for unconnected in [libc::SOCK_DGRAM, libc::SOCK_RAW] {

@@ -47,7 +47,7 @@ pub enum ReadOnlyNetwork {
 }
 
 /// A thread that cannot do more than a command that only reads may.
-pub struct ReadingWalls {
+pub struct ReadOnlySandbox {
     policy: ReadOnlyPolicy,
     /// Directories whose names were granted one by one, and when they changed:
     /// what is new in them needs new walls.
@@ -55,13 +55,13 @@ pub struct ReadingWalls {
     thread: RestrictedThread,
 }
 
-impl std::fmt::Debug for ReadingWalls {
+impl std::fmt::Debug for ReadOnlySandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReadingWalls").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
-impl ReadingWalls {
+impl ReadOnlySandbox {
     /// Builds them, or says what the kernel cannot do.
     pub fn build(policy: ReadOnlyPolicy) -> Result<Arc<Self>, String> {
         let granted = grants::ReadOnlyRules::of(&policy);

@@ -3,10 +3,10 @@
 
 use std::{fs, path::Path, process::Command, sync::Arc};
 
-use haft_sandbox::{BaselinePolicy, HomeProtection, KeepingWalls};
+use haft_sandbox::{BaselinePolicy, BaselineSandbox, HomeProtection};
 
 /// Runs a line behind the walls and says whether it succeeded.
-fn run(walls: &Arc<KeepingWalls>, dir: &Path, line: &str) -> bool {
+fn run(walls: &Arc<BaselineSandbox>, dir: &Path, line: &str) -> bool {
     let (dir, line) = (dir.to_owned(), line.to_owned());
     let ran = walls.run(move || Command::new("bash").args(["-c", &line]).current_dir(dir).status());
     ran.unwrap().unwrap().success()
@@ -42,7 +42,7 @@ fn place() -> Place {
 fn what_is_frozen_stays_whatever_a_command_does() {
     let Place { home, .. } = &place();
     let store = home.join(".haft");
-    let walls = match KeepingWalls::build(BaselinePolicy { freeze: vec![store.clone()], home: None }) {
+    let walls = match BaselineSandbox::build(BaselinePolicy { freeze: vec![store.clone()], home: None }) {
         Ok(walls) => walls,
         Err(why) => return eprintln!("SKIPPED: {why}"),
     };
@@ -98,7 +98,7 @@ fn what_nobody_named_stays_in_the_home() {
         let roots = [home.join("ws"), home.join("code/mine")];
         let policy = BaselinePolicy { freeze: Vec::new(), home: HomeProtection::of(home, &roots, &[]) };
         assert!(policy.home.is_some());
-        let walls = match KeepingWalls::build(policy) {
+        let walls = match BaselineSandbox::build(policy) {
             Ok(walls) => walls,
             Err(why) => return eprintln!("SKIPPED: {why}"),
         };

@@ -10,13 +10,13 @@ use std::{
 };
 
 use haft_process::OwnedSpawnRequest;
-use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadingWalls};
+use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadOnlySandbox};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 struct Rig {
     _dir: tempfile::TempDir,
     root: PathBuf,
-    walls: Arc<ReadingWalls>,
+    walls: Arc<ReadOnlySandbox>,
 }
 
 impl Rig {
@@ -38,7 +38,7 @@ impl Rig {
             programs: Vec::new(),
             network,
         };
-        Self { walls: ReadingWalls::build(policy).unwrap(), root, _dir: dir }
+        Self { walls: ReadOnlySandbox::build(policy).unwrap(), root, _dir: dir }
     }
 
     /// What a line prints, and whether it succeeded.
@@ -203,13 +203,13 @@ fn what_is_hidden_stays_hidden_and_what_is_new_is_seen() {
         assert!(!printed.contains("hidden\n") && !printed.contains("beta"), "{line}: {printed}");
     }
     // Others make names beside this test's directory at any moment: one of many holds.
-    let built = (0..100).map(|_| ReadingWalls::build(rig.walls.policy().clone()).unwrap());
+    let built = (0..100).map(|_| ReadOnlySandbox::build(rig.walls.policy().clone()).unwrap());
     let walls = built.into_iter().find(|it| it.hold(it.policy())).unwrap();
     let rig = Rig { walls, ..rig };
     std::thread::sleep(std::time::Duration::from_millis(20));
     fs::write(rig.root.join("work/new"), "new\n").unwrap();
     assert!(!rig.walls.hold(rig.walls.policy()), "a new name beside something hidden needs new walls");
-    let walls = ReadingWalls::build(rig.walls.policy().clone()).unwrap();
+    let walls = ReadOnlySandbox::build(rig.walls.policy().clone()).unwrap();
     let rig = Rig { walls, ..rig };
     assert_eq!(rig.run("cat new").0, "new\n");
 }

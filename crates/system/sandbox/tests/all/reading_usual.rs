@@ -10,7 +10,7 @@ use std::{
 };
 
 use haft_process::OwnedSpawnRequest;
-use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadingWalls, installed_programs};
+use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadOnlySandbox, installed_programs};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 /// What prints something else every time, or asks somebody.
@@ -110,7 +110,7 @@ struct Runner {
 }
 
 impl Runner {
-    fn run(&self, line: &str, walls: Option<&Arc<ReadingWalls>>) -> (String, Option<i32>) {
+    fn run(&self, line: &str, walls: Option<&Arc<ReadOnlySandbox>>) -> (String, Option<i32>) {
         let (ours, theirs) = rustix::pipe::pipe().unwrap();
         let text = |text: &[u8]| CString::new(text).unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
@@ -165,7 +165,7 @@ fn the_usual_lines_are_not_disturbed() {
         programs: installed_programs(std::slice::from_ref(&runner.work), home.as_deref()),
         network: ReadOnlyNetwork::Off,
     };
-    let walls = ReadingWalls::build(policy).unwrap();
+    let walls = ReadOnlySandbox::build(policy).unwrap();
     let mut tried = 0;
     let mut wrong = Vec::new();
     let lines = EVERY_DAY.lines().chain(TABLES.iter().flat_map(|table| table.lines()));

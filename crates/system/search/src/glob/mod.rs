@@ -5,12 +5,12 @@ mod plan;
 
 use std::{cmp::Reverse, collections::BinaryHeap, path::Path, sync::Arc};
 
-use pattern::{Pattern, PatternPositions};
+use pattern::{GlobPattern, PatternPositions};
 pub use plan::{GlobPlan, GlobProblem};
 use rustix::fs::{FileType, Stat};
 
 use crate::{
-    DiskKind, SearchRoot, SearchStop, TreeWalk, Visitor, WalkEntry, WalkFilter, WalkLimits, WalkStats,
+    DiskKind, SearchRoot, SearchStop, TreeWalk, WalkEntry, WalkFilter, WalkLimits, WalkStats, WalkVisitor,
 };
 
 /// A file that matched.
@@ -70,7 +70,7 @@ impl GlobRun<'_> {
             return GlobResult { hits: Vec::new(), total: 0, tally: WalkStats::default() };
         };
         let walk = TreeWalk::new(root, self.filter, self.cwd, self.limits, self.stop);
-        let start: Arc<[PatternPositions]> = search.patterns.iter().map(Pattern::start).collect();
+        let start: Arc<[PatternPositions]> = search.patterns.iter().map(GlobPattern::start).collect();
         let make =
             || Collector { run: self, patterns: &search.patterns, newest: BinaryHeap::new(), total: 0 };
         let (collectors, tally) = walk.run(start, make);
@@ -84,18 +84,18 @@ impl GlobRun<'_> {
 
 struct Collector<'a> {
     run: &'a GlobRun<'a>,
-    patterns: &'a [Pattern],
+    patterns: &'a [GlobPattern],
     /// The greatest, that is oldest, on top.
     newest: BinaryHeap<GlobMatch>,
     total: u64,
 }
 
-impl Visitor for Collector<'_> {
+impl WalkVisitor for Collector<'_> {
     type Mark = Arc<[PatternPositions]>;
     const LINKS: bool = true;
 
     fn enter(&mut self, above: &Self::Mark, name: &[u8]) -> Option<Self::Mark> {
-        let enter = |(pattern, places): (&Pattern, &PatternPositions)| pattern.enter(*places, name);
+        let enter = |(pattern, places): (&GlobPattern, &PatternPositions)| pattern.enter(*places, name);
         let mut places = self.patterns.iter().zip(above.iter()).map(enter);
         if let [only] = self.patterns
             && let [before] = **above

@@ -6,7 +6,7 @@ use crate::disk::as_path;
 /// One pattern, component by component, so that a walk enters only directories
 /// in which it can still match.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern {
+pub(crate) struct GlobPattern {
     parts: Vec<PatternPart>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) type PatternPositions = u64;
 /// Deeper patterns are refused. One bit is kept for the end.
 const MAX_PARTS: usize = 62;
 
-impl Pattern {
+impl GlobPattern {
     /// Puts a pattern together. The last part names files.
     pub(crate) fn new(mut parts: Vec<PatternPart>) -> Result<Self, GlobProblem> {
         if matches!(parts.last(), None | Some(PatternPart::Deep)) {

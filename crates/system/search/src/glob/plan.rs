@@ -5,7 +5,7 @@ use std::{
 
 use haft_paths::{PathError, expand, lexical};
 
-use super::pattern::{Pattern, PatternPart};
+use super::pattern::{GlobPattern, PatternPart};
 
 /// Where a glob pattern looks, and for what.
 ///
@@ -21,7 +21,7 @@ pub struct GlobPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct GlobSearch {
     pub(crate) root: PathBuf,
-    pub(crate) patterns: Vec<Pattern>,
+    pub(crate) patterns: Vec<GlobPattern>,
 }
 
 /// Why a text is not a usable pattern.
@@ -88,7 +88,7 @@ impl GlobPlan {
 }
 
 /// Where one alternative begins, and what it asks for below.
-fn place(text: &str, base: &Path, home: Option<&Path>) -> Result<(PathBuf, Pattern), GlobProblem> {
+fn place(text: &str, base: &Path, home: Option<&Path>) -> Result<(PathBuf, GlobPattern), GlobProblem> {
     let (mut root, rest) = match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => (home.to_owned(), rest),
         _ if text.starts_with('/') => (PathBuf::from("/"), text),
@@ -111,7 +111,7 @@ fn place(text: &str, base: &Path, home: Option<&Path>) -> Result<(PathBuf, Patte
             (part, _) => parts.push(part),
         }
     }
-    Ok((lexical(&root), Pattern::new(parts)?))
+    Ok((lexical(&root), GlobPattern::new(parts)?))
 }
 
 /// Writes out the braces that hold a slash or `..`, because those decide where

@@ -6,9 +6,9 @@ use std::{
 use grep_searcher::{BinaryDetection, Encoding, MmapChoice, Searcher, SearcherBuilder};
 
 use super::{
-    Mode, Query,
+    GrepQuery, Mode,
     charset::{self, CharsetReading},
-    giant::{self, Windows},
+    giant::{self, FileWindows},
     query::PatternAlphabet,
     sink::{LineCollector, MatchedLines},
 };
@@ -48,7 +48,7 @@ pub(crate) enum Searched {
 
 /// Searches one file after the other.
 pub(crate) struct FileSearch<'a> {
-    query: &'a Query,
+    query: &'a GrepQuery,
     stop: &'a SearchStop,
     slices: Searcher,
     /// For files of which no line is of use: numbers of lines cost time.
@@ -57,7 +57,7 @@ pub(crate) struct FileSearch<'a> {
 }
 
 impl<'a> FileSearch<'a> {
-    pub(crate) fn new(query: &'a Query, stop: &'a SearchStop) -> Self {
+    pub(crate) fn new(query: &'a GrepQuery, stop: &'a SearchStop) -> Self {
         let mut builder = builder(query);
         builder.bom_sniffing(false).binary_detection(BinaryDetection::none());
         let slices = builder.build();
@@ -208,7 +208,7 @@ impl<'a> FileSearch<'a> {
             Err(_) if self.stop.is_over() => (),
             Err(error) if is_out_of_memory(&error) && !self.query.options.multiline => {
                 file.seek(SeekFrom::Start(0))?;
-                let found = giant::search(self.query, self.stop, &mut file, keep, Windows::USUAL)?;
+                let found = giant::search(self.query, self.stop, &mut file, keep, FileWindows::USUAL)?;
                 return Ok(Searched::Text(found));
             }
             Err(error) if is_out_of_memory(&error) => {
@@ -289,7 +289,7 @@ impl<'a> FileSearch<'a> {
     }
 }
 
-fn builder(query: &Query) -> SearcherBuilder {
+fn builder(query: &GrepQuery) -> SearcherBuilder {
     let options = query.options;
     let mut builder = SearcherBuilder::new();
     builder.line_number(options.mode == Mode::Content).multi_line(options.multiline);

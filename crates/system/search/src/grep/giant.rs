@@ -5,21 +5,21 @@ use std::io::{self, Read};
 use grep_matcher::Matcher;
 
 use super::{
-    Mode, Query,
+    GrepQuery, Mode,
     sink::{GrepLine, LineKind, MatchedLines},
 };
 use crate::{SearchStop, show};
 
 /// How a file is cut.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Windows {
+pub(crate) struct FileWindows {
     /// How much is looked at in one go.
     pub(crate) size: usize,
     /// How far windows overlap: longer matches across a border are not found.
     pub(crate) overlap: usize,
 }
 
-impl Windows {
+impl FileWindows {
     /// Large enough to be fast, small enough to be stopped.
     pub(crate) const USUAL: Self = Self { size: 4 << 20, overlap: 64 * 1024 };
 }
@@ -27,11 +27,11 @@ impl Windows {
 /// Looks for matches window by window. Around each, a part of its line is
 /// shown; lines around are not.
 pub(crate) fn search(
-    query: &Query,
+    query: &GrepQuery,
     stop: &SearchStop,
     mut file: impl Read,
     keep: usize,
-    windows: Windows,
+    windows: FileWindows,
 ) -> io::Result<MatchedLines> {
     let mut scan = WindowScan { query, keep, found: MatchedLines::default(), line: 1, last_line: 0 };
     let mut window = Vec::new();
@@ -57,7 +57,7 @@ pub(crate) fn search(
 }
 
 struct WindowScan<'a> {
-    query: &'a Query,
+    query: &'a GrepQuery,
     keep: usize,
     found: MatchedLines,
     /// Number of the line the window begins in.
@@ -121,9 +121,9 @@ mod tests {
             pattern in prop_oneof![Just("needle"), Just("^a"), Just("c$"), Just(r"\bb"), Just("a+b")],
             size in 40_usize..200,
         ) {
-            let query = Query::new(pattern, GrepOptions { mode: Mode::Count, ..GrepOptions::default() }).unwrap();
+            let query = GrepQuery::new(pattern, GrepOptions { mode: Mode::Count, ..GrepOptions::default() }).unwrap();
             let stop = SearchStop::never();
-            let windows = Windows { size, overlap: 32 };
+            let windows = FileWindows { size, overlap: 32 };
             let found = search(&query, &stop, text.as_bytes(), 0, windows).unwrap();
             let mut taker = LineCollector::new(&query, &stop, 0);
             let mut searcher = SearcherBuilder::new().build();
@@ -136,10 +136,15 @@ mod tests {
     fn numbers_and_parts_of_lines_are_right() {
         let text = format!("one\n{}needle{}\nthree needle", "x".repeat(5000), "y".repeat(5000));
         let query =
-            Query::new("needle", GrepOptions { mode: Mode::Content, ..GrepOptions::default() }).unwrap();
-        let found =
-            search(&query, &SearchStop::never(), text.as_bytes(), 9, Windows { size: 1000, overlap: 100 })
-                .unwrap();
+            GrepQuery::new("needle", GrepOptions { mode: Mode::Content, ..GrepOptions::default() }).unwrap();
+        let found = search(
+            &query,
+            &SearchStop::never(),
+            text.as_bytes(),
+            9,
+            FileWindows { size: 1000, overlap: 100 },
+        )
+        .unwrap();
         let lines: Vec<u64> = found.lines.iter().map(|line| line.number).collect();
         assert_eq!(lines, [2, 3]);
         assert!(found.lines[0].text.contains("xneedley"), "{}", found.lines[0].text);
@@ -148,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_line_that_does_not_fit_is_known_by_the_error() {
-        let query = Query::new("x", GrepOptions::default()).unwrap();
+        let query = GrepQuery::new("x", GrepOptions::default()).unwrap();
         let stop = SearchStop::never();
         let mut taker = LineCollector::new(&query, &stop, 0);
         let mut searcher = SearcherBuilder::new().heap_limit(Some(1000)).build();

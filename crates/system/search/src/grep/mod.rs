@@ -11,6 +11,6 @@ mod sink;
 pub use charset::CharsetGuess;
 pub(crate) use charset::to_text;
 pub use page::{FileHits, GrepPage, GrepTotals};
-pub use query::{GrepOptions, Mode, PatternProblem, Query};
+pub use query::{GrepOptions, GrepQuery, Mode, PatternProblem};
 pub use run::{GrepResult, GrepRun, LeftOut};
 pub use sink::{GrepLine, LineKind};

@@ -7,7 +7,7 @@ use super::charset::{self, CharsetGuess};
 
 /// What to look for, compiled.
 #[derive(Clone, Debug)]
-pub struct Query {
+pub struct GrepQuery {
     pub(crate) matcher: RegexMatcher,
     pub(crate) options: GrepOptions,
     pub(crate) alphabet: PatternAlphabet,
@@ -80,7 +80,7 @@ const SIZE_LIMIT: usize = 64 << 20;
 /// Memory for states made while searching, per thread.
 const DFA_LIMIT: usize = 64 << 20;
 
-impl Query {
+impl GrepQuery {
     /// Compiles a pattern as `rg` does.
     pub fn new(pattern: &str, options: GrepOptions) -> Result<Self, PatternProblem> {
         let mut builder = RegexMatcherBuilder::new();
@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn a_line_break_needs_multiline() {
-        let problem = Query::new(r"a\nb", GrepOptions::default()).unwrap_err();
+        let problem = GrepQuery::new(r"a\nb", GrepOptions::default()).unwrap_err();
         assert!(problem.spans_lines);
-        assert!(Query::new(r"a\nb", GrepOptions { multiline: true, ..GrepOptions::default() }).is_ok());
-        assert!(!Query::new("a(", GrepOptions::default()).unwrap_err().spans_lines);
+        assert!(GrepQuery::new(r"a\nb", GrepOptions { multiline: true, ..GrepOptions::default() }).is_ok());
+        assert!(!GrepQuery::new("a(", GrepOptions::default()).unwrap_err().spans_lines);
     }
 }

@@ -1,19 +1,19 @@
 use std::{collections::BTreeMap, fs::File, io, path::Path, time::Duration};
 
 use super::{
-    GrepOptions, GrepTotals, Mode, Query,
+    GrepOptions, GrepQuery, GrepTotals, Mode,
     file::{FileSearch, GrepOrigin, Searched},
     page::{Collector, GrepPage},
 };
 use crate::{
-    FileRequirement, SearchRoot, SearchStop, SearchStopReason, TreeWalk, Visitor, WalkEntry, WalkFilter,
-    WalkLimits, WalkStats, walk::SkippedDir,
+    FileRequirement, SearchRoot, SearchStop, SearchStopReason, TreeWalk, WalkEntry, WalkFilter, WalkLimits,
+    WalkStats, WalkVisitor, walk::SkippedDir,
 };
 
 /// How a search for text is run.
 pub struct GrepRun<'a> {
     /// What to look for.
-    pub query: &'a Query,
+    pub query: &'a GrepQuery,
     /// Where relative things are relative to.
     pub cwd: &'a Path,
     /// Which files count.
@@ -110,7 +110,7 @@ impl GrepRun<'_> {
     fn look_at_left_out(&self, walk: &TreeWalk<'_>, tally: &WalkStats, time: Duration) -> LeftOut {
         let stop = self.stop.within(time);
         let options = GrepOptions { mode: Mode::Files, before: 0, after: 0, ..self.query.options };
-        let query = Query { options, ..self.query.clone() };
+        let query = GrepQuery { options, ..self.query.clone() };
         let make = || GrepProbe {
             search: FileSearch::new(&query, &stop),
             may_show: self.may_show,
@@ -146,7 +146,7 @@ impl<'a> TreeSearch<'a> {
     }
 }
 
-impl Visitor for TreeSearch<'_> {
+impl WalkVisitor for TreeSearch<'_> {
     type Mark = ();
 
     fn enter(&mut self, _above: &(), _name: &[u8]) -> Option<()> {
@@ -186,7 +186,7 @@ struct GrepProbe<'a> {
     by_need: BTreeMap<FileRequirement, (u64, u64)>,
 }
 
-impl Visitor for GrepProbe<'_> {
+impl WalkVisitor for GrepProbe<'_> {
     type Mark = ();
 
     fn enter(&mut self, _above: &(), _name: &[u8]) -> Option<()> {

@@ -3,7 +3,7 @@ use std::io;
 use grep_matcher::Matcher;
 use grep_searcher::{LineIter, Searcher, Sink, SinkContext, SinkMatch};
 
-use super::{Mode, Query};
+use super::{GrepQuery, Mode};
 use crate::{SearchStop, show};
 
 /// One line of an answer.
@@ -47,7 +47,7 @@ pub(crate) struct MatchedLines {
 
 /// Takes what the searcher finds in one file.
 pub(crate) struct LineCollector<'a> {
-    pub(crate) query: &'a Query,
+    pub(crate) query: &'a GrepQuery,
     pub(crate) stop: &'a SearchStop,
     /// How many lines are of use to anybody.
     pub(crate) keep: usize,
@@ -58,7 +58,7 @@ pub(crate) struct LineCollector<'a> {
 }
 
 impl<'a> LineCollector<'a> {
-    pub(crate) fn new(query: &'a Query, stop: &'a SearchStop, keep: usize) -> Self {
+    pub(crate) fn new(query: &'a GrepQuery, stop: &'a SearchStop, keep: usize) -> Self {
         Self { query, stop, keep, show_until: u64::MAX, gap: false, found: MatchedLines::default() }
     }
 
@@ -169,7 +169,7 @@ impl Sink for LineCollector<'_> {
 }
 
 /// Where the first match in a line is, if anybody needs to know.
-fn focus(query: &Query, line: &[u8]) -> std::ops::Range<usize> {
+fn focus(query: &GrepQuery, line: &[u8]) -> std::ops::Range<usize> {
     if line.len() <= show::MAX_LINE {
         return 0..0;
     }

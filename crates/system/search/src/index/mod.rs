@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 pub(crate) use names::{IndexedNames, NAMELESS, NameId};
 pub use refresh::{IndexRefreshOptions, RefreshStats};
-pub(crate) use words::{Words, fingerprint, parts};
+pub(crate) use words::{WordBloom, fingerprint, parts};
 
 use crate::{SourceLanguage, SymbolKind};
 
@@ -39,7 +39,7 @@ pub(crate) struct IndexedFile {
     stamp: IndexStamp,
     pub(crate) lang: Option<&'static SourceLanguage>,
     pub(crate) symbols: Box<[IndexedSymbol]>,
-    pub(crate) words: Words,
+    pub(crate) words: WordBloom,
 }
 
 #[derive(Clone, Copy, Debug)]

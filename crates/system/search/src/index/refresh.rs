@@ -9,11 +9,11 @@ use rustix::fs::Stat;
 
 use super::{
     IndexStamp, IndexedFile, IndexedFileId, IndexedSymbol, NAMELESS, TreeIndex,
-    words::{WordSet, Words},
+    words::{WordBloom, WordSet},
 };
 use crate::{
     CharsetGuess, SearchRoot, SearchStop, SearchStopReason, SourceLanguage, SourceSymbol, SymbolKind,
-    SymbolScratch, TreeWalk, Visitor, WalkEntry, WalkFilter, WalkLimits, WalkStats, grep, symbols,
+    SymbolScratch, TreeWalk, WalkEntry, WalkFilter, WalkLimits, WalkStats, WalkVisitor, grep, symbols,
 };
 
 /// How an index is brought up to date.
@@ -121,7 +121,7 @@ struct ReadFile {
     /// All names in one piece.
     names: String,
     symbols: Vec<ReadSymbol>,
-    words: Words,
+    words: WordBloom,
 }
 
 struct ReadSymbol {
@@ -154,7 +154,7 @@ impl<'a> IndexReader<'a> {
             lang: None,
             names: String::new(),
             symbols: Vec::new(),
-            words: Words::any(),
+            words: WordBloom::any(),
         };
         self.bytes.clear();
         file.take(MAX_FILE + 1).read_to_end(&mut self.bytes)?;
@@ -162,7 +162,7 @@ impl<'a> IndexReader<'a> {
             match grep::to_text(&self.bytes, self.guess) {
                 Some(text) => {
                     self.words.collect(&text);
-                    read.words = Words::of(&self.words);
+                    read.words = WordBloom::of(&self.words);
                     read.lang = SourceLanguage::of(entry.name(), &text);
                     if let Some(lang) = read.lang {
                         let found = symbols(lang, &text, &mut self.scratch);
@@ -172,7 +172,7 @@ impl<'a> IndexReader<'a> {
                 None => {
                     // Nothing in it is text.
                     self.words.collect(b"");
-                    read.words = Words::of(&self.words);
+                    read.words = WordBloom::of(&self.words);
                 }
             }
         }
@@ -181,7 +181,7 @@ impl<'a> IndexReader<'a> {
     }
 }
 
-impl Visitor for IndexReader<'_> {
+impl WalkVisitor for IndexReader<'_> {
     type Mark = ();
 
     fn enter(&mut self, _above: &(), _name: &[u8]) -> Option<()> {

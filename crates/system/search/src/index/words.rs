@@ -25,7 +25,7 @@ const MAX_WORD: usize = 80;
 /// and `parseConfig` also count as `parse` and `config`.
 #[derive(Default)]
 pub(crate) struct WordSet {
-    seen: HashSet<u64, BuildHasherDefault<Same>>,
+    seen: HashSet<u64, BuildHasherDefault<IdentityHasher>>,
 }
 
 impl WordSet {
@@ -81,9 +81,9 @@ impl WordSet {
 
 /// Fingerprints are hashes already.
 #[derive(Default)]
-struct Same(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Same {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -99,11 +99,11 @@ impl Hasher for Same {
 /// A Bloom filter: says "perhaps" to one word in a hundred that is not there,
 /// and never "no" to one that is.
 #[derive(Debug)]
-pub(crate) struct Words {
+pub(crate) struct WordBloom {
     bits: Box<[u64]>,
 }
 
-impl Words {
+impl WordBloom {
     /// For a file whose words are not known.
     pub(crate) fn any() -> Self {
         Self { bits: Box::default() }
@@ -174,7 +174,7 @@ mod tests {
     fn words_and_their_parts_are_held() {
         let mut set = WordSet::default();
         set.collect("fn parse_config(HTTPServer: fooBarBaz) { x9 } größe".as_bytes());
-        let words = Words::of(&set);
+        let words = WordBloom::of(&set);
         for word in ["fn", "parse_config", "PARSE", "config", "foobarbaz", "bar", "Baz", "x9", "größe"] {
             assert!(words.may_hold(fingerprint(word.as_bytes())), "{word}");
         }
@@ -203,7 +203,7 @@ mod tests {
             let text = words.join(" ");
             let mut set = WordSet::default();
             set.collect(text.as_bytes());
-            let held = Words::of(&set);
+            let held = WordBloom::of(&set);
             for word in words {
                 prop_assert!(held.may_hold(fingerprint(word.as_bytes())), "{}", word);
             }

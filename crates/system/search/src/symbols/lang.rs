@@ -1,6 +1,6 @@
 //! Which languages there are, and how their text is put together.
 
-use super::syntax::{CharQuote, Heredoc, LanguageSyntax, Quote, RawString};
+use super::syntax::{CharQuote, Heredoc, LanguageSyntax, QuoteSyntax, RawString};
 
 /// A language whose definitions are known.
 #[derive(Debug)]
@@ -43,13 +43,13 @@ pub(crate) enum Grammar {
     Make,
 }
 
-const DOUBLE: Quote = Quote { open: "\"", close: "\"", escapes: true, multiline: false };
-const DOUBLE_LONG: Quote = Quote { open: "\"", close: "\"", escapes: true, multiline: true };
-const SINGLE: Quote = Quote { open: "'", close: "'", escapes: true, multiline: false };
-const SINGLE_LONG: Quote = Quote { open: "'", close: "'", escapes: false, multiline: true };
-const TRIPLE: Quote = Quote { open: "\"\"\"", close: "\"\"\"", escapes: true, multiline: true };
-const TRIPLE_SINGLE: Quote = Quote { open: "'''", close: "'''", escapes: true, multiline: true };
-const BACKTICK: Quote = Quote { open: "`", close: "`", escapes: false, multiline: true };
+const DOUBLE: QuoteSyntax = QuoteSyntax { open: "\"", close: "\"", escapes: true, multiline: false };
+const DOUBLE_LONG: QuoteSyntax = QuoteSyntax { open: "\"", close: "\"", escapes: true, multiline: true };
+const SINGLE: QuoteSyntax = QuoteSyntax { open: "'", close: "'", escapes: true, multiline: false };
+const SINGLE_LONG: QuoteSyntax = QuoteSyntax { open: "'", close: "'", escapes: false, multiline: true };
+const TRIPLE: QuoteSyntax = QuoteSyntax { open: "\"\"\"", close: "\"\"\"", escapes: true, multiline: true };
+const TRIPLE_SINGLE: QuoteSyntax = QuoteSyntax { open: "'''", close: "'''", escapes: true, multiline: true };
+const BACKTICK: QuoteSyntax = QuoteSyntax { open: "`", close: "`", escapes: false, multiline: true };
 
 const C_COMMENT: (&str, &str) = ("/*", "*/");
 

@@ -5,7 +5,7 @@ pub(crate) struct LanguageSyntax {
     pub(crate) block_comments: &'static [(&'static str, &'static str)],
     pub(crate) nested_comments: bool,
     /// Longer ones first.
-    pub(crate) quotes: &'static [Quote],
+    pub(crate) quotes: &'static [QuoteSyntax],
     pub(crate) char_quote: CharQuote,
     pub(crate) raw: RawString,
     pub(crate) heredoc: Heredoc,
@@ -21,7 +21,7 @@ pub(crate) struct LanguageSyntax {
 
 /// A kind of string.
 #[derive(Debug)]
-pub(crate) struct Quote {
+pub(crate) struct QuoteSyntax {
     pub(crate) open: &'static str,
     pub(crate) close: &'static str,
     /// A backslash keeps the next byte from ending it.

@@ -9,13 +9,13 @@ mod worker;
 use std::{num::NonZero, path::Path, sync::Arc, thread};
 
 pub use filter::{GlobFilter, UnknownType, VCS_DIRS, WalkFilter, file_type};
-use queue::Queue;
+use queue::WorkQueue;
 use rules::IgnoreRules;
 pub use rules::left_out;
 pub(crate) use tally::SkippedDir;
 pub use tally::{FileRequirement, Unreadable, WalkStats};
 pub use worker::WalkEntry;
-use worker::{PendingDir, WalkJob, Worker};
+use worker::{PendingDir, WalkJob, WalkWorker};
 
 use crate::{SearchRoot, SearchStop};
 
@@ -54,7 +54,7 @@ impl Default for WalkLimits {
 }
 
 /// Looks at what a walk finds. Every thread has its own.
-pub trait Visitor: Send {
+pub trait WalkVisitor: Send {
     /// What a directory tells those below it.
     type Mark: Clone + Send + Sync;
 
@@ -111,7 +111,7 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Visits everything below the root. Hands back the visitors.
-    pub fn run<V: Visitor>(&self, mark: V::Mark, make: impl Fn() -> V) -> (Vec<V>, WalkStats) {
+    pub fn run<V: WalkVisitor>(&self, mark: V::Mark, make: impl Fn() -> V) -> (Vec<V>, WalkStats) {
         let start = PendingDir {
             rel: Vec::new(),
             depth: 0,
@@ -123,7 +123,7 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Visits what an earlier walk left out.
-    pub fn run_left_out<V: Visitor<Mark = ()>>(
+    pub fn run_left_out<V: WalkVisitor<Mark = ()>>(
         &self,
         tally: &WalkStats,
         make: impl Fn() -> V,
@@ -132,22 +132,22 @@ impl<'a> TreeWalk<'a> {
         self.drive(jobs, LeftOut::Visit, make)
     }
 
-    fn drive<V: Visitor>(
+    fn drive<V: WalkVisitor>(
         &self,
         jobs: Vec<WalkJob<V::Mark>>,
         left_out: LeftOut,
         make: impl Fn() -> V,
     ) -> (Vec<V>, WalkStats) {
-        let queue = Queue::new(jobs);
+        let queue = WorkQueue::new(jobs);
         let workers = thread::scope(|scope| {
             let start = |_| {
-                let worker = Worker::new(self, &queue, left_out, make());
+                let worker = WalkWorker::new(self, &queue, left_out, make());
                 thread::Builder::new().name("haft-search".into()).spawn_scoped(scope, || worker.run())
             };
             let threads: Vec<_> = (0..self.limits.threads.get()).map(start).collect();
             if threads.iter().all(Result::is_err) {
                 // The system has no more threads: this one has to do.
-                return vec![Worker::new(self, &queue, left_out, make()).run()];
+                return vec![WalkWorker::new(self, &queue, left_out, make()).run()];
             }
             let joined: Vec<_> = threads.into_iter().flatten().map(thread::ScopedJoinHandle::join).collect();
             // Half of an answer must not look like a whole one.

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Last in, first out: directories just listed are still in the kernel's cache,
 /// and what waits stays as small as the tree is deep.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
+pub(crate) struct WorkQueue<T> {
     state: Mutex<QueueState<T>>,
     wake: Condvar,
 }
@@ -20,7 +20,7 @@ struct QueueState<T> {
     broken: bool,
 }
 
-impl<T> Queue<T> {
+impl<T> WorkQueue<T> {
     pub(crate) fn new(jobs: Vec<T>) -> Self {
         let state = QueueState { jobs, busy: 0, waiting: 0, broken: false };
         Self { state: Mutex::new(state), wake: Condvar::new() }
@@ -78,7 +78,7 @@ impl<T> Queue<T> {
 }
 
 /// One job in hand.
-struct JobInHand<'a, T>(&'a Queue<T>);
+struct JobInHand<'a, T>(&'a WorkQueue<T>);
 
 impl<T> Drop for JobInHand<'_, T> {
     fn drop(&mut self) {

@@ -16,9 +16,9 @@ use std::{
 use rustix::fs::{Stat, fstat};
 
 use super::{
-    FileRequirement, LeftOut, TreeWalk, Visitor, WalkStats,
+    FileRequirement, LeftOut, TreeWalk, WalkStats, WalkVisitor,
     filter::IgnoreReason,
-    queue::Queue,
+    queue::WorkQueue,
     rules::{IgnoreRules, RuleFiles},
     tally::SkippedDir,
 };
@@ -136,9 +136,9 @@ const LISTING_BUFFER: usize = 32 * 1024;
 /// A walk that takes longer lets others go first.
 const GIVE_WAY_AFTER: Duration = Duration::from_secs(1);
 
-pub(crate) struct Worker<'a, V: Visitor> {
+pub(crate) struct WalkWorker<'a, V: WalkVisitor> {
     walk: &'a TreeWalk<'a>,
-    queue: &'a Queue<WalkJob<V::Mark>>,
+    queue: &'a WorkQueue<WalkJob<V::Mark>>,
     left_out: LeftOut,
     visitor: V,
     tally: WalkStats,
@@ -147,10 +147,10 @@ pub(crate) struct Worker<'a, V: Visitor> {
     polite: bool,
 }
 
-impl<'a, V: Visitor> Worker<'a, V> {
+impl<'a, V: WalkVisitor> WalkWorker<'a, V> {
     pub(crate) fn new(
         walk: &'a TreeWalk<'a>,
-        queue: &'a Queue<WalkJob<V::Mark>>,
+        queue: &'a WorkQueue<WalkJob<V::Mark>>,
         left_out: LeftOut,
         visitor: V,
     ) -> Self {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_search::{
-    GlobPlan, GlobRun, GrepOptions, GrepPage, GrepResult, GrepRun, Mode, Query, SearchRoot, SearchStop,
+    GlobPlan, GlobRun, GrepOptions, GrepPage, GrepQuery, GrepResult, GrepRun, Mode, SearchRoot, SearchStop,
     SearchStopReason, TreeRun, WalkFilter, WalkLimits,
 };
 use rustix::fs::{Mode as FileMode, OFlags, mkdirat, openat};
@@ -21,7 +21,7 @@ fn grep(
     may_show: &(dyn Fn(&[u8]) -> bool + Sync),
     stop: &SearchStop,
 ) -> GrepResult {
-    let query = Query::new(pattern, GrepOptions { mode, ..GrepOptions::default() }).unwrap();
+    let query = GrepQuery::new(pattern, GrepOptions { mode, ..GrepOptions::default() }).unwrap();
     let run = GrepRun {
         query: &query,
         cwd: Path::new("/"),
@@ -148,7 +148,8 @@ fn pages_of_everything_are_bounded() {
         fs::write(dir.path().join(format!("f{index:02}")), line.repeat(1000)).unwrap();
     }
     let root = SearchRoot::open(&dir.path().canonicalize().unwrap()).unwrap();
-    let query = Query::new("needle", GrepOptions { mode: Mode::Content, ..GrepOptions::default() }).unwrap();
+    let query =
+        GrepQuery::new("needle", GrepOptions { mode: Mode::Content, ..GrepOptions::default() }).unwrap();
     let run = GrepRun {
         query: &query,
         cwd: Path::new("/"),

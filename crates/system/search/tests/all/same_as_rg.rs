@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_search::{
-    DiskKind, GlobFilter, GlobPlan, GlobRun, GrepLine, GrepOptions, GrepPage, GrepRun, LineKind, Mode, Query,
-    SearchRoot, SearchStop, WalkFilter, WalkLimits, file_type,
+    DiskKind, GlobFilter, GlobPlan, GlobRun, GrepLine, GrepOptions, GrepPage, GrepQuery, GrepRun, LineKind,
+    Mode, SearchRoot, SearchStop, WalkFilter, WalkLimits, file_type,
 };
 
 /// A small generator of numbers: the same seed makes the same tree everywhere.
@@ -223,7 +223,7 @@ impl Case<'_> {
     }
 
     fn ours(&self, tree: &Path) -> Option<Vec<Vec<u8>>> {
-        let query = Query::new(self.pattern, self.options).unwrap();
+        let query = GrepQuery::new(self.pattern, self.options).unwrap();
         let root = tree.join(self.path);
         let globs: Vec<String> = self.glob.iter().map(|glob| (*glob).to_owned()).collect();
         let filter = WalkFilter {

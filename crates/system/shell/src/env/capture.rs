@@ -8,11 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_process::{Collected, OutputCapture, ProcessOwner};
-use haft_types::Variables;
+use haft_process::{CapturedOutput, OutputCapture, ProcessOwner};
+use haft_types::EnvVars;
 
 use crate::env::{
-    Definitions, entry,
+    ShellDefinitions, entry,
     remembered::{LoginEnvCache, is_passing},
 };
 
@@ -22,7 +22,7 @@ pub struct LoginEnv {
     /// Its exported variables.
     pub environment: Vec<(OsString, OsString)>,
     /// Its aliases and functions.
-    pub definitions: Definitions,
+    pub definitions: ShellDefinitions,
     /// What was left out, and why. For the person, once.
     pub notices: Vec<String>,
 }
@@ -79,7 +79,7 @@ printf '\1builtins\0' >&9; compgen -bk | tr '\n' '\0' >&9; printf '\1end\0' >&9
 
 impl LoginEnvOptions {
     /// For this user: `CLAUDE_CODE_SHELL` or `SHELL`, and ten seconds.
-    pub fn from_variables(bash: &Path, variables: &Variables) -> Self {
+    pub fn from_variables(bash: &Path, variables: &EnvVars) -> Self {
         let named = ["HAFT_SHELL", "CLAUDE_CODE_SHELL", "SHELL"].into_iter();
         let named = named.filter_map(|name| variables.os_text(name));
         let shell = named.map(PathBuf::from).find(|shell| shell.is_absolute() && shell.exists());
@@ -103,7 +103,7 @@ impl LoginEnvOptions {
         }
         let kept = self.kept.as_ref().map(|dir| LoginEnvCache::of(dir, &self.shell, &self.home, environment));
         if let Some(dump) = kept.as_ref().and_then(LoginEnvCache::answer) {
-            let collected = Collected { dump, errors: Vec::new(), timed_out: false };
+            let collected = CapturedOutput { dump, errors: Vec::new(), timed_out: false };
             let mut captured = self.understood(owner, &variables, collected);
             captured.environment.retain(|(name, _)| !is_passing(name));
             return captured;
@@ -131,7 +131,7 @@ impl LoginEnvOptions {
         }
     }
 
-    fn understood(&self, owner: &ProcessOwner, variables: &[CString], collected: Collected) -> LoginEnv {
+    fn understood(&self, owner: &ProcessOwner, variables: &[CString], collected: CapturedOutput) -> LoginEnv {
         let mut captured = parse(&collected.dump);
         captured.environment.retain(|(name, _)| name != "HAFT_RC" && name != "_" && name != "SHLVL");
         if captured.environment.is_empty() {

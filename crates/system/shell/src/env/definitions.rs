@@ -9,7 +9,7 @@ use regex::Regex;
 
 /// Aliases and functions of the user's shell.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Definitions {
+pub struct ShellDefinitions {
     /// Name and what it stands for.
     pub aliases: BTreeMap<String, String>,
     /// Name and the whole definition, as bash prints it.
@@ -22,7 +22,7 @@ static HELPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?m)(?:^|[;|&({!]|\bthen|\bdo|\belse)[ \t]*(_[A-Za-z0-9_]+)(?:[ \t;)]|$)").ok()
 });
 
-impl Definitions {
+impl ShellDefinitions {
     /// Whether nothing is defined.
     pub fn is_empty(&self) -> bool {
         self.aliases.is_empty() && self.functions.is_empty()
@@ -145,7 +145,7 @@ pub(crate) fn quote(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn made() -> Definitions {
+    fn made() -> ShellDefinitions {
         let functions = [
             ("wrapper", "wrapper () \n{ \n    _helper \"$@\"\n}"),
             ("_helper", "_helper () \n{ \n    command ls \"$@\"\n}"),
@@ -155,7 +155,7 @@ mod tests {
         ];
         let aliases =
             [("ls", "wrapper -l"), ("rm", "rm -i"), ("gone", "no-such-program-at-all x"), ("t", "true")];
-        Definitions {
+        ShellDefinitions {
             functions: functions.map(|(name, body)| (name.to_owned(), body.to_owned())).into(),
             aliases: aliases.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         }

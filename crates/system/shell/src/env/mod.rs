@@ -8,8 +8,8 @@ mod remembered;
 mod seal;
 
 pub use capture::{LoginEnv, LoginEnvOptions};
-pub use definitions::Definitions;
-pub use policy::{Credentials, EnvPolicy};
+pub use definitions::ShellDefinitions;
+pub use policy::{CredentialPolicy, EnvPolicy};
 pub use seal::{mask, seal};
 
 pub(crate) use definitions::quote;

@@ -62,14 +62,14 @@ pub struct EnvPolicy {
     /// What to set.
     pub set: Vec<(String, String)>,
     /// Whether everything that looks like a credential is left out.
-    pub credentials: Credentials,
+    pub credentials: CredentialPolicy,
     /// Directories with programs, looked through behind those of `PATH`.
     pub programs: Vec<PathBuf>,
 }
 
 /// What happens to credentials that are not ours.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Credentials {
+pub enum CredentialPolicy {
     /// They are the user's, and the user's commands need them.
     #[default]
     Pass,
@@ -88,7 +88,8 @@ impl EnvPolicy {
     pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let scrub = ["HAFT_SUBPROCESS_ENV_SCRUB", "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"];
         let is_on = |name: &&str| variable(name).is_some_and(|it| !matches!(it.as_str(), "" | "0" | "false"));
-        let credentials = if scrub.iter().any(is_on) { Credentials::Hide } else { Credentials::Pass };
+        let credentials =
+            if scrub.iter().any(is_on) { CredentialPolicy::Hide } else { CredentialPolicy::Pass };
         let names = |name: &str| -> Vec<String> {
             let text = variable(name).unwrap_or_default();
             text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()
@@ -112,8 +113,8 @@ impl EnvPolicy {
             return true;
         }
         let is_secret = match self.credentials {
-            Credentials::Pass => is_provider_secret(name),
-            Credentials::Hide => is_credential(name),
+            CredentialPolicy::Pass => is_provider_secret(name),
+            CredentialPolicy::Hide => is_credential(name),
         };
         let mut hidden = MEANING.iter().copied().chain(self.hide.iter().map(String::as_str));
         !is_secret && !hidden.any(|pattern| name_matches(pattern, name))
@@ -197,7 +198,7 @@ mod tests {
             assert_eq!(policy.passes(OsStr::new(name)), want, "{name}");
         }
         let strict =
-            EnvPolicy { credentials: Credentials::Hide, keep: vec![String::from("GH_TOKEN")], ..policy };
+            EnvPolicy { credentials: CredentialPolicy::Hide, keep: vec![String::from("GH_TOKEN")], ..policy };
         assert!(!strict.passes(OsStr::new("AWS_SECRET_ACCESS_KEY")) && strict.passes(OsStr::new("GH_TOKEN")));
         let mut told = EnvPolicy::from(|name| match name {
             "HAFT_ENV_HIDE" => Some(String::from("DB_*, SECRET_X")),

@@ -10,7 +10,7 @@ use std::{
 use haft_process::{file_name_of_id, lock_session_file};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::output::{Blank, Quota, Spool, SpoolLimits, blank::blank_outputs};
+use crate::output::{Blank, Spool, SpoolLimits, SpoolQuota, blank::blank_outputs};
 
 /// Says that the session of a directory still lives: locked as long as it does.
 const LOCK: &str = "owner.lock";
@@ -21,7 +21,7 @@ const LOCK: &str = "owner.lock";
 pub struct SpoolDir {
     dir: PathBuf,
     limits: SpoolLimits,
-    quota: Arc<Quota>,
+    quota: Arc<SpoolQuota>,
     /// Nothing where nothing is kept on disk.
     _lock: Option<File>,
     /// Knows what must not stay on disk when the session is over.
@@ -38,7 +38,12 @@ impl Drop for SpoolDir {
 
 impl SpoolDir {
     /// Creates the directory of `session` below `root`.
-    pub fn create(root: &Path, session: &str, limits: SpoolLimits, quota: Arc<Quota>) -> io::Result<Self> {
+    pub fn create(
+        root: &Path,
+        session: &str,
+        limits: SpoolLimits,
+        quota: Arc<SpoolQuota>,
+    ) -> io::Result<Self> {
         let dir = root.join(file_name_of_id(session));
         let lock = lock_session_file(session, || {
             DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
@@ -56,7 +61,7 @@ impl SpoolDir {
 
     /// For a disk that takes nothing: outputs stay in memory, as much of them as
     /// fits there.
-    pub fn without_disk(root: &Path, session: &str, limits: SpoolLimits, quota: Arc<Quota>) -> Self {
+    pub fn without_disk(root: &Path, session: &str, limits: SpoolLimits, quota: Arc<SpoolQuota>) -> Self {
         Self { dir: root.join(file_name_of_id(session)), limits, quota, _lock: None, blank: None }
     }
 
@@ -66,7 +71,7 @@ impl SpoolDir {
     }
 
     /// What all outputs of the session share.
-    pub fn quota(&self) -> &Arc<Quota> {
+    pub fn quota(&self) -> &Arc<SpoolQuota> {
         &self.quota
     }
 

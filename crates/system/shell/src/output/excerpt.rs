@@ -112,7 +112,7 @@ pub fn excerpt(spool: &Spool, view: OutputView) -> Excerpt {
     Excerpt { text, is_cut: true }
 }
 
-struct First {
+struct ExcerptHead {
     text: String,
     /// Where the text ends in the stream.
     end: u64,
@@ -123,7 +123,7 @@ struct First {
 
 /// As many whole lines from the beginning as fit; a first line that does not
 /// fit is cut.
-fn first_lines(spool: &Spool, range: Range<u64>, limit: usize) -> First {
+fn first_lines(spool: &Spool, range: Range<u64>, limit: usize) -> ExcerptHead {
     let end = range.end.min(range.start + HEAD_READ);
     let mut cleaner = AnsiStripper::default();
     let mut taken = TakenText { limit, ..TakenText::default() };
@@ -150,14 +150,14 @@ fn first_lines(spool: &Spool, range: Range<u64>, limit: usize) -> First {
     if !taken.full && at == range.end {
         cleaner.finish(|piece| taken.push(piece));
         if !taken.full {
-            return First { text: taken.text, end: at, newlines: taken.newlines, reaches_end: true };
+            return ExcerptHead { text: taken.text, end: at, newlines: taken.newlines, reaches_end: true };
         }
     }
     taken.text.truncate(taken.settled_len);
     if taken.text.is_empty() {
         return cut_first_line(spool, range, limit);
     }
-    First { text: taken.text, end: taken.settled_at, newlines: taken.newlines, reaches_end: false }
+    ExcerptHead { text: taken.text, end: taken.settled_at, newlines: taken.newlines, reaches_end: false }
 }
 
 #[derive(Default)]
@@ -190,15 +190,15 @@ impl TakenText {
     }
 }
 
-fn cut_first_line(spool: &Spool, range: Range<u64>, limit: usize) -> First {
+fn cut_first_line(spool: &Spool, range: Range<u64>, limit: usize) -> ExcerptHead {
     let end = range.end.min(range.start + limit as u64);
     let raw = spool.read_range(range.start..end).unwrap_or_default();
     let cut = raw.iter().position(|it| *it == b'\n').unwrap_or(raw.len());
     let text = haft_types::text::head(&clean(&raw[..cut]), limit).to_owned();
-    First { text, end: range.start + cut as u64, newlines: 0, reaches_end: false }
+    ExcerptHead { text, end: range.start + cut as u64, newlines: 0, reaches_end: false }
 }
 
-struct Last {
+struct ExcerptTail {
     text: String,
     start: u64,
     newlines: u64,
@@ -206,7 +206,7 @@ struct Last {
 
 /// As many whole lines from the end as fit; a last line that does not fit is
 /// cut.
-fn last_lines(spool: &Spool, range: Range<u64>, limit: usize) -> Last {
+fn last_lines(spool: &Spool, range: Range<u64>, limit: usize) -> ExcerptTail {
     let floor = spool.hole().map_or(range.start, |hole| range.start.max(hole.end.min(range.end)));
     let mut window = (limit as u64 * 2).max(16 << 10);
     loop {
@@ -222,7 +222,7 @@ fn last_lines(spool: &Spool, range: Range<u64>, limit: usize) -> Last {
 }
 
 /// The last lines of `raw`, which begins at `start`, perhaps inside a line.
-fn tail_of(raw: &[u8], start: u64, end: u64, at_line_start: bool, limit: usize) -> Last {
+fn tail_of(raw: &[u8], start: u64, end: u64, at_line_start: bool, limit: usize) -> ExcerptTail {
     let body = match raw.iter().position(|it| *it == b'\n') {
         Some(first) if !at_line_start && first + 1 < raw.len() => &raw[first + 1..],
         _ => raw,
@@ -245,11 +245,11 @@ fn tail_of(raw: &[u8], start: u64, end: u64, at_line_start: bool, limit: usize) 
             haft_types::text::tail(&clean(&body[body.len().saturating_sub(limit * 4)..]), limit).to_owned();
         let start = end.saturating_sub(text.len() as u64).max(start);
         let newlines = text.matches('\n').count() as u64;
-        return Last { text, start, newlines };
+        return ExcerptTail { text, start, newlines };
     }
     let text: String = kept.iter().rev().map(String::as_str).collect();
     let newlines = memchr::memchr_iter(b'\n', &body[at..]).count() as u64;
-    Last { text, start: end - (body.len() - at) as u64, newlines }
+    ExcerptTail { text, start: end - (body.len() - at) as u64, newlines }
 }
 
 #[derive(Default)]

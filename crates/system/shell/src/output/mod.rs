@@ -10,7 +10,7 @@ mod spool;
 pub use blank::Blank;
 pub use dir::SpoolDir;
 pub use excerpt::{Excerpt, Mark, OutputView, excerpt};
-pub use quota::Quota;
+pub use quota::SpoolQuota;
 pub use sniff::binary_kind;
 pub use spool::{Spool, SpoolLimits};
 

@@ -7,7 +7,7 @@ use std::{
 /// Bytes that all spools of a session may hold on disk together. When they are
 /// used up, the oldest output of a command that has ended makes room.
 #[derive(Debug)]
-pub struct Quota {
+pub struct SpoolQuota {
     limit: u64,
     inner: Mutex<QuotaInner>,
 }
@@ -18,7 +18,7 @@ struct QuotaInner {
     settled: VecDeque<(PathBuf, u64)>,
 }
 
-impl Quota {
+impl SpoolQuota {
     /// At most this many bytes.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self { limit, inner: Mutex::default() })

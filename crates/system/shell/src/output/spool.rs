@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::output::Quota;
+use crate::output::SpoolQuota;
 
 /// How much of one command's output is kept.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +51,8 @@ const RECENT: usize = 8 << 10;
 pub struct Spool {
     path: PathBuf,
     limits: SpoolLimits,
-    quota: Arc<Quota>,
-    store: Store,
+    quota: Arc<SpoolQuota>,
+    store: SpoolStore,
     /// Bytes taken from the quota.
     taken: u64,
     /// Where the ring begins.
@@ -69,7 +69,7 @@ pub struct Spool {
 }
 
 #[derive(Debug)]
-enum Store {
+enum SpoolStore {
     Memory(Vec<u8>),
     Disk(File),
     /// On disk and closed. The ring, if there is one, is in order behind a note
@@ -90,13 +90,13 @@ enum StoreStep {
 
 impl Spool {
     /// An empty spool that goes to `path` when it grows.
-    pub fn new(path: impl Into<PathBuf>, limits: SpoolLimits, quota: Arc<Quota>) -> Self {
+    pub fn new(path: impl Into<PathBuf>, limits: SpoolLimits, quota: Arc<SpoolQuota>) -> Self {
         let cap = limits.cap.max(limits.memory as u64).max(2);
         Self {
             path: path.into(),
             limits,
             quota,
-            store: Store::Memory(Vec::new()),
+            store: SpoolStore::Memory(Vec::new()),
             taken: 0,
             head: cap / 2,
             ring: cap - cap / 2,
@@ -159,12 +159,12 @@ impl Spool {
 
     /// Where the output is, once it is on disk.
     pub fn file(&self) -> Option<&Path> {
-        (!matches!(self.store, Store::Memory(_))).then_some(self.path.as_path())
+        (!matches!(self.store, SpoolStore::Memory(_))).then_some(self.path.as_path())
     }
 
     /// The part in the middle that is not kept.
     pub fn hole(&self) -> Option<Range<u64>> {
-        let note = if let Store::Settled { note } = self.store { note } else { 0 };
+        let note = if let SpoolStore::Settled { note } = self.store { note } else { 0 };
         (self.head + self.ring < self.stored).then(|| self.head..self.stored - self.ring + note)
     }
 
@@ -181,7 +181,7 @@ impl Spool {
             None => (at, self.stored - at),
             Some(hole) if at < hole.start => (at, hole.start - at),
             Some(hole) if at < hole.end => return Ok(0),
-            Some(_) if matches!(self.store, Store::Settled { .. }) => {
+            Some(_) if matches!(self.store, SpoolStore::Settled { .. }) => {
                 (self.head + (at - (self.stored - self.ring)), self.stored - at)
             }
             Some(_) => {
@@ -191,15 +191,15 @@ impl Spool {
         };
         let want = buf.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         match &self.store {
-            Store::Memory(kept) => {
+            SpoolStore::Memory(kept) => {
                 let place = usize::try_from(place).unwrap_or(usize::MAX);
                 let from = kept.get(place..).unwrap_or_default();
                 let len = want.min(from.len());
                 buf[..len].copy_from_slice(&from[..len]);
                 Ok(len)
             }
-            Store::Disk(file) => file.read_at(&mut buf[..want], place),
-            Store::Settled { .. } => File::open(&self.path)?.read_at(&mut buf[..want], place),
+            SpoolStore::Disk(file) => file.read_at(&mut buf[..want], place),
+            SpoolStore::Settled { .. } => File::open(&self.path)?.read_at(&mut buf[..want], place),
         }
     }
 
@@ -229,16 +229,16 @@ impl Spool {
 
     /// Puts the output on disk whatever its size, and says where.
     pub fn persist(&mut self) -> io::Result<&Path> {
-        if let Store::Memory(kept) = &self.store {
+        if let SpoolStore::Memory(kept) = &self.store {
             let size = kept.len() as u64;
             let file = self.create(size)?;
-            let Store::Memory(kept) = &self.store else { return Ok(&self.path) };
+            let SpoolStore::Memory(kept) = &self.store else { return Ok(&self.path) };
             let written = file.write_all_at(kept, 0);
             if let Err(err) = written {
                 std::fs::remove_file(&self.path).ok();
                 return Err(err);
             }
-            self.store = Store::Disk(file);
+            self.store = SpoolStore::Disk(file);
         }
         Ok(&self.path)
     }
@@ -247,7 +247,7 @@ impl Spool {
     /// behind a line that says what is missing, so that it reads from top to
     /// bottom.
     pub fn settle(&mut self) {
-        let Store::Disk(file) = &self.store else { return };
+        let SpoolStore::Disk(file) = &self.store else { return };
         let mut note = 0;
         if self.head + self.ring < self.stored {
             match self.unroll(file) {
@@ -261,7 +261,7 @@ impl Spool {
         let size = file.metadata().map_or(self.taken, |meta| meta.len());
         self.quota.settle(&self.path, self.taken, size);
         self.taken = 0;
-        self.store = Store::Settled { note };
+        self.store = SpoolStore::Settled { note };
     }
 
     fn unroll(&self, file: &File) -> io::Result<u64> {
@@ -295,7 +295,7 @@ impl Spool {
         let len = bytes.len().min(usize::try_from(size - place).unwrap_or(usize::MAX));
         let wanted = &bytes[..len];
         match &mut self.store {
-            Store::Memory(kept) if self.stored < size => {
+            SpoolStore::Memory(kept) if self.stored < size => {
                 let room = self.limits.memory.saturating_sub(kept.len()).min(len);
                 if room == 0 {
                     return match self.persist() {
@@ -306,13 +306,13 @@ impl Spool {
                 kept.extend_from_slice(&wanted[..room]);
                 StoreStep::Stored(room)
             }
-            Store::Memory(kept) => {
+            SpoolStore::Memory(kept) => {
                 let place = usize::try_from(place).unwrap_or(0);
                 kept[place..place + len].copy_from_slice(wanted);
                 StoreStep::Stored(len)
             }
-            Store::Disk(_) => self.store_on_disk(wanted, place),
-            Store::Settled { .. } => StoreStep::Broken,
+            SpoolStore::Disk(_) => self.store_on_disk(wanted, place),
+            SpoolStore::Settled { .. } => StoreStep::Broken,
         }
     }
 
@@ -326,7 +326,7 @@ impl Spool {
         if room == 0 {
             return self.fix_size(quota_message(&self.quota));
         }
-        let Store::Disk(file) = &self.store else { return StoreStep::Broken };
+        let SpoolStore::Disk(file) = &self.store else { return StoreStep::Broken };
         match file.write_at(&wanted[..room], place) {
             Ok(0) => self.fix_size(String::from("the disk takes no more")),
             Ok(done) => StoreStep::Stored(done),
@@ -358,6 +358,6 @@ impl Spool {
     }
 }
 
-fn quota_message(quota: &Quota) -> String {
+fn quota_message(quota: &SpoolQuota) -> String {
     format!("the session's quota of {} bytes for output is used up", quota.limit())
 }

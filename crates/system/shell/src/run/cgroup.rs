@@ -11,7 +11,7 @@ use rustix::process::Pid;
 
 /// The control group of one command.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct Cgroup {
     dir: PathBuf,
     version: CgroupVersion,
 }
@@ -22,7 +22,7 @@ enum CgroupVersion {
     Two,
 }
 
-impl Group {
+impl Cgroup {
     /// A group of this name that may take this many bytes.
     pub(crate) fn create(name: &str, bytes: u64) -> io::Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup")?;
@@ -81,7 +81,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for Cgroup {
     /// Removes it. A dead process may hold it for a moment.
     fn drop(&mut self) {
         for _ in 0..20 {

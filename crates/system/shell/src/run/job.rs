@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_process::{Lifetime, Process, ProcessOwner};
-use haft_sandbox::{Confinement, ReadingWalls};
+use haft_sandbox::{Confinement, ReadOnlySandbox};
 use haft_types::{AgentId, CallId};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -17,7 +17,7 @@ use crate::{
 
 /// A command to run.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub struct JobSpec {
     /// The call it belongs to.
     pub call: CallId,
     /// The agent that called.
@@ -35,19 +35,19 @@ pub struct Spec {
     /// What holds it.
     pub confinement: Option<Arc<Confinement>>,
     /// What holds it where it is believed to only read; no confinement then.
-    pub reading: Option<Arc<ReadingWalls>>,
+    pub reading: Option<Arc<ReadOnlySandbox>>,
     /// Directories its `rm` refuses to remove, whatever the words become when it
     /// runs: these and everything above them.
     pub precious: Vec<PathBuf>,
     /// A descriptor of ours it gets as its number three, to talk with us.
     pub channel: Option<Arc<OwnedFd>>,
     /// Whether somebody can type.
-    pub terminal: Terminal,
+    pub terminal: TerminalMode,
 }
 
 /// What a command finds where people sit at a keyboard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Terminal {
+pub enum TerminalMode {
     /// Nobody: no terminal, and no input.
     #[default]
     None,
@@ -89,7 +89,7 @@ pub enum Exit {
 
 /// Where the shell was in the end.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Cwd {
+pub enum FinalCwd {
     /// Here.
     At(PathBuf),
     /// In a directory that is gone.
@@ -101,7 +101,7 @@ pub enum Cwd {
 
 /// How a command ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct End {
+pub struct JobEnd {
     /// What became of the process.
     pub exit: Exit,
     /// Why we stopped it, if we did.
@@ -109,7 +109,7 @@ pub struct End {
     /// How long it ran.
     pub elapsed: Duration,
     /// Where the shell was.
-    pub cwd: Cwd,
+    pub cwd: FinalCwd,
     /// What it started and left running.
     pub left: Vec<Process>,
     /// Whether it was ended for taking more memory than it may.
@@ -120,13 +120,13 @@ pub struct End {
 
 /// How far a command is.
 #[derive(Clone, Debug)]
-pub enum Phase {
+pub enum JobPhase {
     /// Its shell runs.
     Running,
     /// Its shell has ended; what it left behind may still run and print.
-    Ended(Arc<End>),
+    Ended(Arc<JobEnd>),
     /// Nothing of it is left. Never [`Exit::Ending`] unless the kernel holds on to it.
-    Gone(Arc<End>),
+    Gone(Arc<JobEnd>),
 }
 
 /// A command that runs, or ran. Clones are the same job.
@@ -136,11 +136,11 @@ pub struct Job(pub(crate) Arc<SharedJob>);
 #[derive(Debug)]
 pub(crate) struct SharedJob {
     pub(crate) id: String,
-    pub(crate) spec: Spec,
+    pub(crate) spec: JobSpec,
     pub(crate) owner: Arc<ProcessOwner>,
     pub(crate) started: Instant,
     pub(crate) spool: Mutex<Spool>,
-    pub(crate) phase: watch::Sender<Phase>,
+    pub(crate) phase: watch::Sender<JobPhase>,
     pub(crate) printed: watch::Sender<u64>,
     pub(crate) control: Mutex<ControlState>,
     /// Written to when `control` changed. Closed when nothing of the command is
@@ -180,12 +180,12 @@ impl SharedJob {
     }
 
     /// Nothing of it is left, and nothing of ours is kept open for it.
-    pub(crate) fn be_gone(&self, end: Arc<End>) {
+    pub(crate) fn be_gone(&self, end: Arc<JobEnd>) {
         for held in [&self.wake, &self.channel] {
             held.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
         self.keyboard().take();
-        self.phase.send_replace(Phase::Gone(end));
+        self.phase.send_replace(JobPhase::Gone(end));
     }
 
     pub(crate) fn keyboard(&self) -> MutexGuard<'_, Option<OwnedFd>> {
@@ -200,7 +200,7 @@ impl Job {
     }
 
     /// What was asked for.
-    pub fn spec(&self) -> &Spec {
+    pub fn spec(&self) -> &JobSpec {
         &self.0.spec
     }
 
@@ -210,27 +210,27 @@ impl Job {
     }
 
     /// How far it is.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> JobPhase {
         self.0.phase.borrow().clone()
     }
 
     /// How it ended, if it did.
-    pub fn end(&self) -> Option<Arc<End>> {
+    pub fn end(&self) -> Option<Arc<JobEnd>> {
         match self.phase() {
-            Phase::Running => None,
-            Phase::Ended(end) | Phase::Gone(end) => Some(end),
+            JobPhase::Running => None,
+            JobPhase::Ended(end) | JobPhase::Gone(end) => Some(end),
         }
     }
 
     /// Waits until its shell has ended.
-    pub async fn ended(&self) -> Arc<End> {
+    pub async fn ended(&self) -> Arc<JobEnd> {
         let mut phase = self.0.phase.subscribe();
         loop {
-            if let Phase::Ended(end) | Phase::Gone(end) = &*phase.borrow_and_update() {
+            if let JobPhase::Ended(end) | JobPhase::Gone(end) = &*phase.borrow_and_update() {
                 return Arc::clone(end);
             }
             if phase.changed().await.is_err() {
-                return Arc::new(End::lost(self.0.started.elapsed()));
+                return Arc::new(JobEnd::lost(self.0.started.elapsed()));
             }
         }
     }
@@ -238,7 +238,7 @@ impl Job {
     /// Waits until nothing of it is left.
     pub async fn gone(&self) {
         let mut phase = self.0.phase.subscribe();
-        while !matches!(&*phase.borrow_and_update(), Phase::Gone(_)) {
+        while !matches!(&*phase.borrow_and_update(), JobPhase::Gone(_)) {
             if phase.changed().await.is_err() {
                 return;
             }
@@ -403,14 +403,14 @@ impl Job {
     }
 }
 
-impl End {
+impl JobEnd {
     /// Of a command whose supervisor is gone; should not happen.
     fn lost(elapsed: Duration) -> Self {
         Self {
             exit: Exit::Lost(String::from("its supervisor is gone")),
             stopped: None,
             elapsed,
-            cwd: Cwd::Untold,
+            cwd: FinalCwd::Untold,
             left: Vec::new(),
             out_of_memory: false,
             violations: Vec::new(),
@@ -466,11 +466,11 @@ impl FeedJob {
     /// Ends it.
     pub fn end(self, how: String, stopped: Option<Stop>) {
         self.0.spool().settle();
-        let end = End {
+        let end = JobEnd {
             exit: Exit::Closed(how),
             stopped,
             elapsed: self.0.started.elapsed(),
-            cwd: Cwd::Untold,
+            cwd: FinalCwd::Untold,
             left: Vec::new(),
             out_of_memory: false,
             violations: Vec::new(),

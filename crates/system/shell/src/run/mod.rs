@@ -21,8 +21,10 @@ mod threads;
 
 pub use bash::{NO_BASH, find_bash};
 pub use cgroup::parse_bytes;
-pub use job::{Cwd, End, Exit, FeedJob, Job, Phase, Spec, Stop, Terminal};
-pub use notice::{BackgroundStatus, News, TaskNotice, signal_name};
+pub use job::{Exit, FeedJob, FinalCwd, Job, JobEnd, JobPhase, JobSpec, Stop, TerminalMode};
+pub use notice::{BackgroundStatus, TaskNotice, TaskNoticeKind, signal_name};
 pub(crate) use precious::rm_guard;
 pub use shell::{BaselineGuard, Shell, ShellConfig};
-pub use tasks::{About, ForegroundCall, TaskInfo, TaskKind, TaskRead, TaskReader, Tasks, Until};
+pub use tasks::{
+    ForegroundCall, TaskAbout, TaskInfo, TaskKind, TaskRead, TaskReader, TaskRegistry, WaitUntil,
+};

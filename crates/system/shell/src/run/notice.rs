@@ -1,7 +1,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::run::{
-    job::{End, Exit, Stop},
+    job::{Exit, JobEnd, Stop},
     tasks::{TaskInfo, end_of},
 };
 
@@ -11,9 +11,9 @@ pub enum BackgroundStatus {
     /// Its command runs.
     Running,
     /// Its command has ended, what it started runs on.
-    LeftRunning(Arc<End>),
+    LeftRunning(Arc<JobEnd>),
     /// It has ended.
-    Ended(Arc<End>),
+    Ended(Arc<JobEnd>),
 }
 
 impl BackgroundStatus {
@@ -28,7 +28,7 @@ impl BackgroundStatus {
     }
 }
 
-impl End {
+impl JobEnd {
     /// How it ended, in a few words.
     pub fn describe(&self) -> String {
         let exit = match &self.exit {
@@ -81,12 +81,12 @@ pub struct TaskNotice {
     /// About which task.
     pub task: TaskInfo,
     /// What.
-    pub news: News,
+    pub news: TaskNoticeKind,
 }
 
 /// What happened to a task.
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum TaskNoticeKind {
     /// It has ended; these are its last lines.
     Ended(Vec<String>),
     /// It reported these lines, and this many more that are not kept.
@@ -95,11 +95,11 @@ pub enum News {
 
 impl TaskNotice {
     pub(crate) fn ended(task: TaskInfo, tail: Vec<String>) -> Self {
-        Self { task, news: News::Ended(tail) }
+        Self { task, news: TaskNoticeKind::Ended(tail) }
     }
 
     pub(crate) fn events(task: TaskInfo, lines: Vec<String>, missed: u64) -> Self {
-        Self { task, news: News::Events(lines, missed) }
+        Self { task, news: TaskNoticeKind::Events(lines, missed) }
     }
 
     /// For the model.
@@ -108,7 +108,7 @@ impl TaskNotice {
         let what = if about.description.is_empty() { command } else { &about.description };
         let what = haft_types::text::one_line(what, 120);
         let mut lines = match &self.news {
-            News::Ended(tail) => {
+            TaskNoticeKind::Ended(tail) => {
                 let how = end_of(&self.task.status).map_or_else(String::new, |end| end.describe());
                 let mut lines = vec![format!("Background task {id} ({what}) has ended: {how}.")];
                 let violations = end_of(&self.task.status).map(|end| end.violations.clone());
@@ -121,7 +121,7 @@ impl TaskNotice {
                 lines.extend(tail.iter().map(|line| haft_types::text::head(line, 500).to_owned()));
                 lines
             }
-            News::Events(events, missed) => {
+            TaskNoticeKind::Events(events, missed) => {
                 let mut lines = vec![format!("Monitor {id} ({what}) reports:")];
                 lines.extend(events.iter().cloned());
                 if 0 < *missed {
@@ -137,13 +137,13 @@ impl TaskNotice {
 
 /// Lines that wait to be told.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
+pub(crate) struct PendingLines {
     lines: VecDeque<String>,
     chars: usize,
     missed: u64,
 }
 
-impl Events {
+impl PendingLines {
     /// More than this does not wait: an agent that does not listen must not
     /// cost memory.
     const MOST: usize = 20_000;

@@ -17,11 +17,11 @@ use std::{
 };
 
 use haft_process::{
-    Announced, MARK_VARIABLE, OwnedSpawnRequest, ProcessOwner, ProcessPurpose, ProcessTag, SpawnRequest,
+    MARK_VARIABLE, OwnedSpawnRequest, ProcessOwner, ProcessPurpose, ProcessTag, SpawnIntent, SpawnRequest,
     file_name_of_id,
 };
-use haft_sandbox::{FdAllocator, KeepingWalls};
-use haft_types::Variables;
+use haft_sandbox::{BaselineSandbox, FdAllocator};
+use haft_types::EnvVars;
 use rustix::{
     event::{EventfdFlags, eventfd},
     fs::{MemfdFlags, SealFlags},
@@ -31,13 +31,13 @@ use rustix::{
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    env::{Definitions, EnvPolicy, LoginEnvOptions, entry},
-    output::{Blank, Quota, SpoolDir, SpoolLimits},
+    env::{EnvPolicy, LoginEnvOptions, ShellDefinitions, entry},
+    output::{Blank, SpoolDir, SpoolLimits, SpoolQuota},
     run::{
         bash::{NO_BASH, find_bash, is_program},
-        cgroup::Group,
-        job::{ControlState, Cwd, End, Exit, FeedJob, Job, Phase, SharedJob, Spec},
-        supervise::{Started, Supervisor},
+        cgroup::Cgroup,
+        job::{ControlState, Exit, FeedJob, FinalCwd, Job, JobEnd, JobPhase, JobSpec, SharedJob},
+        supervise::{StartedJob, Supervisor},
         terminal::JobIo,
         threads,
     },
@@ -53,7 +53,7 @@ pub struct ShellConfig {
     /// The shell, and no other.
     pub bash: PathBuf,
     /// The variables commands inherit, as far as they may see them.
-    pub variables: Variables,
+    pub variables: EnvVars,
     /// What commands may see of the environment.
     pub environment: EnvPolicy,
     /// Whom to ask for the user's environment; `None` uses ours alone.
@@ -77,21 +77,17 @@ pub struct ShellConfig {
 /// Says what a command is kept from that nothing else holds.
 pub trait BaselineGuard: std::fmt::Debug + Send + Sync {
     /// For this command line; `None` where there is nothing to keep, or no way to.
-    fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<KeepingWalls>>;
+    fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<BaselineSandbox>>;
 }
 
 impl ShellConfig {
     /// The usual, with what the environment of this process says.
     pub fn new(session: impl Into<String>, state: impl Into<PathBuf>) -> Self {
-        Self::with_variables(session, state, Variables::of_process())
+        Self::with_variables(session, state, EnvVars::of_process())
     }
 
     /// The usual, for commands that inherit these variables.
-    pub fn with_variables(
-        session: impl Into<String>,
-        state: impl Into<PathBuf>,
-        variables: Variables,
-    ) -> Self {
+    pub fn with_variables(session: impl Into<String>, state: impl Into<PathBuf>, variables: EnvVars) -> Self {
         let found = find_bash(variables.os_text("PATH").as_deref());
         let bash = found.unwrap_or_else(|| PathBuf::from("/bin/bash"));
         let variable = |names: [&str; 2]| names.into_iter().find_map(|name| variables.text(name));
@@ -156,7 +152,7 @@ struct Descriptors {
 #[derive(Debug)]
 struct PreparedEnvironment {
     environment: Vec<CString>,
-    definitions: Definitions,
+    definitions: ShellDefinitions,
 }
 
 impl Shell {
@@ -166,7 +162,7 @@ impl Shell {
     pub fn open(config: ShellConfig) -> io::Result<Arc<Self>> {
         let outputs = config.state.join(OUTPUTS);
         SpoolDir::sweep(&outputs, config.keep);
-        let quota = Quota::new(config.quota);
+        let quota = SpoolQuota::new(config.quota);
         let spools = SpoolDir::create(&outputs, &config.session, config.spool, quota)?;
         let spools = spools.blanked_by(config.blank.clone());
         let owner = ProcessOwner::open(&Self::registries(&config.state), &config.session)?;
@@ -176,7 +172,7 @@ impl Shell {
     /// For a state directory that cannot be written: outputs stay in memory, and
     /// what commands start is known as long as this process lives.
     pub fn open_without_disk(config: ShellConfig) -> io::Result<Arc<Self>> {
-        let quota = Quota::new(config.quota);
+        let quota = SpoolQuota::new(config.quota);
         let spools =
             SpoolDir::without_disk(&config.state.join(OUTPUTS), &config.session, config.spool, quota);
         let owner = ProcessOwner::unrecorded(&config.session);
@@ -258,7 +254,7 @@ impl Shell {
 
     /// Starts a command. Returns at once, with an error where there is no bash; whatever else goes
     /// wrong is how it ended.
-    pub fn start(self: &Arc<Self>, spec: Spec) -> io::Result<Job> {
+    pub fn start(self: &Arc<Self>, spec: JobSpec) -> io::Result<Job> {
         if !self.has_bash() {
             return Err(io::Error::new(io::ErrorKind::NotFound, NO_BASH));
         }
@@ -293,12 +289,12 @@ impl Shell {
     }
 
     /// A job without a process: whoever holds the feed writes what it prints.
-    pub fn feed(&self, spec: Spec) -> io::Result<(Job, FeedJob)> {
+    pub fn feed(&self, spec: JobSpec) -> io::Result<(Job, FeedJob)> {
         let shared = self.shared(spec, "feed")?;
         Ok((Job(Arc::clone(&shared)), FeedJob(shared)))
     }
 
-    fn shared(&self, mut spec: Spec, kind: &str) -> io::Result<Arc<SharedJob>> {
+    fn shared(&self, mut spec: JobSpec, kind: &str) -> io::Result<Arc<SharedJob>> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
         let id = format!("{kind}_{number}");
         let started = Instant::now();
@@ -307,7 +303,7 @@ impl Shell {
             id,
             owner: Arc::clone(&self.owner),
             started,
-            phase: watch::Sender::new(Phase::Running),
+            phase: watch::Sender::new(JobPhase::Running),
             printed: watch::Sender::new(0),
             control: Mutex::new(ControlState {
                 stop: None,
@@ -323,11 +319,11 @@ impl Shell {
         }))
     }
 
-    fn spawn(&self, shared: &SharedJob) -> io::Result<Started> {
+    fn spawn(&self, shared: &SharedJob) -> io::Result<StartedJob> {
         self.warmed.store(true, Ordering::Relaxed);
         self.prepared();
         let spec = &shared.spec;
-        let about = Announced {
+        let about = SpawnIntent {
             purpose: ProcessPurpose::Command,
             call: &spec.call,
             command: &spec.command,
@@ -337,7 +333,7 @@ impl Shell {
         self.launch(shared, &mark).inspect_err(|_| self.owner.forget(&mark))
     }
 
-    fn launch(&self, shared: &SharedJob, mark: &ProcessTag) -> io::Result<Started> {
+    fn launch(&self, shared: &SharedJob, mark: &ProcessTag) -> io::Result<StartedJob> {
         let spec = &shared.spec;
         let wires = JobIo::open(spec.terminal)?;
         let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -396,10 +392,10 @@ impl Shell {
         drop(descriptors);
         let guard = wrapped.map(|it| it.guard);
         drop(wires);
-        Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup, guard })
+        Ok(StartedJob { pid, root, mark: mark.clone(), output, status, cgroup, guard })
     }
 
-    fn environment(&self, spec: &Spec, mark: &ProcessTag) -> Vec<CString> {
+    fn environment(&self, spec: &JobSpec, mark: &ProcessTag) -> Vec<CString> {
         let mut environment = self.prepared().environment.clone();
         let prelude = format!("/proc/self/fd/{}", self.descriptors.prelude);
         let own = [
@@ -420,10 +416,10 @@ impl Shell {
         environment
     }
 
-    fn memory_group(&self, shared: &SharedJob) -> Option<Group> {
+    fn memory_group(&self, shared: &SharedJob) -> Option<Cgroup> {
         let bytes = self.config.memory?;
         let name = format!("haft-{}-{}", std::process::id(), shared.id);
-        let group = Group::create(&name, bytes);
+        let group = Cgroup::create(&name, bytes);
         if let Err(err) = &group
             && !self.unlimited.swap(true, Ordering::Relaxed)
         {
@@ -506,11 +502,11 @@ fn set(environment: &mut Vec<CString>, name: &str, value: &OsStr) {
 }
 
 fn end_with(shared: &SharedJob, exit: Exit) {
-    let end = Arc::new(End {
+    let end = Arc::new(JobEnd {
         exit,
         stopped: None,
         elapsed: shared.started.elapsed(),
-        cwd: Cwd::Untold,
+        cwd: FinalCwd::Untold,
         left: Vec::new(),
         out_of_memory: false,
         violations: Vec::new(),

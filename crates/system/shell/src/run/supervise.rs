@@ -15,7 +15,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid},
 };
 
-use crate::run::job::{Cwd, End, Exit, Phase, SharedJob, Stop, Terminal};
+use crate::run::job::{Exit, FinalCwd, JobEnd, JobPhase, SharedJob, Stop, TerminalMode};
 
 /// After the shell has ended, what is on its way may still arrive.
 const DRAIN: Duration = Duration::from_millis(50);
@@ -46,7 +46,7 @@ fn contains(text: &[u8], words: &[u8]) -> bool {
 }
 
 /// A process that was just started, and our ends of its pipes.
-pub(crate) struct Started {
+pub(crate) struct StartedJob {
     pub(crate) pid: Pid,
     pub(crate) root: ProcessId,
     pub(crate) mark: ProcessTag,
@@ -55,14 +55,14 @@ pub(crate) struct Started {
     /// Where its shell was at the end; closed when nobody holds it any more.
     pub(crate) status: OwnedFd,
     /// Whether its memory limit was hit.
-    pub(crate) cgroup: Option<crate::run::cgroup::Group>,
+    pub(crate) cgroup: Option<crate::run::cgroup::Cgroup>,
     /// What its walls need put right afterwards.
     pub(crate) guard: Option<SandboxCleanup>,
 }
 
 pub(crate) struct Supervisor {
     shared: Arc<SharedJob>,
-    process: Started,
+    process: StartedJob,
     /// Says that somebody wants something.
     wake: Arc<OwnedFd>,
     shell: ShellHandle,
@@ -73,7 +73,7 @@ pub(crate) struct Supervisor {
     status: Vec<u8>,
     status_open: bool,
     /// Set when the end was reported.
-    end: Option<Arc<End>>,
+    end: Option<Arc<JobEnd>>,
     left: Vec<ProcessId>,
     looked: Instant,
     /// When to look next whether it waits for a person, and how much it had
@@ -115,7 +115,7 @@ impl ShellHandle {
 
 impl Supervisor {
     /// For a process that runs: nothing here can fail, as nobody else would watch it.
-    pub(crate) fn new(shared: Arc<SharedJob>, process: Started, wake: Arc<OwnedFd>) -> Self {
+    pub(crate) fn new(shared: Arc<SharedJob>, process: StartedJob, wake: Arc<OwnedFd>) -> Self {
         Self {
             wake,
             shared,
@@ -199,7 +199,7 @@ impl Supervisor {
     /// print: nothing ever comes from there.
     fn waits_for_person(&mut self) -> bool {
         let now = Instant::now();
-        if self.exit.is_some() || now < self.watch.0 || self.shared.spec.terminal == Terminal::Own {
+        if self.exit.is_some() || now < self.watch.0 || self.shared.spec.terminal == TerminalMode::Own {
             return false;
         }
         let (printed, complains) = {
@@ -272,7 +272,7 @@ impl Supervisor {
         if let Some(why) = self.status.strip_prefix(b"!") {
             exit = Exit::NotStarted(format!("the sandbox could not {}", String::from_utf8_lossy(why)));
         }
-        let end = Arc::new(End {
+        let end = Arc::new(JobEnd {
             exit,
             stopped: self.stopping.as_ref().map(|it| it.why),
             elapsed: at - self.shared.started,
@@ -284,7 +284,7 @@ impl Supervisor {
         tracing::debug!(task = self.shared.id, exit = ?end.exit, stopped = ?end.stopped, took = ?end.elapsed, left = end.left.len(), "the command has ended");
         self.end = Some(Arc::clone(&end));
         self.shared.keyboard().take();
-        self.shared.phase.send_replace(Phase::Ended(end));
+        self.shared.phase.send_replace(JobPhase::Ended(end));
     }
 
     /// Whether it goes on while nobody waits for it, or may.
@@ -447,14 +447,14 @@ impl Supervisor {
     }
 
     /// The shell writes one dot and then where it is, as far as it can tell.
-    fn cwd(&self) -> Cwd {
+    fn cwd(&self) -> FinalCwd {
         use std::os::unix::ffi::OsStringExt as _;
-        let Some(told) = self.status.strip_prefix(b".") else { return Cwd::Untold };
+        let Some(told) = self.status.strip_prefix(b".") else { return FinalCwd::Untold };
         match told.strip_suffix(b"\n") {
             Some(path) if path.starts_with(b"/") => {
-                Cwd::At(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec())))
+                FinalCwd::At(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec())))
             }
-            _ => Cwd::Gone,
+            _ => FinalCwd::Gone,
         }
     }
 }

@@ -12,9 +12,9 @@ use crate::{
     output::{Excerpt, Mark, OutputView},
     run::{
         Shell,
-        job::{End, Job, Phase, Stop},
+        job::{Job, JobEnd, JobPhase, Stop},
         lines::JobLines,
-        notice::{BackgroundStatus, Events, TaskNotice},
+        notice::{BackgroundStatus, PendingLines, TaskNotice},
     },
 };
 
@@ -22,11 +22,11 @@ use crate::{
 /// and what commands left running.
 ///
 /// **Invariant:** the end of a task reaches its agent once: either through
-/// [`Tasks::drain`] or as the answer to [`Tasks::read`], never both, never
+/// [`TaskRegistry::drain`] or as the answer to [`TaskRegistry::read`], never both, never
 /// neither. While a [`TaskReader`] waits for it, it is the reader's. Ids stay
 /// known as long as the session lives.
 #[derive(Debug)]
-pub struct Tasks {
+pub struct TaskRegistry {
     shell: Arc<Shell>,
     inner: Mutex<TasksInner>,
     /// Counts what became worth draining.
@@ -43,13 +43,13 @@ struct TasksInner {
 #[derive(Debug)]
 struct Task {
     job: Job,
-    about: About,
+    about: TaskAbout,
     cursor: Mark,
     /// Whether the agent knows how it ended.
     told: bool,
     /// How many [`TaskReader`]s there are.
     readers: usize,
-    events: Events,
+    events: PendingLines,
     /// Whether lines may still come in as events: its end is told after them.
     following: bool,
     /// How many lines came in as events.
@@ -58,7 +58,7 @@ struct Task {
 
 /// What a task is.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct About {
+pub struct TaskAbout {
     /// Which kind.
     pub kind: TaskKind,
     /// In a few words, by whoever started it.
@@ -95,7 +95,7 @@ pub struct TaskInfo {
     /// Its id.
     pub id: String,
     /// What it is.
-    pub about: About,
+    pub about: TaskAbout,
     /// Its command line.
     pub command: String,
     /// The call that started it.
@@ -117,7 +117,7 @@ pub struct TaskRead {
     pub fresh: Excerpt,
 }
 
-impl Tasks {
+impl TaskRegistry {
     /// Tasks of the commands this shell runs.
     pub fn new(shell: Arc<Shell>) -> Arc<Self> {
         Arc::new(Self { shell, inner: Mutex::default(), news: watch::Sender::new(0) })
@@ -130,13 +130,13 @@ impl Tasks {
 
     /// Goes on with a job in the background. What it printed up to `seen` has
     /// been shown already.
-    pub fn adopt(self: &Arc<Self>, job: Job, about: About, seen: Mark) -> String {
+    pub fn adopt(self: &Arc<Self>, job: Job, about: TaskAbout, seen: Mark) -> String {
         let id = job.id().to_owned();
         let mut inner = self.inner();
         inner.number += 1;
         let number = inner.number;
         let told = about.kind == TaskKind::Leftover;
-        let (cursor, events) = (seen, Events::default());
+        let (cursor, events) = (seen, PendingLines::default());
         let following = about.kind == TaskKind::Watch;
         let task = Task { job: job.clone(), about, cursor, told, readers: 0, events, following, reported: 0 };
         inner.tasks.insert(number, task);
@@ -150,7 +150,7 @@ impl Tasks {
     }
 
     /// Goes on with a job in the background and reports each line it prints.
-    pub fn watch(self: &Arc<Self>, job: Job, about: About) -> String {
+    pub fn watch(self: &Arc<Self>, job: Job, about: TaskAbout) -> String {
         let id = self.adopt(job.clone(), about, Mark::default());
         let (tasks, name) = (Arc::clone(self), id.clone());
         tokio::spawn(async move {
@@ -180,7 +180,7 @@ impl Tasks {
         let inner = self.inner();
         let waited_for = inner.foreground.values().map(|(job, _)| job);
         let all = inner.tasks.values().map(|task| &task.job).chain(waited_for);
-        all.filter(|job| !matches!(job.phase(), Phase::Gone(_)))
+        all.filter(|job| !matches!(job.phase(), JobPhase::Gone(_)))
             .map(|job| (job.spec().command.clone(), job.spec().cwd.clone()))
             .collect()
     }
@@ -246,14 +246,14 @@ impl Tasks {
 
     /// Waits until a task has ended or printed something new, or the time is
     /// up. False if there is no such task.
-    pub async fn wait(&self, id: &str, until: Until, patience: Duration) -> bool {
+    pub async fn wait(&self, id: &str, until: WaitUntil, patience: Duration) -> bool {
         let Some((job, cursor)) = self.inner().named(id).map(|it| (it.job.clone(), it.cursor)) else {
             return false;
         };
         let happens = async {
             match until {
-                Until::Ended => drop(job.ended().await),
-                Until::News => job.printed_more_than(cursor.bytes).await,
+                WaitUntil::Ended => drop(job.ended().await),
+                WaitUntil::News => job.printed_more_than(cursor.bytes).await,
             }
         };
         tokio::time::timeout(patience, happens).await.ok();
@@ -264,7 +264,7 @@ impl Tasks {
     /// ended, a fraction of a second at most.
     pub async fn stop(&self, id: &str) -> Option<TaskInfo> {
         let job = self.inner().named(id)?.job.clone();
-        if !matches!(job.phase(), Phase::Gone(_)) {
+        if !matches!(job.phase(), JobPhase::Gone(_)) {
             job.stop(Stop::Asked);
             tokio::time::timeout(Duration::from_secs(2), job.gone()).await.ok();
         }
@@ -372,7 +372,7 @@ impl Tasks {
 
 /// What a wait waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Until {
+pub enum WaitUntil {
     /// The end of the task.
     Ended,
     /// Its end, or more output.
@@ -409,9 +409,11 @@ impl Task {
 
     fn status(&self) -> BackgroundStatus {
         match self.job.phase() {
-            Phase::Running => BackgroundStatus::Running,
-            Phase::Ended(end) if self.about.kind == TaskKind::Leftover => BackgroundStatus::LeftRunning(end),
-            Phase::Ended(end) | Phase::Gone(end) => BackgroundStatus::Ended(end),
+            JobPhase::Running => BackgroundStatus::Running,
+            JobPhase::Ended(end) if self.about.kind == TaskKind::Leftover => {
+                BackgroundStatus::LeftRunning(end)
+            }
+            JobPhase::Ended(end) | JobPhase::Gone(end) => BackgroundStatus::Ended(end),
         }
     }
 }
@@ -421,17 +423,17 @@ impl Task {
 /// it is announced when the reader is dropped.
 #[derive(Debug)]
 pub struct TaskReader {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     id: String,
 }
 
 impl TaskReader {
-    /// See [`Tasks::wait`].
-    pub async fn wait(&self, until: Until, patience: Duration) {
+    /// See [`TaskRegistry::wait`].
+    pub async fn wait(&self, until: WaitUntil, patience: Duration) {
         self.tasks.wait(&self.id, until, patience).await;
     }
 
-    /// See [`Tasks::read`].
+    /// See [`TaskRegistry::read`].
     pub fn read(&self, limit: usize) -> Option<TaskRead> {
         self.tasks.read(&self.id, limit)
     }
@@ -449,7 +451,7 @@ impl Drop for TaskReader {
 /// A call that waits for its command. Forgotten when dropped.
 #[derive(Debug)]
 pub struct ForegroundCall {
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskRegistry>,
     call: CallId,
     moved: Arc<Notify>,
 }
@@ -468,7 +470,7 @@ impl Drop for ForegroundCall {
 }
 
 /// How a task ended, for those who only want to know that.
-pub(crate) fn end_of(status: &BackgroundStatus) -> Option<&Arc<End>> {
+pub(crate) fn end_of(status: &BackgroundStatus) -> Option<&Arc<JobEnd>> {
     match status {
         BackgroundStatus::Running => None,
         BackgroundStatus::LeftRunning(end) | BackgroundStatus::Ended(end) => Some(end),

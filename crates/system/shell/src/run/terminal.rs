@@ -17,7 +17,7 @@ use rustix::{
     termios::{LocalModes, Winsize},
 };
 
-use crate::run::job::{SharedJob, Terminal};
+use crate::run::job::{SharedJob, TerminalMode};
 
 /// How long somebody who types waits for a command that does not read.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,15 +33,15 @@ pub(crate) enum JobIo {
 }
 
 impl JobIo {
-    pub(crate) fn open(terminal: Terminal) -> io::Result<Self> {
+    pub(crate) fn open(terminal: TerminalMode) -> io::Result<Self> {
         let wires = match terminal {
-            Terminal::None => {
+            TerminalMode::None => {
                 let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
                 // More per wake-up; not everybody may.
                 rustix::pipe::fcntl_setpipe_size(&theirs, 1 << 20).ok();
                 Self::Pipe { ours, theirs }
             }
-            Terminal::Own => {
+            TerminalMode::Own => {
                 let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
                 grantpt(&ours)?;
                 unlockpt(&ours)?;

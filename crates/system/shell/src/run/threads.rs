@@ -11,10 +11,10 @@ use std::{
     time::Duration,
 };
 
-type Work = Box<dyn FnOnce() + Send>;
+type ThreadJob = Box<dyn FnOnce() + Send>;
 
 /// Threads that wait, by number.
-static IDLE: Mutex<Vec<(u64, Sender<Work>)>> = Mutex::new(Vec::new());
+static IDLE: Mutex<Vec<(u64, Sender<ThreadJob>)>> = Mutex::new(Vec::new());
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 /// How long they do.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const MOST: usize = 16;
 
 /// Runs this on a thread of its own.
 pub(crate) fn run(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let mut work: Work = Box::new(work);
+    let mut work: ThreadJob = Box::new(work);
     while let Some((_, waiting)) = idle().pop() {
         match waiting.send(work) {
             Ok(()) => return Ok(()),
@@ -33,9 +33,9 @@ pub(crate) fn run(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(String::from("haft-command")).spawn(move || live(work)).map(drop)
 }
 
-fn live(first: Work) {
+fn live(first: ThreadJob) {
     let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-    let (sender, receiver) = channel::<Work>();
+    let (sender, receiver) = channel::<ThreadJob>();
     let mut work = first;
     loop {
         work();
@@ -65,6 +65,6 @@ fn live(first: Work) {
     }
 }
 
-fn idle() -> MutexGuard<'static, Vec<(u64, Sender<Work>)>> {
+fn idle() -> MutexGuard<'static, Vec<(u64, Sender<ThreadJob>)>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,12 +2,12 @@
 
 use std::{path::Path, process::Command, time::Duration};
 
-use haft_shell::output::{Mark, OutputView, Quota, Spool, SpoolDir, SpoolLimits, binary_kind, excerpt};
+use haft_shell::output::{Mark, OutputView, Spool, SpoolDir, SpoolLimits, SpoolQuota, binary_kind, excerpt};
 use proptest::prelude::*;
 
 fn spool(dir: &Path, cap: u64, memory: usize) -> Spool {
     let limits = SpoolLimits { memory, cap, total: u64::MAX };
-    Spool::new(dir.join("x.out"), limits, Quota::new(1 << 30))
+    Spool::new(dir.join("x.out"), limits, SpoolQuota::new(1 << 30))
 }
 
 fn view(limit: usize) -> OutputView {
@@ -28,7 +28,7 @@ impl haft_shell::output::Blank for Digits {
 fn secrets_do_not_stay_on_disk_when_the_session_is_over() {
     let root = tempfile::tempdir().unwrap();
     let limits = SpoolLimits { memory: 4, cap: 1 << 20, total: u64::MAX };
-    let dir = SpoolDir::create(root.path(), "s", limits, Quota::new(1 << 20)).unwrap();
+    let dir = SpoolDir::create(root.path(), "s", limits, SpoolQuota::new(1 << 20)).unwrap();
     let dir = dir.blanked_by(Some(std::sync::Arc::new(Digits)));
     let mut spool = dir.spool("bash_1");
     spool.write(b"key=1234 \xff 56 end\n");
@@ -52,7 +52,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.out");
         let limits = SpoolLimits { memory, cap, total: u64::MAX };
-        let mut spool = Spool::new(&path, limits, Quota::new(quota));
+        let mut spool = Spool::new(&path, limits, SpoolQuota::new(quota));
         let mut all = Vec::new();
         for (round, size) in sizes.into_iter().enumerate() {
             let bytes: Vec<u8> = (0..size).map(|it| if it % 37 == 0 { b'\n' } else { b'a' + (round % 26) as u8 }).collect();
@@ -186,7 +186,7 @@ fn binary_is_named_and_text_is_not() {
 #[test]
 fn old_output_makes_room_for_new() {
     let dir = tempfile::tempdir().unwrap();
-    let quota = Quota::new(1_000_000);
+    let quota = SpoolQuota::new(1_000_000);
     let limits = SpoolLimits { memory: 100, cap: 400_000, total: u64::MAX };
     let mut spools: Vec<Spool> = Vec::new();
     for number in 0..6 {
@@ -240,14 +240,14 @@ impl Drop for Unmount<'_> {
 fn what_dead_sessions_left_goes_and_what_live_ones_have_stays() {
     let root = tempfile::tempdir().unwrap();
     let open = |name: &str| {
-        SpoolDir::create(root.path(), name, SpoolLimits::default(), Quota::new(1 << 20)).unwrap()
+        SpoolDir::create(root.path(), name, SpoolLimits::default(), SpoolQuota::new(1 << 20)).unwrap()
     };
     let (live, dead) = (open("live"), open("../dead"));
     for dir in [&live, &dead] {
         assert_eq!(dir.path().parent().unwrap(), root.path());
         dir.spool("task").persist().unwrap();
     }
-    assert!(SpoolDir::create(root.path(), "live", SpoolLimits::default(), Quota::new(1)).is_err());
+    assert!(SpoolDir::create(root.path(), "live", SpoolLimits::default(), SpoolQuota::new(1)).is_err());
     let (live_dir, dead_dir) = (live.path().to_owned(), dead.path().to_owned());
     drop(dead);
     SpoolDir::sweep(root.path(), Duration::from_secs(3600));
@@ -269,7 +269,8 @@ fn directories_of_sessions_that_begin_survive_those_who_clean_up() {
                     SpoolDir::sweep(root, Duration::ZERO);
                     let name = format!("{worker}-{round}");
                     let made =
-                        SpoolDir::create(root, &name, SpoolLimits::default(), Quota::new(1 << 20)).unwrap();
+                        SpoolDir::create(root, &name, SpoolLimits::default(), SpoolQuota::new(1 << 20))
+                            .unwrap();
                     assert!(made.path().join("owner.lock").is_file(), "{name}");
                 }
             });

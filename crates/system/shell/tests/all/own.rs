@@ -11,7 +11,7 @@ use std::{
 use common::{Rig, eventually, lives, read_pid};
 use haft_shell::{
     own::{end_leftovers, leftovers},
-    run::{Shell, ShellConfig, Spec},
+    run::{JobSpec, Shell, ShellConfig},
 };
 
 const ROLE: &str = "HAFT_TEST_STATE";
@@ -25,7 +25,7 @@ async fn role_session() {
     config.capture = None;
     let shell = Shell::open(config).unwrap();
     let start = |number: usize, command: &str| {
-        let spec = Spec {
+        let spec = JobSpec {
             call: format!("call_{number}").into(),
             agent: "main".into(),
             command: command.replace("PID", &state.join(number.to_string()).display().to_string()),
@@ -37,7 +37,7 @@ async fn role_session() {
             reading: None,
             precious: Vec::new(),
             channel: None,
-            terminal: haft_shell::run::Terminal::None,
+            terminal: haft_shell::run::TerminalMode::None,
         };
         shell.start(spec).unwrap()
     };
@@ -132,7 +132,7 @@ fn a_torn_registry_still_tells() {
     assert!(kept.len() == 1 && kept[0].detached && kept[0].end(Duration::from_secs(60)));
 }
 
-fn leftovers_of(bytes: &[u8]) -> Vec<haft_shell::own::Leftover> {
+fn leftovers_of(bytes: &[u8]) -> Vec<haft_shell::own::LiveProcesses> {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("x.jsonl"), bytes).unwrap();
     leftovers(dir.path())

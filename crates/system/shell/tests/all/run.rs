@@ -10,7 +10,7 @@ use std::{
 use common::{Rig, eventually, lives, read_pid, text};
 use haft_shell::{
     output::SpoolLimits,
-    run::{Cwd, Exit, Stop},
+    run::{Exit, FinalCwd, Stop},
 };
 
 #[tokio::test]
@@ -47,20 +47,20 @@ async fn says_where_the_shell_was() {
     let work = rig.work();
     std::fs::create_dir(work.join("a b\nc")).unwrap();
     std::os::unix::fs::symlink(work.join("a b\nc"), work.join("link")).unwrap();
-    let here = || Cwd::At(work.clone());
+    let here = || FinalCwd::At(work.clone());
     for (command, want) in [
         ("true", here()),
-        ("cd /usr", Cwd::At(PathBuf::from("/usr"))),
-        ("cd /usr; exit 7", Cwd::At(PathBuf::from("/usr"))),
-        ("cd /usr; false", Cwd::At(PathBuf::from("/usr"))),
+        ("cd /usr", FinalCwd::At(PathBuf::from("/usr"))),
+        ("cd /usr; exit 7", FinalCwd::At(PathBuf::from("/usr"))),
+        ("cd /usr; false", FinalCwd::At(PathBuf::from("/usr"))),
         ("(cd /usr)", here()),
         ("cd /usr &", here()),
-        ("cd link", Cwd::At(work.join("a b\nc"))),
-        ("mkdir d; cd d; rmdir ../d", Cwd::Gone),
-        ("exec true", Cwd::Untold),
-        ("kill -9 $$", Cwd::Untold),
-        ("trap : EXIT; cd /usr", Cwd::Untold),
-        ("pwd() { echo /fake; }; cd /usr", Cwd::At(PathBuf::from("/usr"))),
+        ("cd link", FinalCwd::At(work.join("a b\nc"))),
+        ("mkdir d; cd d; rmdir ../d", FinalCwd::Gone),
+        ("exec true", FinalCwd::Untold),
+        ("kill -9 $$", FinalCwd::Untold),
+        ("trap : EXIT; cd /usr", FinalCwd::Untold),
+        ("pwd() { echo /fake; }; cd /usr", FinalCwd::At(PathBuf::from("/usr"))),
     ] {
         assert_eq!(rig.run(command).await.1.cwd, want, "{command}");
     }

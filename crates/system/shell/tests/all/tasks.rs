@@ -7,13 +7,13 @@ use std::{sync::Arc, time::Duration};
 use common::{Rig, lives};
 use haft_shell::{
     output::Mark,
-    run::{About, BackgroundStatus, Exit, News, Stop, TaskKind, Tasks, Until},
+    run::{BackgroundStatus, Exit, Stop, TaskAbout, TaskKind, TaskNoticeKind, TaskRegistry, WaitUntil},
 };
 
 const SOON: Duration = Duration::from_secs(60);
 
-fn about(kind: TaskKind, agent: &str) -> About {
-    About { kind, description: String::from("some work"), agent: agent.into() }
+fn about(kind: TaskKind, agent: &str) -> TaskAbout {
+    TaskAbout { kind, description: String::from("some work"), agent: agent.into() }
 }
 
 fn ended(status: &BackgroundStatus) -> bool {
@@ -23,7 +23,7 @@ fn ended(status: &BackgroundStatus) -> bool {
 #[tokio::test]
 async fn an_end_is_told_once_to_the_agent_it_belongs_to() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let first = tasks.adopt(rig.start("echo one; exit 3"), about(TaskKind::Command, "main"), Mark::default());
     let second = tasks.adopt(rig.start("echo two"), about(TaskKind::Command, "child"), Mark::default());
     tasks.news(&"main".into()).await;
@@ -43,33 +43,33 @@ async fn an_end_is_told_once_to_the_agent_it_belongs_to() {
 #[tokio::test]
 async fn whoever_read_the_end_is_not_told_again() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let id = tasks.adopt(
         rig.start("echo one; until [ -e go ]; do sleep 0.01; done; echo two"),
         about(TaskKind::Command, "main"),
         Mark::default(),
     );
-    assert!(tasks.wait(&id, Until::News, SOON).await);
+    assert!(tasks.wait(&id, WaitUntil::News, SOON).await);
     let read = tasks.read(&id, 1_000).unwrap();
     assert_eq!((read.fresh.text.as_str(), ended(&read.info.status)), ("one\n", false));
     assert_eq!(tasks.read(&id, 1_000).unwrap().fresh.text, "");
     std::fs::write(rig.work().join("go"), "").unwrap();
-    assert!(tasks.wait(&id, Until::Ended, SOON).await);
+    assert!(tasks.wait(&id, WaitUntil::Ended, SOON).await);
     let read = tasks.read(&id, 1_000).unwrap();
     assert_eq!((read.fresh.text.as_str(), ended(&read.info.status)), ("two\n", true));
     assert!(tasks.drain(&"main".into()).is_empty());
-    assert!(!tasks.wait("bash_99", Until::Ended, SOON).await && tasks.read("bash_99", 1).is_none());
+    assert!(!tasks.wait("bash_99", WaitUntil::Ended, SOON).await && tasks.read("bash_99", 1).is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn readers_and_drainers_never_both_learn_of_an_end() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let mut ids = Vec::new();
     for _ in 0..30 {
         ids.push(tasks.adopt(rig.start("exit 0"), about(TaskKind::Command, "main"), Mark::default()));
     }
-    let reader = |tasks: Arc<Tasks>, ids: Vec<String>| async move {
+    let reader = |tasks: Arc<TaskRegistry>, ids: Vec<String>| async move {
         let mut learnt = Vec::new();
         for id in ids {
             if ended(&tasks.read(&id, 100).unwrap().info.status) {
@@ -78,7 +78,7 @@ async fn readers_and_drainers_never_both_learn_of_an_end() {
         }
         learnt
     };
-    let drainer = |tasks: Arc<Tasks>| async move {
+    let drainer = |tasks: Arc<TaskRegistry>| async move {
         let mut told = Vec::new();
         for _ in 0..200 {
             told.extend(tasks.drain(&"main".into()).into_iter().map(|it| it.task.id));
@@ -91,7 +91,7 @@ async fn readers_and_drainers_never_both_learn_of_an_end() {
     let read: Vec<String> = read.await.unwrap();
     let mut told = [first.await.unwrap(), second.await.unwrap()].concat();
     for id in &ids {
-        assert!(tasks.wait(id, Until::Ended, SOON).await);
+        assert!(tasks.wait(id, WaitUntil::Ended, SOON).await);
     }
     told.extend(tasks.drain(&"main".into()).into_iter().map(|it| it.task.id));
     for id in &ids {
@@ -104,7 +104,7 @@ async fn readers_and_drainers_never_both_learn_of_an_end() {
 #[tokio::test]
 async fn a_watch_tells_lines_and_then_its_end() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let id = tasks.watch(rig.start("echo a; printf 'b\\rc\\n'; printf last"), about(TaskKind::Watch, "main"));
     let mut lines = Vec::new();
     loop {
@@ -113,11 +113,11 @@ async fn a_watch_tells_lines_and_then_its_end() {
         for notice in tasks.drain(&"main".into()) {
             assert_eq!(notice.task.id, id);
             match notice.news {
-                News::Events(events, missed) => {
+                TaskNoticeKind::Events(events, missed) => {
                     assert!(!over && missed == 0);
                     lines.extend(events);
                 }
-                News::Ended(_) => over = true,
+                TaskNoticeKind::Ended(_) => over = true,
             }
         }
         if over {
@@ -130,9 +130,9 @@ async fn a_watch_tells_lines_and_then_its_end() {
 #[tokio::test]
 async fn a_flood_of_events_is_bounded_and_counted() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let id = tasks.watch(rig.start("seq 100000"), about(TaskKind::Watch, "main"));
-    assert!(tasks.wait(&id, Until::Ended, SOON).await);
+    assert!(tasks.wait(&id, WaitUntil::Ended, SOON).await);
     let mut kept = 0;
     let mut missed = 0;
     let mut over = false;
@@ -141,11 +141,11 @@ async fn a_flood_of_events_is_bounded_and_counted() {
         for notice in tasks.drain(&"main".into()) {
             assert!(notice.text().chars().count() < 25_000);
             match notice.news {
-                News::Events(events, more) => {
+                TaskNoticeKind::Events(events, more) => {
                     kept += events.len() as u64;
                     missed += more;
                 }
-                News::Ended(_) => over = true,
+                TaskNoticeKind::Ended(_) => over = true,
             }
         }
     }
@@ -157,10 +157,10 @@ async fn a_flood_of_events_is_bounded_and_counted() {
 async fn stopping_ends_the_whole_family_and_is_no_news() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let job = rig.start("(setsid sleep 600 &); echo up; sleep 600");
     let id = tasks.adopt(job.clone(), about(TaskKind::Command, "main"), Mark::default());
-    tasks.wait(&id, Until::News, SOON).await;
+    tasks.wait(&id, WaitUntil::News, SOON).await;
     let pids: Vec<i32> =
         rig.shell.owner().list().iter().flat_map(|it| it.processes.iter().map(|it| it.id.pid)).collect();
     assert!(2 <= pids.len());
@@ -175,7 +175,7 @@ async fn stopping_ends_the_whole_family_and_is_no_news() {
 #[tokio::test]
 async fn a_person_sends_a_call_to_the_background() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let job = rig.shell.start(rig.spec("sleep 60")).unwrap();
     let foreground = tasks.in_foreground(&job);
     assert!(!tasks.move_to_background(Some(&"call_2".into())));
@@ -190,7 +190,7 @@ async fn a_person_sends_a_call_to_the_background() {
 #[tokio::test]
 async fn running_lists_tasks_and_waited_for_commands_until_nothing_of_them_is_left() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let lines = || {
         let mut lines: Vec<String> = tasks.running().into_iter().map(|(line, _)| line).collect();
         lines.sort();
@@ -216,12 +216,14 @@ async fn running_lists_tasks_and_waited_for_commands_until_nothing_of_them_is_le
 #[tokio::test]
 async fn a_feed_is_a_task_too() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let (job, feed) = rig.shell.feed(rig.spec("ws://x")).unwrap();
     let id = tasks.watch(job.clone(), about(TaskKind::Watch, "main"));
     feed.write(b"frame\n");
     tasks.news(&"main".into()).await;
-    assert!(matches!(&tasks.drain(&"main".into())[0].news, News::Events(lines, 0) if lines == &["frame"]));
+    assert!(
+        matches!(&tasks.drain(&"main".into())[0].news, TaskNoticeKind::Events(lines, 0) if lines == &["frame"])
+    );
     let stopping = tokio::spawn(async move {
         let why = feed.asked_to_stop().await;
         feed.end(String::from("closed"), Some(why));
@@ -235,7 +237,7 @@ async fn a_feed_is_a_task_too() {
 #[tokio::test]
 async fn tasks_that_ended_hold_no_descriptors() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     // Other tests of this program open files of their own: only what jobs keep
     // open for themselves is counted.
     let held = || {
@@ -250,7 +252,7 @@ async fn tasks_that_ended_hold_no_descriptors() {
             spec.channel = Some(Arc::new(channel.into()));
         }
         if round % 3 == 2 {
-            spec.terminal = haft_shell::run::Terminal::Own;
+            spec.terminal = haft_shell::run::TerminalMode::Own;
         }
         let job = rig.shell.start(spec).unwrap();
         ids.push(tasks.adopt(job.clone(), about(TaskKind::Command, "main"), Mark::default()));
@@ -273,7 +275,7 @@ fn is_of_a_job(link: &std::path::Path, rig: &Rig) -> bool {
 #[tokio::test]
 async fn task_that_ends_while_read_tells_its_end_to_the_reader_alone() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let job = rig.start("echo late; exit 3");
     let id = tasks.adopt(job.clone(), about(TaskKind::Command, "main"), Mark::default());
     let reader = tasks.reader(&id).unwrap();
@@ -281,7 +283,7 @@ async fn task_that_ends_while_read_tells_its_end_to_the_reader_alone() {
     // Whoever announces ends wakes up at the same moment as the reader, and may come first.
     assert!(!tasks.has_news(&"main".into()) && tasks.agents_with_news().is_empty());
     assert!(tasks.drain(&"main".into()).is_empty());
-    reader.wait(Until::Ended, SOON).await;
+    reader.wait(WaitUntil::Ended, SOON).await;
     let read = reader.read(1_000).unwrap();
     assert_eq!((read.fresh.text.as_str(), read.info.status.name()), ("late\n", "failed"));
     drop(reader);
@@ -292,7 +294,7 @@ async fn task_that_ends_while_read_tells_its_end_to_the_reader_alone() {
 #[tokio::test]
 async fn task_whose_reader_left_is_announced_and_can_still_be_read() {
     let rig = Rig::new();
-    let tasks = Tasks::new(rig.shell.clone());
+    let tasks = TaskRegistry::new(rig.shell.clone());
     let job = rig.start("seq 30");
     let id = tasks.adopt(job.clone(), about(TaskKind::Command, "main"), Mark::default());
     let reader = tasks.reader(&id).unwrap();
@@ -304,7 +306,7 @@ async fn task_whose_reader_left_is_announced_and_can_still_be_read() {
     drop(reader);
     tokio::time::timeout(SOON, news).await.unwrap();
     let told = tasks.drain(&"main".into());
-    assert!(matches!(&told[0].news, News::Ended(lines) if lines.len() == 20), "{told:?}");
+    assert!(matches!(&told[0].news, TaskNoticeKind::Ended(lines) if lines.len() == 20), "{told:?}");
     let all: String = (1..=30).map(|it| format!("{it}\n")).collect();
     assert_eq!(tasks.read(&id, 1_000).unwrap().fresh.text, all, "the notice had the last lines only");
 }

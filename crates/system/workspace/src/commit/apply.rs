@@ -9,19 +9,19 @@ use rustix::{
 };
 
 use super::{
-    Change, CommitError, CommittedBatch, CommittedFile, FileSlot, Way,
+    CommitError, CommittedBatch, CommittedFile, FileSlot, PlannedWrite, WriteMethod,
     free_name::{lacks_flags, move_to_free_name},
     in_place::{open_for_writing, overwrite},
     parents::remove_created,
     plan::{LARGE, PlannedChange},
     slot::{SlotExchange, exchange, open_temp},
-    stage::{StageError, Staged, link_open_file},
+    stage::{StageError, StagedFile, link_open_file},
 };
 use crate::{
-    Beside, ChangeOrigin, FileChange, FileError, FileSnapshot, FileState, Journal, LinkedName, MAX_EDITABLE,
-    RetainedObject,
+    ChangeOrigin, EntryAttachments, FileChange, FileError, FileSnapshot, FileState, Journal, LinkedName,
+    MAX_EDITABLE, RetainedObject,
     journal::{EntryId, InProgressChange, JournalPlan, new_entry},
-    later::{Later, SyncItem},
+    later::{BackgroundSync, SyncItem},
     open::{open_dir, open_in},
     unrecorded::PendingEntries,
 };
@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct CommitContext<'a> {
     pub(crate) roots: &'a [PathBuf],
     pub(crate) journal: Option<&'a Journal>,
-    pub(crate) later: &'a Later,
+    pub(crate) later: &'a BackgroundSync,
     pub(crate) origin: &'a ChangeOrigin,
     pub(crate) undoes: Vec<EntryId>,
     /// Takes what could not be recorded.
@@ -47,7 +47,7 @@ const WORTH_SHOWING: usize = 1024 * 1024;
 
 /// Carries out a batch: all of it or nothing. The caller holds the locks.
 pub(crate) fn commit(
-    changes: &[Change<'_>],
+    changes: &[PlannedWrite<'_>],
     setting: &CommitContext<'_>,
 ) -> Result<CommittedBatch, CommitError> {
     let mut batch = CommitBatch::plan(changes, setting)?;
@@ -90,7 +90,7 @@ pub(crate) fn commit(
     Ok(CommittedBatch { entry, files, notes })
 }
 
-fn committed_file((planned, change): (&PlannedChange, &Change<'_>)) -> CommittedFile {
+fn committed_file((planned, change): (&PlannedChange, &PlannedWrite<'_>)) -> CommittedFile {
     let len = change.content.as_ref().map_or(0, |content| content.len() as u64);
     CommittedFile { hash: planned.slots[0].after, len }
 }
@@ -102,13 +102,13 @@ struct CommitRecord<'a> {
 }
 
 struct CommitBatch<'a> {
-    changes: &'a [Change<'a>],
+    changes: &'a [PlannedWrite<'a>],
     planned: Vec<PlannedChange>,
     created: Vec<PathBuf>,
 }
 
 impl<'a> CommitBatch<'a> {
-    fn plan(changes: &'a [Change<'a>], setting: &CommitContext<'_>) -> Result<Self, CommitError> {
+    fn plan(changes: &'a [PlannedWrite<'a>], setting: &CommitContext<'_>) -> Result<Self, CommitError> {
         let mut batch = Self { changes, planned: Vec::new(), created: Vec::new() };
         for (index, change) in changes.iter().enumerate() {
             match PlannedChange::new(index, change, setting) {
@@ -170,7 +170,7 @@ impl<'a> CommitBatch<'a> {
                 journal.keep_object(&held);
             }
         }
-        journal.record_beside(entry, &Beside { links, ..Beside::default() }).ok();
+        journal.record_beside(entry, &EntryAttachments { links, ..EntryAttachments::default() }).ok();
     }
 
     /// Stages everything, then moves everything into place. An error takes back
@@ -207,7 +207,7 @@ impl<'a> CommitBatch<'a> {
     /// What cannot be taken back in one step goes last.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.planned.len()).collect();
-        order.sort_by_key(|index| self.planned[*index].slots[0].way == Way::InPlace);
+        order.sort_by_key(|index| self.planned[*index].slots[0].way == WriteMethod::InPlace);
         order
     }
 
@@ -215,7 +215,7 @@ impl<'a> CommitBatch<'a> {
     fn clean_up(&self) {
         for (planned, at) in self.planned.iter().flat_map(|it| (0..it.slots.len()).map(move |at| (it, at))) {
             match planned.dir(at) {
-                Ok(dir) if planned.slots[at].way != Way::Create => planned.slots[at].forget_temp(dir),
+                Ok(dir) if planned.slots[at].way != WriteMethod::Create => planned.slots[at].forget_temp(dir),
                 _ => (),
             }
         }
@@ -242,14 +242,14 @@ impl<'a> CommitBatch<'a> {
         for (index, at) in done.iter().rev() {
             let (planned, slot) = (&self.planned[*index], &self.planned[*index].slots[*at]);
             match (slot.way, &planned.old, &planned.overwritten) {
-                (Way::InPlace, Some(old), Some(bytes)) => {
+                (WriteMethod::InPlace, Some(old), Some(bytes)) => {
                     let found = old.read_all(MAX_EDITABLE).unwrap_or_default();
                     super::overwrite_at(old, &found, bytes).ok();
                 }
-                (Way::Swap, Some(old), _) if slot.take_back().is_err() => {
+                (WriteMethod::Swap, Some(old), _) if slot.take_back().is_err() => {
                     slot.put_back(&mut old.from_start(), Some(old)).ok();
                 }
-                (Way::Swap, ..) => (),
+                (WriteMethod::Swap, ..) => (),
                 _ => drop(slot.take_back()),
             }
         }
@@ -263,7 +263,7 @@ fn mode_of(path: &Path) -> u32 {
 }
 
 /// One change for every name that gets the new content.
-fn file_changes(change: &Change<'_>, planned: &PlannedChange) -> Vec<FileChange> {
+fn file_changes(change: &PlannedWrite<'_>, planned: &PlannedChange) -> Vec<FileChange> {
     let before = planned.before();
     let kept_mode = match &before {
         FileState::File { mode, .. } => Some(*mode),
@@ -284,19 +284,19 @@ fn file_changes(change: &Change<'_>, planned: &PlannedChange) -> Vec<FileChange>
 
 /// Writes the new content of one change beside its place.
 fn stage(
-    change: &Change<'_>,
+    change: &PlannedWrite<'_>,
     planned: &mut PlannedChange,
     record: &mut CommitRecord<'_>,
-) -> Result<Option<Staged>, FileError> {
+) -> Result<Option<StagedFile>, FileError> {
     let Some(content) = &change.content else { return Ok(None) };
     if let Some(ahead) = planned.ahead.take() {
         return Ok(Some(ahead));
     }
     let temp = planned.slots[0].temp.clone();
     let Some(old) = &planned.old else {
-        return Staged::create(planned.dir(0)?, &temp, &change.path, content, change.mode).map(Some);
+        return StagedFile::create(planned.dir(0)?, &temp, &change.path, content, change.mode).map(Some);
     };
-    match Staged::replace(planned.dir(0)?, &temp, old, content, change.mode) {
+    match StagedFile::replace(planned.dir(0)?, &temp, old, content, change.mode) {
         Ok(staged) => Ok(Some(staged)),
         Err(StageError::Failed(err)) => Err(err),
         Err(StageError::CannotCopyAttributes) => {
@@ -306,21 +306,21 @@ fn stage(
     }
 }
 
-fn discard(staged: Vec<Option<Staged>>, planned: &[PlannedChange]) {
+fn discard(staged: Vec<Option<StagedFile>>, planned: &[PlannedChange]) {
     for (staged, planned) in staged.into_iter().zip(planned) {
         if let (Some(staged), Ok(dir)) = (staged, planned.dir(0)) {
             staged.discard(dir, &planned.slots[0].temp);
         }
-        planned.slots.iter().filter(|slot| slot.way == Way::Swap).for_each(FileSlot::clean_up);
+        planned.slots.iter().filter(|slot| slot.way == WriteMethod::Swap).for_each(FileSlot::clean_up);
     }
 }
 
 /// Gives one name its new content.
 fn apply(
-    change: &Change<'_>,
+    change: &PlannedWrite<'_>,
     planned: &mut PlannedChange,
     at: usize,
-    staged: &mut Option<Staged>,
+    staged: &mut Option<StagedFile>,
     record: &mut CommitRecord<'_>,
 ) -> Result<(), FileError> {
     // A switch on the way drops the further names.
@@ -328,13 +328,13 @@ fn apply(
     let dir = planned.dir(at)?;
     let failed = |errno| FileError::from_errno(&slot.path(), "write", errno);
     match (slot.way, staged.as_mut()) {
-        (Way::Create, Some(staged)) => {
+        (WriteMethod::Create, Some(staged)) => {
             staged.link(dir, &slot.name, &slot.temp).map_err(|errno| match errno {
                 Errno::EXIST => FileError::Changed { path: slot.path(), expected: None },
                 errno => failed(errno),
             })
         }
-        (Way::Swap, Some(staged)) => {
+        (WriteMethod::Swap, Some(staged)) => {
             match at {
                 0 => staged.link(dir, slot.temp.as_ref(), &slot.temp).map_err(failed)?,
                 _ => link_open_file(staged.file(), dir, slot.temp.as_ref()).map_err(failed)?,
@@ -348,9 +348,9 @@ fn apply(
                 other => other,
             }
         }
-        (Way::Remove, _) => remove(dir, slot, change.base),
-        (Way::InPlace, _) => write_in_place(change, planned),
-        (Way::Create | Way::Swap, None) => Err(failed(Errno::INVAL)),
+        (WriteMethod::Remove, _) => remove(dir, slot, change.base),
+        (WriteMethod::InPlace, _) => write_in_place(change, planned),
+        (WriteMethod::Create | WriteMethod::Swap, None) => Err(failed(Errno::INVAL)),
     }
 }
 
@@ -409,7 +409,7 @@ fn remove(dir: &OwnedFd, slot: &FileSlot, base: Option<&FileSnapshot>) -> Result
 /// must be safe before the first byte changes: such a write can be cut in the
 /// middle, and is completed from the store then.
 fn switch_to_in_place(
-    change: &Change<'_>,
+    change: &PlannedWrite<'_>,
     planned: &mut PlannedChange,
     record: &mut CommitRecord<'_>,
 ) -> Result<(), FileError> {
@@ -424,7 +424,7 @@ fn switch_to_in_place(
     Ok(())
 }
 
-fn write_in_place(change: &Change<'_>, planned: &mut PlannedChange) -> Result<(), FileError> {
+fn write_in_place(change: &PlannedWrite<'_>, planned: &mut PlannedChange) -> Result<(), FileError> {
     let (Some(old), Some(content), Some(base)) = (&planned.old, &change.content, change.base) else {
         return Err(FileError::from_errno(&change.path, "write", Errno::INVAL));
     };
@@ -460,7 +460,7 @@ mod tests {
             temp: "t".to_owned(),
             before: Some(base.hash()),
             after: Some(ContentHash::of(b"ours")),
-            way: Way::Swap,
+            way: WriteMethod::Swap,
         };
         let dir = open_dir(&root).unwrap();
         fs::write(root.join("f"), "edit").unwrap();

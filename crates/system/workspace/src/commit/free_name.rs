@@ -16,7 +16,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::Stamp;
+use crate::FileStat;
 
 /// Whether a file system, or who stands in front of it, does not know the flags of
 /// rename. The plain call may work.
@@ -69,7 +69,7 @@ pub(super) fn copy(from: &mut File, to: &File) -> Result<(), Errno> {
     let failed = |err: io::Error| Errno::from_io_error(&err).unwrap_or(Errno::IO);
     let mut writer = to;
     io::copy(from, &mut writer).map_err(failed)?;
-    let mode = Stamp::new(&fstat(from.as_fd())?).permissions();
+    let mode = FileStat::new(&fstat(from.as_fd())?).permissions();
     // Some file systems have no modes.
     fchmod(to, Mode::from_raw_mode(mode)).ok();
     sync_content(to).map_err(failed)

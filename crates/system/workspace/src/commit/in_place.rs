@@ -14,19 +14,19 @@ use rustix::{
     io::{Errno, pwrite},
 };
 
-use crate::{FileError, Stamp};
+use crate::{FileError, FileStat};
 
 /// Opens a file to overwrite it; it must be the object that was checked.
 pub(super) fn open_for_writing(
     dir: impl AsFd,
     name: &Path,
     path: &Path,
-    expected: &Stamp,
+    expected: &FileStat,
 ) -> Result<File, FileError> {
     let failed = |errno| FileError::from_errno(path, "write", errno);
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = openat(dir, name, flags, Mode::empty()).map_err(failed)?;
-    let found = Stamp::new(&fstat(&fd).map_err(failed)?);
+    let found = FileStat::new(&fstat(&fd).map_err(failed)?);
     if found.id != expected.id {
         return Err(FileError::Changed { path: path.to_owned(), expected: None });
     }

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{FileObject, Stamp};
+use crate::{FileObject, FileStat};
 
 /// How long to look for other names.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -29,7 +29,7 @@ pub(super) enum LinkNames {
 
 /// Finds the other names of the file at `path` in the given directory trees.
 /// `ours` of them are the journal's.
-pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf], ours: u64) -> LinkNames {
+pub(super) fn other_names(path: &Path, stamp: &FileStat, roots: &[PathBuf], ours: u64) -> LinkNames {
     let links = stamp.links.saturating_sub(ours);
     if links <= 1 {
         return LinkNames::AllKnown(Vec::new());

@@ -22,14 +22,14 @@ pub(crate) use in_place::torn;
 pub(crate) use links::name_of_object;
 pub(crate) use parents::remove_created;
 pub(crate) use plan::overwrite_at;
-pub(crate) use slot::{FileSlot, SlotProgress, Way};
+pub(crate) use slot::{FileSlot, SlotProgress, WriteMethod};
 pub(crate) use stage::{copy_attributes, link_open_file, temporary_name};
 
 use crate::{ContentHash, EntryId, FileError, FileSnapshot, text::Bytes};
 
 /// A change of one file, as planned.
 #[derive(Debug)]
-pub struct Change<'a> {
+pub struct PlannedWrite<'a> {
     /// The resolved path.
     pub path: PathBuf,
     /// What the change was made for; `None` when the file must not exist.

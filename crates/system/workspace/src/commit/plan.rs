@@ -6,11 +6,11 @@ use std::{
 use rustix::fs::{Access, AtFlags, accessat};
 
 use super::{
-    Change, CommitContext, FileSlot, Way,
+    CommitContext, FileSlot, PlannedWrite, WriteMethod,
     in_place::{open_for_writing, overwrite},
     links::{LinkNames, other_names},
     parents::{missing, open_or_create},
-    stage::{Staged, temporary_name},
+    stage::{StagedFile, temporary_name},
 };
 use crate::{
     ContentHash, FileError, FileState, LinkedName, OpenFile,
@@ -32,7 +32,7 @@ pub(super) struct PlannedChange {
     /// Whether the file has names that are not among the slots.
     elsewhere: bool,
     /// Large new content that is written already.
-    pub(super) ahead: Option<Staged>,
+    pub(super) ahead: Option<StagedFile>,
     /// What was overwritten in place.
     pub(super) overwritten: Option<Vec<u8>>,
 }
@@ -45,7 +45,7 @@ impl PlannedChange {
     /// touched yet.
     pub(super) fn new(
         index: usize,
-        change: &Change<'_>,
+        change: &PlannedWrite<'_>,
         setting: &CommitContext<'_>,
     ) -> Result<Self, FileError> {
         let (parent, name) = split(&change.path)?;
@@ -59,23 +59,23 @@ impl PlannedChange {
             check_writable(dir, name, old)?;
         }
         let way = match (&old, &change.content) {
-            (None, _) => Way::Create,
-            (Some(_), None) => Way::Remove,
-            (Some(_), Some(_)) => Way::Swap,
+            (None, _) => WriteMethod::Create,
+            (Some(_), None) => WriteMethod::Remove,
+            (Some(_), Some(_)) => WriteMethod::Swap,
         };
         let (ahead, after) = match (&dir, &old, &change.content) {
             (Some(dir), Some(old), Some(content)) if LARGE <= content.len() => {
-                let (ahead, after) = Staged::ahead(dir, old, content, change.mode);
+                let (ahead, after) = StagedFile::ahead(dir, old, content, change.mode);
                 (ahead, Some(after))
             }
             (_, _, content) => (None, content.as_ref().map(Bytes::hash)),
         };
         let slots = vec![slot(index, change, after, parent, name, way)];
         let other_dirs = Vec::new();
-        let elsewhere = way == Way::Remove && old.as_ref().is_some_and(|it| 1 < it.stamp().links);
+        let elsewhere = way == WriteMethod::Remove && old.as_ref().is_some_and(|it| 1 < it.stamp().links);
         let mut planned =
             Self { dir, old, slots, other_dirs, note: None, elsewhere, ahead, overwritten: None };
-        if way == Way::Swap {
+        if way == WriteMethod::Swap {
             planned.add_other_names(change, setting)?;
         }
         Ok(planned)
@@ -111,7 +111,11 @@ impl PlannedChange {
         self.dir.iter().chain(&self.other_dirs)
     }
 
-    fn add_other_names(&mut self, change: &Change<'_>, setting: &CommitContext<'_>) -> Result<(), FileError> {
+    fn add_other_names(
+        &mut self,
+        change: &PlannedWrite<'_>,
+        setting: &CommitContext<'_>,
+    ) -> Result<(), FileError> {
         let Some(old) = &self.old else { return Ok(()) };
         let ours = match old.stamp().links {
             1 => 0,
@@ -144,7 +148,7 @@ impl PlannedChange {
         self.slots.truncate(1);
         self.other_dirs.clear();
         for slot in &mut self.slots {
-            slot.way = Way::InPlace;
+            slot.way = WriteMethod::InPlace;
         }
     }
 
@@ -178,11 +182,11 @@ fn found<T>(result: Result<T, FileError>) -> Result<Option<T>, FileError> {
 
 fn slot(
     index: usize,
-    change: &Change<'_>,
+    change: &PlannedWrite<'_>,
     after: Option<ContentHash>,
     dir: &Path,
     name: &Path,
-    way: Way,
+    way: WriteMethod,
 ) -> FileSlot {
     FileSlot {
         change: index,
@@ -195,7 +199,7 @@ fn slot(
     }
 }
 
-fn check_base(change: &Change<'_>, found: Option<&OpenFile>) -> Result<(), FileError> {
+fn check_base(change: &PlannedWrite<'_>, found: Option<&OpenFile>) -> Result<(), FileError> {
     let current = match (change.base, found) {
         (None, None) => true,
         (Some(base), Some(found)) => base.is_untouched(found)?,

@@ -43,13 +43,13 @@ pub(crate) struct FileSlot {
     /// What it will hold; nothing for a file that is removed.
     pub(crate) after: Option<ContentHash>,
     /// How it gets there.
-    pub(crate) way: Way,
+    pub(crate) way: WriteMethod,
 }
 
 /// How a name gets its new content.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Way {
+pub(crate) enum WriteMethod {
     /// The new object takes the free name.
     Create,
     /// The new object at the temporary name and the old one trade places.
@@ -97,9 +97,9 @@ impl FileSlot {
         let dir = self.open()?;
         let failed = |errno| FileError::from_errno(&self.path(), "restore", errno);
         match self.way {
-            Way::Create => unlinkat(&dir, &self.name, AtFlags::empty()).map_err(failed),
-            Way::Remove => move_to_free_name(&dir, Path::new(&self.temp), &self.name).map_err(failed),
-            Way::Swap => {
+            WriteMethod::Create => unlinkat(&dir, &self.name, AtFlags::empty()).map_err(failed),
+            WriteMethod::Remove => move_to_free_name(&dir, Path::new(&self.temp), &self.name).map_err(failed),
+            WriteMethod::Swap => {
                 swap_or_rename(&dir, &self.temp, &self.name).map_err(failed)?;
                 let ours = content_of(&dir, Path::new(&self.temp), &self.path()).ok().flatten() == self.after;
                 if !ours {
@@ -110,7 +110,7 @@ impl FileSlot {
                 Ok(())
             }
             // The caller has the old bytes and writes them back.
-            Way::InPlace => Ok(()),
+            WriteMethod::InPlace => Ok(()),
         }
     }
 
@@ -120,7 +120,7 @@ impl FileSlot {
     pub(crate) fn put_back(&self, content: &mut impl Read, old: Option<&OpenFile>) -> Result<(), FileError> {
         let dir = self.open()?;
         let found = content_of(&dir, &self.name, &self.path())?;
-        if self.way != Way::Swap || found != self.after {
+        if self.way != WriteMethod::Swap || found != self.after {
             return Ok(());
         }
         let failed = |errno| FileError::from_errno(&self.path(), "restore", errno);
@@ -146,7 +146,7 @@ impl FileSlot {
 
     /// The same, in its directory that is already open.
     pub(super) fn forget_temp(&self, dir: &OwnedFd) {
-        if self.way != Way::InPlace {
+        if self.way != WriteMethod::InPlace {
             unlinkat(dir, &*self.temp, AtFlags::empty()).ok();
         }
     }

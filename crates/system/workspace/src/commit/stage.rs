@@ -17,13 +17,13 @@ use rustix::{
 };
 
 use super::free_name::{copy, lacks_links, move_to_free_name};
-use crate::{ContentHash, FileError, OpenFile, Stamp, text::Bytes};
+use crate::{ContentHash, FileError, FileStat, OpenFile, text::Bytes};
 
 /// New content on the way to its place: a file without a name where the file
 /// system can do that, so that a crash leaves nothing, else one with a name
 /// nobody can guess.
 #[derive(Debug)]
-pub(super) struct Staged {
+pub(super) struct StagedFile {
     file: File,
     /// Whether it already has the temporary name.
     named: bool,
@@ -64,7 +64,7 @@ fn new_digits(bytes: usize) -> String {
     digits
 }
 
-impl Staged {
+impl StagedFile {
     /// Writes content for a file that does not exist yet: plain permissions,
     /// less the user's mask.
     pub(super) fn create(
@@ -197,7 +197,7 @@ impl Staged {
         let done = from
             .rewind()
             .map_err(|err| Errno::from_io_error(&err).unwrap_or(Errno::IO))
-            .and_then(|()| copy_all(&self.file, &Stamp::new(&fstat(&self.file)?), &copied, None))
+            .and_then(|()| copy_all(&self.file, &FileStat::new(&fstat(&self.file)?), &copied, None))
             .and_then(|()| copy(&mut self.file, &copied));
         if let Err(errno) = done {
             unlinkat(dir, temp, AtFlags::empty()).ok();
@@ -229,8 +229,8 @@ pub(crate) fn copy_attributes(old: &OpenFile, new: &File, mode: Option<u32>) -> 
     copy_all(old.file(), old.stamp(), new, mode)
 }
 
-fn copy_all(old: &File, from: &Stamp, new: &File, mode: Option<u32>) -> Result<(), Errno> {
-    let to = Stamp::new(&fstat(new)?);
+fn copy_all(old: &File, from: &FileStat, new: &File, mode: Option<u32>) -> Result<(), Errno> {
+    let to = FileStat::new(&fstat(new)?);
     if (from.uid, from.gid) != (to.uid, to.gid) {
         fchown(new, Some(Uid::from_raw(from.uid)), Some(Gid::from_raw(from.gid)))?;
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::{Journal, JournalEntry, path_text, store::read_dir};
 use crate::{
     FileError, FileState, OpenFile,
-    commit::{FileSlot, SlotProgress, Way, remove_created, temporary_name, torn},
+    commit::{FileSlot, SlotProgress, WriteMethod, remove_created, temporary_name, torn},
     lock::PathLocks,
 };
 
@@ -53,7 +53,7 @@ fn write_locked(path: &Path, plan: &JournalPlan) -> Result<File, FileError> {
         flock(unfinished.file(), FlockOperation::NonBlockingLockExclusive)?;
         unfinished.file().write_all(&text)?;
         // One name changes in one step and needs no help after a power cut.
-        let several = 1 < plan.slots.len() || plan.slots.iter().any(|slot| slot.way == Way::InPlace);
+        let several = 1 < plan.slots.len() || plan.slots.iter().any(|slot| slot.way == WriteMethod::InPlace);
         let durability = if several { Durability::Content } else { Durability::Whenever };
         unfinished.take_place_of(path, durability)
     };
@@ -78,7 +78,7 @@ impl InProgressChange {
         let mut seen = false;
         self.plan.slots.retain(|slot| slot.change != change || !std::mem::replace(&mut seen, true));
         for slot in self.plan.slots.iter_mut().filter(|slot| slot.change == change) {
-            slot.way = Way::InPlace;
+            slot.way = WriteMethod::InPlace;
         }
         self.file = write_locked(&self.path, &self.plan)?;
         Ok(())
@@ -148,7 +148,7 @@ impl Journal {
     /// Brings the disk into order. True when the whole change stands.
     fn settle(&self, plan: &JournalPlan) -> bool {
         for slot in &plan.slots {
-            if slot.way == Way::InPlace {
+            if slot.way == WriteMethod::InPlace {
                 self.complete_in_place(slot).ok();
             }
         }
@@ -186,7 +186,7 @@ impl Journal {
     }
 
     fn restore_in_place(&self, slot: &FileSlot) -> Result<(), FileError> {
-        let (Way::InPlace, Some(before)) = (slot.way, slot.before) else { return Ok(()) };
+        let (WriteMethod::InPlace, Some(before)) = (slot.way, slot.before) else { return Ok(()) };
         let file = OpenFile::open(&slot.path())?;
         let found = file.read_all(crate::MAX_EDITABLE)?;
         crate::commit::overwrite_at(&file, &found, &self.store().get(&before)?)
@@ -218,7 +218,7 @@ mod tests {
             temp: "unused".to_owned(),
             before: Some(before),
             after: Some(after),
-            way: Way::InPlace,
+            way: WriteMethod::InPlace,
         };
         let entry = new_entry(origin, changes, Vec::new());
         let active =

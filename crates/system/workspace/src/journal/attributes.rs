@@ -68,7 +68,7 @@ pub struct LinkedName {
 
 /// What an entry of a command has besides contents and modes.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Beside {
+pub struct EntryAttachments {
     /// Attributes of what changed, and of the directories around it.
     pub attributes: Vec<AttributeChange>,
     /// Names that were hard links, of which at least one changed.
@@ -163,8 +163,8 @@ impl Journal {
 
     /// Writes down what belongs to an entry. Without it its contents come back
     /// all the same.
-    pub fn record_beside(&self, entry: &EntryId, beside: &Beside) -> io::Result<()> {
-        if *beside == Beside::default() {
+    pub fn record_beside(&self, entry: &EntryId, beside: &EntryAttachments) -> io::Result<()> {
+        if *beside == EntryAttachments::default() {
             return Ok(());
         }
         let path = self.attributes_of(entry);
@@ -173,7 +173,7 @@ impl Journal {
     }
 
     /// What was written down for an entry.
-    pub(crate) fn beside(&self, entry: &EntryId) -> Beside {
+    pub(crate) fn beside(&self, entry: &EntryId) -> EntryAttachments {
         let bytes = fs::read(self.attributes_of(entry)).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }

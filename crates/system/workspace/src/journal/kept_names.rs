@@ -15,7 +15,7 @@ use std::{
 
 use rustix::{fs::OFlags, io::Errno};
 
-use super::{Beside, FileObject, Journal, store::read_dir};
+use super::{EntryAttachments, FileObject, Journal, store::read_dir};
 use crate::{commit::link_open_file, lock::private_dir, open::open_no_links};
 
 /// A file or a symbolic link that is within reach whatever becomes of its names.
@@ -69,7 +69,7 @@ impl Journal {
 
     /// Lets go of what no entry speaks of any more.
     /// Very new ones may belong to an entry that is not written yet.
-    pub(super) fn prune_kept_names(&self, remaining: &[Beside], young: i64) {
+    pub(super) fn prune_kept_names(&self, remaining: &[EntryAttachments], young: i64) {
         let wanted: HashSet<String> = remaining
             .iter()
             .flat_map(|it| &it.links)

@@ -19,11 +19,11 @@ use crate::{FileError, commit::temporary_name};
 /// A line that was cut by a crash is skipped, and the next one starts on a
 /// fresh line, so any prefix of the file is a good log.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct EntryLog {
     path: PathBuf,
 }
 
-impl Log {
+impl EntryLog {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path }
     }

@@ -23,10 +23,10 @@ use std::{
 };
 
 pub(crate) use active::{InProgressChange, JournalPlan};
-pub use attributes::{AttributeChange, Attributes, Beside, LinkedName};
+pub use attributes::{AttributeChange, Attributes, EntryAttachments, LinkedName};
 pub use entry::{ChangeOrigin, EntryId, FileChange, FileState, How, JournalEntry, TurnId};
 pub use kept_names::RetainedObject;
-use log::Log;
+use log::EntryLog;
 pub use object::FileObject;
 pub use prune::JournalLimits;
 use store::ContentStore;
@@ -37,7 +37,7 @@ use crate::{ContentHash, FileError, OpenFile, commit::temporary_name, later::Syn
 #[derive(Debug)]
 pub struct Journal {
     dir: PathBuf,
-    log: Log,
+    log: EntryLog,
     store: ContentStore,
     limits: JournalLimits,
     /// Bytes kept since the limits were last applied.
@@ -50,7 +50,7 @@ impl Journal {
         let dir = private_dir(&state_dir.join("journal").join(workspace_key(workspace)))?;
         private_dir(&dir.join("active"))?;
         private_dir(&dir.join("objects"))?;
-        let log = Log::new(dir.join("log.jsonl"));
+        let log = EntryLog::new(dir.join("log.jsonl"));
         let store = ContentStore::new(dir.join("objects"));
         let journal = Self { dir, log, store, limits, added: AtomicU64::new(0) };
         journal.prune_if_due();
@@ -145,7 +145,7 @@ impl Journal {
         self.dir.join("active")
     }
 
-    pub(crate) fn log(&self) -> &Log {
+    pub(crate) fn log(&self) -> &EntryLog {
         &self.log
     }
 

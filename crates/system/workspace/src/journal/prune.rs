@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{Beside, Journal, JournalEntry, store::read_dir};
+use super::{EntryAttachments, Journal, JournalEntry, store::read_dir};
 use crate::ContentHash;
 
 /// How much a journal may keep, and for how long.
@@ -84,7 +84,7 @@ impl Journal {
         referenced.extend(held(&self.dir.join("commands")));
         self.prune_attributes(&remaining.iter().map(|entry| entry.id.as_str()).collect());
         let young = i64::try_from(now.saturating_sub(YOUNG).as_secs()).unwrap_or(0);
-        let besides: Vec<Beside> = remaining.iter().map(|entry| self.beside(&entry.id)).collect();
+        let besides: Vec<EntryAttachments> = remaining.iter().map(|entry| self.beside(&entry.id)).collect();
         self.prune_kept_names(&besides, young);
         for object in objects {
             let wanted = object.hash.is_some_and(|hash| referenced.contains(&hash));

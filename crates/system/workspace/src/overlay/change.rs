@@ -10,8 +10,8 @@ use std::path::Path;
 
 use super::BufferChange;
 use crate::{
-    Change, ChangeOrigin, CommitError, CommittedBatch, CommittedFile, ContentHash, FileChange, FileError,
-    FileSnapshot, FileState, Journal, LockedFiles, OpenFile, text::Bytes,
+    ChangeOrigin, CommitError, CommittedBatch, CommittedFile, ContentHash, FileChange, FileError,
+    FileSnapshot, FileState, Journal, LockedFiles, OpenFile, PlannedWrite, text::Bytes,
 };
 
 /// The name of the change that puts unsaved text on the disk.
@@ -26,11 +26,11 @@ struct EditorChange<'a> {
     /// What was on disk, where it could be kept.
     before: Option<FileState>,
     /// What is on disk now.
-    found: OnDisk,
+    found: DiskState,
 }
 
 /// What is on disk after an editor made a change.
-enum OnDisk {
+enum DiskState {
     /// The new text.
     Saved,
     /// What was there before: the editor has not saved.
@@ -42,10 +42,10 @@ enum OnDisk {
 /// Carries out a batch some of whose files an editor has unsaved.
 pub(crate) fn commit_through_editor(
     locked: &LockedFiles<'_>,
-    changes: &[Change<'_>],
+    changes: &[PlannedWrite<'_>],
     origin: &ChangeOrigin,
 ) -> Result<CommittedBatch, CommitError> {
-    let is_unsaved = |it: &Change<'_>| it.base.is_some_and(|base| base.unsaved().is_some());
+    let is_unsaved = |it: &PlannedWrite<'_>| it.base.is_some_and(|base| base.unsaved().is_some());
     let mut made: Vec<EditorChange<'_>> = Vec::new();
     for (index, change) in changes.iter().enumerate().filter(|(_, it)| is_unsaved(it)) {
         match through_editor(locked, index, change) {
@@ -59,7 +59,7 @@ pub(crate) fn commit_through_editor(
     let mut done = CommittedBatch { entry: None, files: empty(changes), notes: Vec::new() };
     let further: Vec<FileChange> =
         made.iter().filter_map(|it| settle(locked, it, origin, &mut done)).collect();
-    let rest: Vec<(usize, &Change<'_>)> =
+    let rest: Vec<(usize, &PlannedWrite<'_>)> =
         changes.iter().enumerate().filter(|(_, it)| !is_unsaved(it)).collect();
     if rest.is_empty() {
         if let (Ok(journal), false) = (locked.workspace.journal(), further.is_empty()) {
@@ -70,9 +70,9 @@ pub(crate) fn commit_through_editor(
         }
         return Ok(done);
     }
-    let plain: Vec<Change<'_>> = rest
+    let plain: Vec<PlannedWrite<'_>> = rest
         .iter()
-        .map(|(_, it)| Change {
+        .map(|(_, it)| PlannedWrite {
             path: it.path.clone(),
             base: it.base,
             content: it.content.clone(),
@@ -95,7 +95,7 @@ pub(crate) fn commit_through_editor(
     }
 }
 
-fn empty(changes: &[Change<'_>]) -> Vec<CommittedFile> {
+fn empty(changes: &[PlannedWrite<'_>]) -> Vec<CommittedFile> {
     changes.iter().map(|_| CommittedFile { hash: None, len: 0 }).collect()
 }
 
@@ -103,7 +103,7 @@ fn empty(changes: &[Change<'_>]) -> Vec<CommittedFile> {
 fn through_editor<'a>(
     locked: &LockedFiles<'_>,
     index: usize,
-    change: &'a Change<'_>,
+    change: &'a PlannedWrite<'_>,
 ) -> Result<EditorChange<'a>, FileError> {
     let path = change.path.as_path();
     let refused = |reason: String| FileError::Unsaved { path: path.to_owned(), reason };
@@ -140,11 +140,11 @@ fn through_editor<'a>(
     let bytes = OpenFile::open(path)?.read_all(crate::MAX_EDITABLE)?;
     let hash = ContentHash::of(&bytes);
     let found = if hash == ContentHash::of(new.as_bytes()) {
-        OnDisk::Saved
+        DiskState::Saved
     } else if hash == base.disk_hash() {
-        OnDisk::Untouched
+        DiskState::Untouched
     } else {
-        OnDisk::Other(bytes)
+        DiskState::Other(bytes)
     };
     Ok(EditorChange { index, path, old, new, before, found })
 }
@@ -159,17 +159,17 @@ fn settle(
 ) -> Option<FileChange> {
     let own = unsaved_origin(origin);
     let note = match &made.found {
-        OnDisk::Saved | OnDisk::Untouched => {
+        DiskState::Saved | DiskState::Untouched => {
             "the user's editor had unsaved text in this file; it is kept, and saved with this change."
         }
-        OnDisk::Other(_) => {
+        DiskState::Other(_) => {
             "the user's editor changed the text further when it saved this file; Read it before the next edit."
         }
     };
     done.notes.push(note.to_owned());
     let saved = match &made.found {
-        OnDisk::Saved | OnDisk::Untouched => made.new.as_bytes(),
-        OnDisk::Other(bytes) => bytes,
+        DiskState::Saved | DiskState::Untouched => made.new.as_bytes(),
+        DiskState::Other(bytes) => bytes,
     };
     let hash = ContentHash::of(saved);
     done.files[made.index] = CommittedFile { hash: Some(hash), len: saved.len() as u64 };
@@ -177,7 +177,7 @@ fn settle(
         known.saw_disk(hash);
         known.is_same(hash, std::str::from_utf8(saved).ok());
     });
-    if matches!(made.found, OnDisk::Untouched) {
+    if matches!(made.found, DiskState::Untouched) {
         let done_so =
             save(locked, made.path, made.old, &own).and_then(|_| save(locked, made.path, &made.new, origin));
         match done_so {
@@ -225,7 +225,7 @@ fn save(
 ) -> Result<CommittedBatch, FileError> {
     let (base, _) = FileSnapshot::load(OpenFile::open(path)?)?;
     let content = Some(Bytes::whole(text.as_bytes()));
-    let change = Change { path: path.to_owned(), base: Some(&base), content, mode: None };
+    let change = PlannedWrite { path: path.to_owned(), base: Some(&base), content, mode: None };
     locked.commit_as(&[change], origin, Vec::new(), Vec::new()).map_err(|err| err.error)
 }
 
@@ -247,8 +247,8 @@ fn take_back(
     let Some(overlay) = locked.workspace.buffers.overlay() else { return };
     for change in made {
         let shown = match &change.found {
-            OnDisk::Other(bytes) => std::str::from_utf8(bytes).unwrap_or(&change.new),
-            OnDisk::Saved | OnDisk::Untouched => &change.new,
+            DiskState::Other(bytes) => std::str::from_utf8(bytes).unwrap_or(&change.new),
+            DiskState::Saved | DiskState::Untouched => &change.new,
         };
         overlay.replace(change.path, shown, change.old);
         let (Ok(journal), Some(disk)) = (locked.workspace.journal(), change.before.clone()) else { continue };

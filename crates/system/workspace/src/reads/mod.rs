@@ -131,7 +131,7 @@ pub enum FileEvent {
     },
 }
 
-type Listener = Arc<dyn Fn(&FileEvent) + Send + Sync>;
+type FileEventListener = Arc<dyn Fn(&FileEvent) + Send + Sync>;
 
 /// What every agent of a session has seen.
 pub struct ReadState {
@@ -139,14 +139,14 @@ pub struct ReadState {
     shown: Mutex<ShownReads>,
     recent: Mutex<RecentReads>,
     context: Box<dyn ContextView>,
-    listeners: RwLock<Vec<Listener>>,
+    listeners: RwLock<Vec<FileEventListener>>,
     /// Who of the session wrote a file last, and what.
     writers: Mutex<HashMap<PathBuf, (AgentId, ContentHash)>>,
-    naming: OnceLock<AgentNaming>,
+    naming: OnceLock<AgentNameFn>,
 }
 
 /// What agents are called.
-type AgentNaming = Box<dyn Fn(&AgentId) -> String + Send + Sync>;
+type AgentNameFn = Box<dyn Fn(&AgentId) -> String + Send + Sync>;
 
 impl fmt::Debug for ReadState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

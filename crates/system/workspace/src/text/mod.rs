@@ -20,5 +20,5 @@ pub use detect::{SampleExtent, detect};
 pub use line_break::LineBreak;
 pub use shifted::shifted;
 pub use splice::{Bytes, Splice, SpliceError, TextPiece, encode_whole};
-pub(crate) use units::Returns;
+pub(crate) use units::CarriageReturns;
 pub use view::{LineBreaks, Text};

@@ -28,7 +28,7 @@ impl TextUnit {
 
 /// Which carriage returns count as line breaks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Returns {
+pub(crate) enum CarriageReturns {
     /// A pair with a line feed is one break, a lone one is data.
     Paired,
     /// The file knows no line feed: each is a break.
@@ -38,15 +38,15 @@ pub(crate) enum Returns {
 }
 
 /// The unit at the start of `bytes`, which must not be empty.
-pub(crate) fn next(charset: Charset, returns: Returns, bytes: &[u8]) -> TextUnit {
+pub(crate) fn next(charset: Charset, returns: CarriageReturns, bytes: &[u8]) -> TextUnit {
     let unit = character(charset, bytes);
     if unit.character != '\r' {
         return unit;
     }
     match returns {
-        Returns::Literal => unit,
-        Returns::Alone => TextUnit::new('\n', unit.len),
-        Returns::Paired => {
+        CarriageReturns::Literal => unit,
+        CarriageReturns::Alone => TextUnit::new('\n', unit.len),
+        CarriageReturns::Paired => {
             let rest = &bytes[unit.len..];
             if rest.is_empty() {
                 return unit;

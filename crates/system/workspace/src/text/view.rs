@@ -3,7 +3,7 @@ use std::{fmt, ops::Range};
 use super::{
     Charset, Encoding, SampleExtent, detect,
     detect::is_unmarked_text,
-    units::{self, Returns},
+    units::{self, CarriageReturns},
 };
 
 /// A text file: its bytes, and the view of them that tools work on.
@@ -11,7 +11,7 @@ use super::{
 pub struct Text {
     pub(super) source: ViewSource,
     encoding: Encoding,
-    pub(super) returns: Returns,
+    pub(super) returns: CarriageReturns,
     strays: usize,
     breaks: LineBreaks,
 }
@@ -22,11 +22,11 @@ pub(super) enum ViewSource {
     /// first character.
     Plain(String),
     /// The view differs from the bytes.
-    Mapped(Mapped),
+    Mapped(MappedText),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Mapped {
+pub(super) struct MappedText {
     raw: Vec<u8>,
     view: String,
     marks: Vec<OffsetMark>,
@@ -95,7 +95,13 @@ impl Text {
         let text = String::from_utf8(raw).map_err(std::string::FromUtf8Error::into_bytes)?;
         let lf = memchr::memchr_iter(b'\n', text.as_bytes()).count();
         let breaks = LineBreaks { lf, ..LineBreaks::default() };
-        Ok(Self { source: ViewSource::Plain(text), encoding, returns: Returns::Paired, strays: 0, breaks })
+        Ok(Self {
+            source: ViewSource::Plain(text),
+            encoding,
+            returns: CarriageReturns::Paired,
+            strays: 0,
+            breaks,
+        })
     }
 
     /// Reads a file whose encoding is known. Never fails: bytes that spell
@@ -113,7 +119,13 @@ impl Text {
         let mut builder = Builder { view: String::with_capacity(raw.len()), ..Builder::default() };
         builder.run(&raw, start, encoding.charset, returns);
         let Builder { view, marks, strays, breaks } = builder;
-        Self { source: ViewSource::Mapped(Mapped { raw, view, marks }), encoding, returns, strays, breaks }
+        Self {
+            source: ViewSource::Mapped(MappedText { raw, view, marks }),
+            encoding,
+            returns,
+            strays,
+            breaks,
+        }
     }
 
     /// The text, every line break as a line feed, without a byte order mark.
@@ -173,26 +185,26 @@ impl Text {
 /// Some bytes as text, every character standing for itself.
 pub(crate) fn literal(charset: Charset, raw: &[u8]) -> String {
     let mut builder = Builder::default();
-    builder.run(raw, 0, charset, Returns::Literal);
+    builder.run(raw, 0, charset, CarriageReturns::Literal);
     builder.view
 }
 
-fn returns_of(charset: Charset, bytes: &[u8]) -> Returns {
+fn returns_of(charset: Charset, bytes: &[u8]) -> CarriageReturns {
     match charset {
         // A byte search is enough to exclude line feeds, not to find them.
         Charset::Utf16Le | Charset::Utf16Be => {
             let mut at = 0;
             while at < bytes.len() {
-                let unit = units::next(charset, Returns::Literal, &bytes[at..]);
+                let unit = units::next(charset, CarriageReturns::Literal, &bytes[at..]);
                 if unit.character == '\n' {
-                    return Returns::Paired;
+                    return CarriageReturns::Paired;
                 }
                 at += unit.len;
             }
-            Returns::Alone
+            CarriageReturns::Alone
         }
-        _ if memchr::memchr(b'\n', bytes).is_some() => Returns::Paired,
-        Charset::Utf8 | Charset::Legacy(_) | Charset::Unknown => Returns::Alone,
+        _ if memchr::memchr(b'\n', bytes).is_some() => CarriageReturns::Paired,
+        Charset::Utf8 | Charset::Legacy(_) | Charset::Unknown => CarriageReturns::Alone,
     }
 }
 
@@ -205,7 +217,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn run(&mut self, raw: &[u8], start: usize, charset: Charset, returns: Returns) {
+    fn run(&mut self, raw: &[u8], start: usize, charset: Charset, returns: CarriageReturns) {
         let mut at = start;
         let mut next_mark = 0;
         let one_byte_ascii = !matches!(charset, Charset::Utf16Le | Charset::Utf16Be);

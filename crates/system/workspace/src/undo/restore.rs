@@ -15,8 +15,8 @@ use super::{
     tree,
 };
 use crate::{
-    Change, ChangeOrigin, FileChange, FileError, FileSnapshot, FileState, How, Journal, JournalEntry,
-    LockedFiles, OpenFile, Workspace,
+    ChangeOrigin, FileChange, FileError, FileSnapshot, FileState, How, Journal, JournalEntry, LockedFiles,
+    OpenFile, PlannedWrite, Workspace,
     commit::temporary_name,
     open::{open_dir, split},
     text::Bytes,
@@ -269,11 +269,11 @@ impl RestoreBatch<'_> {
         further: &[FileChange],
         undone: &[crate::EntryId],
     ) -> Result<Option<crate::EntryId>, crate::CommitError> {
-        let changes: Vec<Change<'_>> = steps
+        let changes: Vec<PlannedWrite<'_>> = steps
             .iter()
             .zip(bases)
             .zip(contents)
-            .map(|((step, base), content)| Change {
+            .map(|((step, base), content)| PlannedWrite {
                 path: step.path.clone(),
                 base: base.as_ref(),
                 content: content.map(Bytes::whole),

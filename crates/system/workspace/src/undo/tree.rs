@@ -21,7 +21,8 @@ use super::{
     restore::{beside, replace_by_link, to_change},
 };
 use crate::{
-    Beside, ChangeOrigin, EntryId, FileChange, FileState, Journal, JournalEntry, OpenFile, Workspace,
+    ChangeOrigin, EntryAttachments, EntryId, FileChange, FileState, Journal, JournalEntry, OpenFile,
+    Workspace,
     commit::{copy_attributes, temporary_name},
     open::{open_dir, split},
 };
@@ -77,7 +78,7 @@ pub(super) fn restore(
     report.untied = restored.iter().filter(|it| links.is_untied(it)).map(|it| it.to_path_buf()).collect();
     report.untied.sort();
     let (attributes, links) = (attributes.apply(&restored), links.for_redo());
-    let beside = Beside { attributes, links, commits: Vec::new() };
+    let beside = EntryAttachments { attributes, links, commits: Vec::new() };
     journal.record_beside(&entry, &beside).ok();
     report.entry = Some(entry);
     report.restored = done.into_iter().map(|step| step.path.clone()).collect();

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_workspace::{Change, FileError, FileKind, OpenFile, text::Bytes};
+use haft_workspace::{FileError, FileKind, OpenFile, PlannedWrite, text::Bytes};
 use support::{Scratch, is_root, put};
 
 fn mode(path: &Path) -> u32 {
@@ -187,7 +187,7 @@ fn a_change_made_for_something_else_is_refused() {
         let (base, _) = locked.read(&path).unwrap().unwrap();
         meddle(&path);
         let found = fs::read(&path).ok();
-        let change = Change {
+        let change = PlannedWrite {
             path: path.clone(),
             base: Some(&base),
             content: Some(Bytes::whole(&b"new"[..])),
@@ -204,7 +204,7 @@ fn a_change_made_for_something_else_is_refused() {
     let (base, _) = locked.read(&path).unwrap().unwrap();
     replace(&path);
     fs::write(&path, "old").unwrap();
-    let change = Change {
+    let change = PlannedWrite {
         path: path.clone(),
         base: Some(&base),
         content: Some(Bytes::whole(&b"new"[..])),
@@ -224,7 +224,7 @@ fn creating_what_exists_is_refused() {
     assert!(locked.read(&path).unwrap().is_none());
     fs::write(&path, "theirs").unwrap();
     let change =
-        Change { path: path.clone(), base: None, content: Some(Bytes::whole(&b"new"[..])), mode: None };
+        PlannedWrite { path: path.clone(), base: None, content: Some(Bytes::whole(&b"new"[..])), mode: None };
     assert!(matches!(
         locked.commit(&[change], &support::origin("c")).unwrap_err().error,
         FileError::Changed { expected: None, .. }
@@ -246,10 +246,10 @@ fn a_batch_is_all_or_nothing() {
         None,
         Some(locked.read(&read_only).unwrap().unwrap().0),
     ];
-    let changes: Vec<Change<'_>> = [&good, &new, &read_only]
+    let changes: Vec<PlannedWrite<'_>> = [&good, &new, &read_only]
         .into_iter()
         .zip(&bases)
-        .map(|(path, base)| Change {
+        .map(|(path, base)| PlannedWrite {
             path: path.clone(),
             base: base.as_ref(),
             content: Some(Bytes::whole(&b"changed"[..])),

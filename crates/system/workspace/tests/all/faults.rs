@@ -20,7 +20,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use haft_workspace::{Change, CommitError, Workspace, text::Bytes};
+use haft_workspace::{CommitError, PlannedWrite, Workspace, text::Bytes};
 use support::Scratch;
 
 const OLD: &[u8] = b"old content, a few bytes\n";
@@ -99,10 +99,10 @@ impl Action {
             bases.push(locked.read(path).map_err(failed)?.map(|it| it.0));
         }
         let content = self.new_bytes();
-        let changes: Vec<Change<'_>> = paths
+        let changes: Vec<PlannedWrite<'_>> = paths
             .iter()
             .zip(&bases)
-            .map(|(path, base)| Change {
+            .map(|(path, base)| PlannedWrite {
                 path: path.clone(),
                 base: base.as_ref(),
                 content: (!matches!(self, Self::Remove)).then(|| Bytes::whole(&content[..])),

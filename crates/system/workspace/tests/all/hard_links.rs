@@ -9,7 +9,8 @@ use std::{
 };
 
 use haft_workspace::{
-    Beside, FileChange, FileObject, LinkedName, OpenFile, RetainedObject, UndoReport, UndoTarget, Workspace,
+    EntryAttachments, FileChange, FileObject, LinkedName, OpenFile, RetainedObject, UndoReport, UndoTarget,
+    Workspace,
 };
 
 use crate::support::{Scratch, origin, origin_in, put_as, remove_as};
@@ -118,7 +119,9 @@ fn observe(workspace: &Workspace, call: &str, act: impl FnOnce()) {
         journal.keep_object(it);
     }
     let entry = journal.record(&origin_in("t", call), changes).unwrap();
-    journal.record_beside(&entry.id, &Beside { links: links.collect(), ..Beside::default() }).unwrap();
+    journal
+        .record_beside(&entry.id, &EntryAttachments { links: links.collect(), ..EntryAttachments::default() })
+        .unwrap();
 }
 
 struct Linked {

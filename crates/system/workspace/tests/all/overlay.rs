@@ -12,8 +12,8 @@ use std::{
 };
 
 use haft_workspace::{
-    BufferChange, BufferLookup, Change, EditorOverlay, EmptyContextView, FileError, Files, OpenFile, TurnId,
-    UndoTarget, Workspace, text::Bytes,
+    BufferChange, BufferLookup, EditorOverlay, EmptyContextView, FileError, OpenFile, PlannedWrite,
+    SessionFiles, TurnId, UndoTarget, Workspace, text::Bytes,
 };
 
 use crate::support::{Scratch, origin};
@@ -87,7 +87,7 @@ fn append(workspace: &Workspace, path: &Path, line: &str, call: &str) -> Result<
     let locked = workspace.lock(&[path]).unwrap();
     let (snapshot, mut bytes) = locked.read(path)?.unwrap();
     bytes.extend(line.as_bytes());
-    let change = Change {
+    let change = PlannedWrite {
         path: path.to_owned(),
         base: Some(&snapshot),
         content: Some(Bytes::whole(bytes)),
@@ -115,7 +115,7 @@ fn what_an_editor_shows_means_one_of_five_things() {
         ("\u{feff}a\n", "\u{feff}a\n", "a\nnew\n", "\u{feff}a\n", "not plain UTF-8"),
     ] {
         let scratch = Scratch::new();
-        let files = Files::new(Arc::new(scratch.workspace()), None, EmptyContextView);
+        let files = SessionFiles::new(Arc::new(scratch.workspace()), None, EmptyContextView);
         let workspace = files.workspace();
         let path = scratch.file("f", then);
         let editor = TestEditor::on(workspace, Saving::Saves);
@@ -136,7 +136,7 @@ fn what_an_editor_shows_means_one_of_five_things() {
 fn what_a_busy_editor_has_unsaved_is_not_written_over() {
     for (buffer, is_changed) in [("a\n", true), ("a\nnew\n", false)] {
         let scratch = Scratch::new();
-        let files = Files::new(Arc::new(scratch.workspace()), None, EmptyContextView);
+        let files = SessionFiles::new(Arc::new(scratch.workspace()), None, EmptyContextView);
         let path = scratch.file("f", "a\n");
         let editor = TestEditor::on(files.workspace(), Saving::Saves);
         editor.types(&path, buffer);
@@ -231,7 +231,7 @@ fn a_batch_that_is_taken_back_leaves_the_typed_text_and_what_was_on_disk() {
             true => editor.types(&other, "b\ntyped more\n"),
             false => fs::write(&other, "theirs\n").unwrap(),
         }
-        let changes = [(&typed, &bases[0]), (&other, &bases[1])].map(|(path, base)| Change {
+        let changes = [(&typed, &bases[0]), (&other, &bases[1])].map(|(path, base)| PlannedWrite {
             path: path.clone(),
             base: Some(base),
             content: Some(Bytes::whole(b"ours\n".to_vec())),

@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use haft_workspace::{Change, FileError, Workspace, text::Bytes};
+use haft_workspace::{FileError, PlannedWrite, Workspace, text::Bytes};
 use support::Scratch;
 
 const LINES: usize = 4;
@@ -37,7 +37,7 @@ fn increment(workspace: &Workspace, path: &Path, index: usize) -> Result<(), Fil
         )
         .collect();
     let content = lines.join("\n") + "\n";
-    let change = Change {
+    let change = PlannedWrite {
         path: path.to_owned(),
         base: Some(&base),
         content: Some(Bytes::whole(content.as_bytes())),

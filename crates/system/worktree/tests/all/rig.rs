@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_process::ProcessOwner;
-use haft_types::Variables;
+use haft_types::EnvVars;
 use haft_workspace::{ChangeOrigin, JournalLimits, Workspace, WorkspaceConfig};
 use haft_worktree::{
     CreateWorktree, CreatedWorktree, WorktreeBase, WorktreeContents, WorktreeManager, WorktreeUser,
@@ -59,7 +59,7 @@ impl Repo {
 
     /// One that finds git where this says.
     pub fn keeper_with(&self, path: std::ffi::OsString) -> WorktreeManager {
-        let variables: Variables = [("PATH".into(), path), ("HOME".into(), self.root().into_os_string())]
+        let variables: EnvVars = [("PATH".into(), path), ("HOME".into(), self.root().into_os_string())]
             .into_iter()
             .collect::<Vec<(std::ffi::OsString, std::ffi::OsString)>>()
             .into_iter()

@@ -5,14 +5,14 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_hooks::{
-    BaseInput, HookDecision, HookDefinition, HookEnvironment, HookInput, HookSource, Hooks, HooksOutcome,
-    Ports, PreToolUse, parse_definitions,
+    BaseInput, HookDecision, HookDefinition, HookEnvironment, HookInput, HookPorts, HookSource, Hooks,
+    HooksOutcome, PreToolUse, parse_definitions,
 };
 use serde_json::{Value, json};
 
 pub struct Rig {
     pub directory: tempfile::TempDir,
-    pub ports: Ports,
+    pub ports: HookPorts,
 }
 
 impl Default for Rig {
@@ -21,7 +21,7 @@ impl Default for Rig {
         let environment =
             HookEnvironment { project_dir: directory.path().to_owned(), ..HookEnvironment::default() };
         let user_settings = Some(PathBuf::from("/home/u/.haft/settings.json"));
-        Self { directory, ports: Ports { environment, user_settings, ..Ports::default() } }
+        Self { directory, ports: HookPorts { environment, user_settings, ..HookPorts::default() } }
     }
 }
 

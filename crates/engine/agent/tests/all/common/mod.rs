@@ -7,8 +7,8 @@ use std::{
 };
 
 use haft_agent::{
-    Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Memory, SystemPrompt, TurnEnd,
-    UserInput, log::LogFile,
+    Agent, AgentEvent, AgentSettings, Conversation, MemoryFiles, PromptBase, PromptEnvironment, SystemPrompt,
+    TurnEnd, UserInput, log::LogFile,
 };
 use haft_model::{AnthropicLogin, HttpProvider, ProviderOptions, RetryPolicy};
 use haft_permission::Policy;
@@ -81,9 +81,9 @@ pub fn rig_by(
     let pipeline = Arc::new(Pipeline::new(Gate::new(Policy::default()), results));
     let session = CallSession::new(pipeline, SharedPool::new(pool), CallSessionState::new(dir.path()));
     let prompt = SystemPrompt {
-        base: Base::Haft,
+        base: PromptBase::Haft,
         environment: environment(dir.path()),
-        memory: Memory::default(),
+        memory: MemoryFiles::default(),
         deferred_tools: Vec::new(),
         append: None,
         servers: std::collections::BTreeMap::new(),
@@ -101,8 +101,8 @@ pub fn provider(url: &str) -> Arc<HttpProvider> {
     Arc::new(HttpProvider::anthropic(url, AnthropicLogin::None, common).unwrap())
 }
 
-fn environment(cwd: &Path) -> Environment {
-    Environment {
+fn environment(cwd: &Path) -> PromptEnvironment {
+    PromptEnvironment {
         cwd: cwd.display().to_string(),
         is_git_repository: false,
         platform: String::from("linux"),

@@ -16,7 +16,7 @@ use std::{
 };
 
 use haft_bash_analysis::{AnalyzedCommand, Word};
-use haft_shell::sandbox::{ReadOnlyPolicy, ReadingWalls};
+use haft_shell::sandbox::{ReadOnlyPolicy, ReadOnlySandbox};
 
 /// How long they may look.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -158,9 +158,9 @@ fn clean(words: &[&str], dir: &Path) -> Option<Vec<PathBuf>> {
 }
 
 /// The walls of rehearsals; nothing where the machine cannot build them.
-fn walls() -> Option<&'static Arc<ReadingWalls>> {
-    static WALLS: OnceLock<Option<Arc<ReadingWalls>>> = OnceLock::new();
-    WALLS.get_or_init(|| ReadingWalls::build(ReadOnlyPolicy::default()).ok()).as_ref()
+fn walls() -> Option<&'static Arc<ReadOnlySandbox>> {
+    static WALLS: OnceLock<Option<Arc<ReadOnlySandbox>>> = OnceLock::new();
+    WALLS.get_or_init(|| ReadOnlySandbox::build(ReadOnlyPolicy::default()).ok()).as_ref()
 }
 
 /// What a program prints, as far as it gets in time. Nothing without walls.

@@ -8,7 +8,7 @@ use std::{
 
 use haft_workspace::FileState;
 
-use super::tree::Tree;
+use super::tree::PathTree;
 
 /// As many as are named.
 const MOST: usize = 20;
@@ -16,7 +16,7 @@ const MOST: usize = 20;
 const LONGEST: u64 = 64 << 10;
 
 /// Those that git wrote down in its list of moves between two looks.
-pub(super) fn made(before: &Tree, after: &Tree) -> Vec<String> {
+pub(super) fn made(before: &PathTree, after: &PathTree) -> Vec<String> {
     let lists = after.iter().filter(|(path, _)| path.ends_with(".git/logs/HEAD"));
     let grown = lists.filter_map(|(path, node)| {
         let old = before.get(path).map_or(0, |node| len(&node.state));

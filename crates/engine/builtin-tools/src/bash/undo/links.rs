@@ -10,7 +10,7 @@ use std::{
 
 use haft_workspace::{FileChange, FileObject, Journal, LinkedName, RetainedObject};
 
-use super::tree::{FileStamp, PathNode, Tree, is_generated, is_objects};
+use super::tree::{FileStamp, PathNode, PathTree, is_generated, is_objects};
 
 /// As many files are held while a command runs.
 const MOST_HELD: usize = 256;
@@ -26,7 +26,7 @@ pub(super) struct RetainedLinks {
 
 impl RetainedLinks {
     /// Holds what a tree has. What can be made again is not worth it.
-    pub(super) fn hold(tree: &Tree, journal: &Journal) -> Self {
+    pub(super) fn hold(tree: &PathTree, journal: &Journal) -> Self {
         let linked = tree.iter().filter_map(|(path, node)| {
             let stamp = node.stamp.filter(FileStamp::is_linked)?;
             Some((path, stamp))
@@ -67,7 +67,7 @@ impl RetainedLinks {
     }
 
     /// Keeps the files that names were torn off.
-    pub(super) fn keep_torn(&self, journal: &Journal, links: &[LinkedName], after: &Tree) {
+    pub(super) fn keep_torn(&self, journal: &Journal, links: &[LinkedName], after: &PathTree) {
         for link in links {
             let now = after.get(&link.path).and_then(|it| it.stamp).map(|it| it.object());
             if now != link.before
@@ -109,12 +109,12 @@ pub(super) fn is_relinked(before: &PathNode, after: Option<&PathNode>) -> bool {
 /// them before or after.
 pub(super) fn linked_names(
     journal: &Journal,
-    before: &Tree,
-    after: &Tree,
+    before: &PathTree,
+    after: &PathTree,
     changes: &[FileChange],
 ) -> Vec<LinkedName> {
-    let object = |tree: &Tree, path: &Path| tree.get(path)?.stamp.map(|it| it.object());
-    let linked = |tree: &Tree| -> BTreeSet<FileObject> {
+    let object = |tree: &PathTree, path: &Path| tree.get(path)?.stamp.map(|it| it.object());
+    let linked = |tree: &PathTree| -> BTreeSet<FileObject> {
         let stamps = changes.iter().filter_map(|it| tree.get(&it.path)?.stamp);
         stamps.filter(FileStamp::is_linked).map(|it| it.object()).collect()
     };

@@ -20,58 +20,59 @@ use std::{
 
 use haft_bash_analysis::{AnalysisContext, SharedAnalysis};
 use haft_shell::{
-    own::{Leftover, end_orphans_of},
+    own::{LiveProcesses, end_orphans_of},
     run::Shell,
 };
 use haft_tool::{BoxFuture, CallId, ToolError};
 use haft_types::SessionId;
 use haft_workspace::{
-    AttributeChange, Beside, ChangeOrigin, FileChange, FileError, FileState, Files, Journal, Workspace,
+    AttributeChange, ChangeOrigin, EntryAttachments, FileChange, FileError, FileState, Journal, SessionFiles,
+    Workspace,
 };
 
 use super::ports::{CommandSnapshots, PendingCommand, UndoCoverage};
 use links::RetainedLinks;
-use record::{Left, Pending, UndoRecord};
-use taker::{Known, Skipped, SnapshotTaker, StoredContents, TakeError, Taken};
-use tree::Tree;
+use record::{Left, PendingRecord, UndoRecord};
+use taker::{Known, Skipped, SnapshotTaker, StoredContents, TakeError, TreeSnapshot};
+use tree::PathTree;
 
 pub use tree::SnapshotLimits;
 
 /// Looks before and after commands.
 pub struct JournalCommandUndo {
-    inner: Arc<Inner>,
+    inner: Arc<UndoState>,
 }
 
-struct Inner {
-    files: Arc<Files>,
+struct UndoState {
+    files: Arc<SessionFiles>,
     home: Option<PathBuf>,
     limits: SnapshotLimits,
     record: OnceLock<Option<UndoRecord>>,
-    state: Mutex<State>,
+    state: Mutex<TreeState>,
 }
 
 #[derive(Default)]
-struct State {
+struct TreeState {
     /// Contents that were kept, by what the kernel says about the file.
     known: Known,
     /// What sessions that are gone knew of many files: read when many are looked at.
     unread: Vec<Left>,
     /// Commands under way.
-    windows: HashMap<CallId, Window>,
+    windows: HashMap<CallId, SnapshotWindow>,
     /// Numbers for files on disk.
     number: u64,
     /// The last tree that was written, and its number.
-    written: Option<(u64, Arc<Tree>)>,
+    written: Option<(u64, Arc<PathTree>)>,
     /// Whether it was said what is left out.
     told: Vec<String>,
 }
 
 #[derive(Clone)]
-struct Window {
+struct SnapshotWindow {
     number: u64,
     tree_number: u64,
-    tree: Arc<Tree>,
-    pending: Pending,
+    tree: Arc<PathTree>,
+    pending: PendingRecord,
     /// Files with several names, within reach whatever becomes of those.
     held: Arc<RetainedLinks>,
     /// Whether all of this is on disk, so that a later session can settle it.
@@ -80,9 +81,9 @@ struct Window {
 
 impl JournalCommandUndo {
     /// For the commands of one session.
-    pub fn new(files: Arc<Files>, home: Option<PathBuf>, limits: SnapshotLimits) -> Self {
+    pub fn new(files: Arc<SessionFiles>, home: Option<PathBuf>, limits: SnapshotLimits) -> Self {
         let (record, state) = (OnceLock::new(), Mutex::default());
-        Self { inner: Arc::new(Inner { files, home, limits, record, state }) }
+        Self { inner: Arc::new(UndoState { files, home, limits, record, state }) }
     }
 }
 
@@ -128,7 +129,7 @@ const ORPHAN_PATIENCE: Duration = Duration::from_secs(3);
 /// Call it before the journal is read or another command runs. What those
 /// commands left running is ended first and handed back: a record is closed when
 /// nobody writes any more. One that cannot be closed waits for the next time.
-pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
+pub fn recover(workspace: &Workspace) -> Vec<LiveProcesses> {
     let Ok(journal) = workspace.journal() else { return Vec::new() };
     let registries = Shell::registries(workspace.state_dir());
     let mut ended = Vec::new();
@@ -168,7 +169,7 @@ pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
     ended
 }
 
-impl Inner {
+impl UndoState {
     fn before(&self, origin: ChangeOrigin, reading: &SharedAnalysis) -> UndoCoverage {
         let workspace = self.files.workspace();
         let roots = workspace.roots();
@@ -201,7 +202,7 @@ impl Inner {
                 .map(|taken| (scope.named.clone(), taken, true)),
             Err(full) => Err(full),
         };
-        let room = |taken: &Taken| journal.reserve(room_for(&taken.tree)).map_err(|err| err.reason());
+        let room = |taken: &TreeSnapshot| journal.reserve(room_for(&taken.tree)).map_err(|err| err.reason());
         let (starts, taken, over) = match found {
             Ok(found) => match room(&found.1) {
                 Ok(()) => found,
@@ -225,8 +226,8 @@ impl Inner {
         let urgent = taken.left_out.iter().any(names) || !elsewhere.is_empty();
         let held = Arc::new(RetainedLinks::hold(&taken.tree, journal));
         notes.extend(held.note());
-        let Taken { tree, left_out, left_objects, .. } = taken;
-        let pending = Pending { origin, starts, left_out, left_objects, since: now_millis() };
+        let TreeSnapshot { tree, left_out, left_objects, .. } = taken;
+        let pending = PendingRecord { origin, starts, left_out, left_objects, since: now_millis() };
         let call = pending.origin.call.clone();
         let window = state.begin(pending, tree, held, record);
         state.windows.insert(call, window);
@@ -310,7 +311,7 @@ impl Inner {
     }
 }
 
-impl State {
+impl TreeState {
     /// Reads what was left for later.
     fn learn(&mut self) {
         for left in std::mem::take(&mut self.unread) {
@@ -321,11 +322,11 @@ impl State {
 
     fn begin(
         &mut self,
-        pending: Pending,
-        tree: Tree,
+        pending: PendingRecord,
+        tree: PathTree,
         held: Arc<RetainedLinks>,
         record: Option<&UndoRecord>,
-    ) -> Window {
+    ) -> SnapshotWindow {
         let (tree_number, tree, is_kept) = match &self.written {
             Some((number, written)) if **written == tree => (*number, Arc::clone(written), true),
             _ => self.write(tree, record),
@@ -334,10 +335,10 @@ impl State {
         let number = self.number;
         // Without it, only a kill in the middle cannot be undone.
         let begun = record.is_some_and(|it| it.begin(number, tree_number, &pending).is_ok());
-        Window { number, tree_number, tree, pending, held, recorded: is_kept && begun }
+        SnapshotWindow { number, tree_number, tree, pending, held, recorded: is_kept && begun }
     }
 
-    fn write(&mut self, tree: Tree, record: Option<&UndoRecord>) -> (u64, Arc<Tree>, bool) {
+    fn write(&mut self, tree: PathTree, record: Option<&UndoRecord>) -> (u64, Arc<PathTree>, bool) {
         self.number += 1;
         let (number, tree) = (self.number, Arc::new(tree));
         let is_kept = record.is_some_and(|it| it.keep(number, &tree).is_ok());
@@ -361,14 +362,14 @@ impl State {
 
 /// What was there before a command, now that it has ended.
 struct FinishedCommand<'a> {
-    pending: &'a Pending,
-    before: &'a Tree,
+    pending: &'a PendingRecord,
+    before: &'a PathTree,
     held: &'a RetainedLinks,
 }
 
 impl FinishedCommand<'_> {
     /// The difference goes into the journal, but for what other calls did meanwhile.
-    fn write_down(&self, workspace: &Workspace, now: &Taken) -> Result<(), FileError> {
+    fn write_down(&self, workspace: &Workspace, now: &TreeSnapshot) -> Result<(), FileError> {
         let Self { pending, before, held } = self;
         let after = &now.tree;
         let mut changes = differences(before, after, GitChanges::of(&pending.origin));
@@ -400,18 +401,18 @@ impl FinishedCommand<'_> {
         held.keep_torn(journal, &links, after);
         let (attributes, commits) = (attributes(before, after, &changes), commits::made(before, after));
         let entry = journal.record(&pending.origin, changes)?;
-        journal.record_beside(&entry.id, &Beside { attributes, links, commits }).ok();
+        journal.record_beside(&entry.id, &EntryAttachments { attributes, links, commits }).ok();
         Ok(())
     }
 }
 
 /// Times, owners and the like of what changed, and of the directories around it.
-fn attributes(before: &Tree, after: &Tree, changes: &[FileChange]) -> Vec<AttributeChange> {
+fn attributes(before: &PathTree, after: &PathTree, changes: &[FileChange]) -> Vec<AttributeChange> {
     let around = changes.iter().filter_map(|it| it.path.parent());
     let mut paths: Vec<&Path> = changes.iter().map(|it| it.path.as_path()).chain(around).collect();
     paths.sort_unstable();
     paths.dedup();
-    let of = |tree: &Tree, path: &Path| tree.get(path).map(|it| it.attributes.clone());
+    let of = |tree: &PathTree, path: &Path| tree.get(path).map(|it| it.attributes.clone());
     let change = |path: &Path| {
         let (before, after) = (of(before, path), of(after, path));
         (before.is_some() || after.is_some()).then(|| AttributeChange {
@@ -438,7 +439,7 @@ impl GitChanges {
     }
 }
 
-fn differences(before: &Tree, after: &Tree, git_changes: GitChanges) -> Vec<FileChange> {
+fn differences(before: &PathTree, after: &PathTree, git_changes: GitChanges) -> Vec<FileChange> {
     let mut changes = Vec::new();
     for (path, old) in before {
         let found = after.get(path);
@@ -485,7 +486,7 @@ fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// Room that the entry of a command on these files needs, by and large.
-fn room_for(tree: &Tree) -> u64 {
+fn room_for(tree: &PathTree) -> u64 {
     const LEAST: u64 = 4 << 10;
     const EACH: u64 = 1 << 10;
     const MOST: u64 = 256 << 10;

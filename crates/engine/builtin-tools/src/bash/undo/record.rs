@@ -14,11 +14,11 @@ use std::{
 use haft_workspace::{ChangeOrigin, FileObject, Journal};
 use serde::{Deserialize, Serialize};
 
-use super::tree::{PathNode, Tree};
+use super::tree::{PathNode, PathTree};
 
 /// A command that may be running.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Pending {
+pub(crate) struct PendingRecord {
     pub(crate) origin: ChangeOrigin,
     #[serde(with = "spelt_paths")]
     pub(crate) starts: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub(crate) struct UndoRecord {
 /// What a session that is gone left.
 pub(crate) struct Left {
     pub(crate) dir: PathBuf,
-    pub(crate) pending: Vec<(Pending, Tree)>,
+    pub(crate) pending: Vec<(PendingRecord, PathTree)>,
     _lock: File,
 }
 
@@ -78,14 +78,14 @@ impl UndoRecord {
     }
 
     /// A tree that several commands may have found.
-    pub(crate) fn keep(&self, number: u64, tree: &Tree) -> io::Result<()> {
+    pub(crate) fn keep(&self, number: u64, tree: &PathTree) -> io::Result<()> {
         let list: Vec<(PathBytes, &PathNode)> =
             tree.iter().map(|(path, node)| (PathBytes::of(path), node)).collect();
         self.write(&format!("tree-{number}"), &list)
     }
 
     /// A command is about to run on this tree.
-    pub(crate) fn begin(&self, call: u64, tree: u64, pending: &Pending) -> io::Result<()> {
+    pub(crate) fn begin(&self, call: u64, tree: u64, pending: &PendingRecord) -> io::Result<()> {
         self.write(&format!("call-{call}"), &(tree, pending))
     }
 
@@ -120,15 +120,15 @@ fn names(dir: &Path, prefix: &str) -> Vec<(u64, PathBuf)> {
     found
 }
 
-fn pending(dir: &Path) -> Vec<(Pending, Tree)> {
+fn pending(dir: &Path) -> Vec<(PendingRecord, PathTree)> {
     let read = |(_, path): (u64, PathBuf)| {
-        let (tree, pending): (u64, Pending) = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        let (tree, pending): (u64, PendingRecord) = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
         Some((pending, read_tree(&dir.join(format!("tree-{tree}")))?))
     };
     names(dir, "call-").into_iter().filter_map(read).collect()
 }
 
-fn read_tree(path: &Path) -> Option<Tree> {
+fn read_tree(path: &Path) -> Option<PathTree> {
     let list: Vec<(PathBytes, PathNode)> = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     Some(list.into_iter().map(|(path, node)| (path.path(), node)).collect())
 }
@@ -184,7 +184,7 @@ impl Left {
     }
 
     /// What was found last.
-    pub(crate) fn last(&self) -> Option<Tree> {
+    pub(crate) fn last(&self) -> Option<PathTree> {
         read_tree(&self.newest_tree()?)
     }
 

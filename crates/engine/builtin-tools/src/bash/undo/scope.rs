@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_bash_analysis::{AnalyzedCommand, Class, EffectAccess, EffectOrigin, LineAnalysis, Target};
+use haft_bash_analysis::{
+    AnalyzedCommand, CommandClass, EffectAccess, EffectOrigin, EffectTarget, LineAnalysis,
+};
 
 /// Where to look before and after a command.
 #[derive(Debug, Default)]
@@ -32,19 +34,19 @@ const MAX_ENTRIES: usize = 2_000;
 pub(crate) fn scope(analysis: &LineAnalysis) -> Scope {
     let mut scope = Scope { anywhere: !analysis.doubts.is_empty(), ..Scope::default() };
     for part in &analysis.parts {
-        if part.class == Class::Other || !part.doubts.is_empty() {
+        if part.class == CommandClass::Other || !part.doubts.is_empty() {
             scope.anywhere = true;
         }
         let changes =
             part.effects.iter().filter(|it| matches!(it.access, EffectAccess::Write | EffectAccess::Delete));
         for effect in changes {
             match &effect.target {
-                Target::Path(path) => scope.named.extend(places(path)),
-                Target::Pattern(pattern) => scope.named.extend(places(&fixed(pattern))),
-                Target::Unknown(_) => scope.anywhere = true,
+                EffectTarget::Path(path) => scope.named.extend(places(path)),
+                EffectTarget::Pattern(pattern) => scope.named.extend(places(&fixed(pattern))),
+                EffectTarget::Unknown(_) => scope.anywhere = true,
             }
         }
-        if part.class == Class::Other && changes_what_it_names(part) {
+        if part.class == CommandClass::Other && changes_what_it_names(part) {
             scope.add_mentioned(part);
         }
     }
@@ -77,9 +79,9 @@ fn writes_through_new_links(parts: &[AnalyzedCommand]) -> bool {
         runs_one_of(part, &["ln"])
             || runs_one_of(part, LINK_MOVERS)
                 && part.effects.iter().any(|effect| match &effect.target {
-                    Target::Path(path) => holds_link(path),
-                    Target::Pattern(pattern) => holds_link(&fixed(pattern)),
-                    Target::Unknown(_) => true,
+                    EffectTarget::Path(path) => holds_link(path),
+                    EffectTarget::Pattern(pattern) => holds_link(&fixed(pattern)),
+                    EffectTarget::Unknown(_) => true,
                 })
     };
     parts.iter().enumerate().any(|(placer, part)| {
@@ -116,7 +118,7 @@ impl Scope {
     fn add_mentioned(&mut self, part: &AnalyzedCommand) {
         let mentions = part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention);
         for effect in mentions {
-            let Target::Path(path) = &effect.target else { continue };
+            let EffectTarget::Path(path) = &effect.target else { continue };
             match path.symlink_metadata() {
                 Ok(meta) if meta.is_dir() => self.trees.push(haft_paths::lexical(path)),
                 Ok(_) => self.named.extend(places(path)),

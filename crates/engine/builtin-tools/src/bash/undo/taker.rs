@@ -11,8 +11,8 @@ use std::{
 use haft_workspace::{Attributes, FileObject, FileState, Journal, OpenFile, Workspace, hash_file};
 
 use super::{
-    record::{Left, Pending},
-    tree::{FileStamp, Found, LimitExceeded, PathNode, SnapshotLimits, Tree, Walk},
+    record::{Left, PendingRecord},
+    tree::{FileStamp, Found, LimitExceeded, PathNode, PathTree, SnapshotLimits, Walk},
 };
 
 /// What was kept, and when the store was last seen to hold it.
@@ -25,8 +25,8 @@ pub(super) struct Known {
 }
 
 /// What was found, and what of it cannot be brought back.
-pub(super) struct Taken {
-    pub(super) tree: Tree,
+pub(super) struct TreeSnapshot {
+    pub(super) tree: PathTree,
     /// Too large or not readable: the content is not known.
     pub(super) left_out: Vec<PathBuf>,
     /// The same, wherever a command moves it.
@@ -35,7 +35,7 @@ pub(super) struct Taken {
     unreadable: usize,
 }
 
-impl Taken {
+impl TreeSnapshot {
     /// What is said about it before the command runs.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -64,7 +64,7 @@ pub(super) struct Skipped {
 }
 
 impl Skipped {
-    pub(super) fn of(pending: &Pending) -> Self {
+    pub(super) fn of(pending: &PendingRecord) -> Self {
         Self {
             paths: pending.left_out.iter().cloned().collect(),
             objects: pending.left_objects.iter().copied().collect(),
@@ -125,7 +125,7 @@ impl SnapshotTaker<'_> {
         starts: &[PathBuf],
         skipped: &Skipped,
         contents: StoredContents,
-    ) -> Result<Taken, TakeError> {
+    ) -> Result<TreeSnapshot, TakeError> {
         let now = now();
         let except = [self.workspace.state_dir().to_owned()];
         let mut limits = self.limits;
@@ -169,7 +169,7 @@ impl SnapshotTaker<'_> {
         }
         let object = |path: &PathBuf| fs::symlink_metadata(path).ok().map(|it| FileObject::of(&it));
         let left_objects = left_out.iter().filter_map(object).collect();
-        Ok(Taken { tree: nodes.into_iter().collect(), left_out, left_objects, unreadable: count })
+        Ok(TreeSnapshot { tree: nodes.into_iter().collect(), left_out, left_objects, unreadable: count })
     }
 
     /// The content of a file; `None` where it cannot be read.

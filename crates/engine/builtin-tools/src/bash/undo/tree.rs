@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::taker::Skipped;
 
 /// Everything below some starting points, by path.
-pub(crate) type Tree = BTreeMap<PathBuf, PathNode>;
+pub(crate) type PathTree = BTreeMap<PathBuf, PathNode>;
 
 /// What is at a path.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

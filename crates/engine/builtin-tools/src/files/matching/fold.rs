@@ -35,30 +35,30 @@ pub(crate) const LADDER: [FoldRules; 7] = {
 
 /// A text after folding, and where each part of it came from.
 #[derive(Debug, Default)]
-pub(crate) struct Folded {
+pub(crate) struct FoldedText {
     pub(crate) text: String,
-    units: Vec<Unit>,
+    units: Vec<FoldUnit>,
 }
 
 /// What cannot be divided: one or more characters of the folded text that came
 /// from one or more characters of the source.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unit {
+pub(crate) struct FoldUnit {
     folded: u32,
     source: u32,
     source_end: u32,
 }
 
-impl Unit {
+impl FoldUnit {
     pub(crate) fn source(&self) -> Range<usize> {
         self.source as usize..self.source_end as usize
     }
 }
 
-impl Folded {
+impl FoldedText {
     /// The units that make up a part of the folded text; `None` when the part
     /// cuts one.
-    pub(crate) fn units(&self, part: &Range<usize>) -> Option<&[Unit]> {
+    pub(crate) fn units(&self, part: &Range<usize>) -> Option<&[FoldUnit]> {
         let first = self.unit_at(part.start)?;
         let last = if part.end == self.text.len() { self.units.len() } else { self.unit_at(part.end)? };
         self.units.get(first..last)
@@ -81,7 +81,7 @@ impl Folded {
 
     fn push(&mut self, text: &str, source: Range<usize>) {
         let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-        self.units.push(Unit {
+        self.units.push(FoldUnit {
             folded: small(self.text.len()),
             source: small(source.start),
             source_end: small(source.end),
@@ -91,9 +91,9 @@ impl Folded {
 }
 
 /// Folds a text. `offset` is where it starts in the source.
-pub(crate) fn fold(text: &str, offset: usize, folds: FoldRules) -> Folded {
+pub(crate) fn fold(text: &str, offset: usize, folds: FoldRules) -> FoldedText {
     let mut folded =
-        Folded { text: String::with_capacity(text.len()), units: Vec::with_capacity(text.len()) };
+        FoldedText { text: String::with_capacity(text.len()), units: Vec::with_capacity(text.len()) };
     let mut at = offset;
     for line in text.split_inclusive('\n') {
         let body = line.strip_suffix('\n').unwrap_or(line);
@@ -106,7 +106,7 @@ pub(crate) fn fold(text: &str, offset: usize, folds: FoldRules) -> Folded {
     folded
 }
 
-fn fold_line(folded: &mut Folded, body: &str, offset: usize, folds: FoldRules) {
+fn fold_line(folded: &mut FoldedText, body: &str, offset: usize, folds: FoldRules) {
     let start = if folds.indentation { body.len() - trim_start(body).len() } else { 0 };
     let end = if folds.line_ends { trim_end(body).len().max(start) } else { body.len() };
     let mut at = start;

@@ -8,7 +8,7 @@ use super::fold::{FoldRules, fold};
 
 /// The place of a file that looks most like a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Nearest {
+pub(crate) struct NearestMatch {
     /// Number of the first line, from one.
     pub(crate) first_line: usize,
     /// The lines there.
@@ -24,7 +24,7 @@ const LOOSE: FoldRules = FoldRules { line_ends: true, characters: true, indentat
 const SEARCHABLE: usize = 8 * 1024 * 1024;
 
 /// Finds the nearest place.
-pub(crate) fn nearest(view: &str, old: &str) -> Option<Nearest> {
+pub(crate) fn nearest(view: &str, old: &str) -> Option<NearestMatch> {
     let old = old.trim_matches('\n');
     if SEARCHABLE < view.len() || old.trim().is_empty() {
         return None;
@@ -35,7 +35,7 @@ pub(crate) fn nearest(view: &str, old: &str) -> Option<Nearest> {
     let end = (start + wanted.len()).min(file.len());
     let difference = first_difference(&file[start..end], &wanted, start);
     let lines = file[start..end].iter().map(|line| (*line).to_owned()).collect();
-    Some(Nearest { first_line: start + 1, lines, difference })
+    Some(NearestMatch { first_line: start + 1, lines, difference })
 }
 
 fn loose(line: &str) -> String {
@@ -162,7 +162,7 @@ fn telling(file: &str, wanted: &str) -> Option<(usize, usize)> {
         return None;
     }
     let same = a.text.bytes().zip(b.text.bytes()).take_while(|(a, b)| a == b).count();
-    let place = |folded: &super::fold::Folded, text: &str| {
+    let place = |folded: &super::fold::FoldedText, text: &str| {
         let at = folded.starts().take_while(|it| it.0 <= same).last();
         let at = if same < folded.text.len() { at.map_or(0, |it| it.1) } else { text.trim_end().len() };
         text[..at].chars().count()

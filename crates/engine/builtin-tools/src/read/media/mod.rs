@@ -20,7 +20,7 @@ use haft_tool::ToolError;
 use haft_workspace::{ContentHash, OpenFile};
 use pdf::Page;
 use picture::{ImageBounds, Picture, SHOWN};
-use process::Source;
+use process::MediaInput;
 pub(crate) use process::serve;
 use work::{Document, MediaAnswer, MediaTask, choose};
 
@@ -32,7 +32,7 @@ use super::{
     page::{fit, tokens},
     parse_pages,
     sniff::{self, Format, ImageFormat},
-    text::Reading,
+    text::TextReadResult,
 };
 use crate::files::thousands;
 
@@ -83,7 +83,7 @@ impl ReadJob {
             MediaWork::Thread => thread::run(task, file.read_all(MAX_BYTES)?, PATIENCE, cancelled),
             MediaWork::Process(worker) => {
                 let failed = |err| self.failed(&format!("cannot be handed on ({err})."));
-                let source = Source::File(file.file().try_clone().map_err(failed)?);
+                let source = MediaInput::File(file.file().try_clone().map_err(failed)?);
                 process::ask(worker, &task, source, cancelled)
             }
         };
@@ -96,7 +96,7 @@ impl ReadJob {
         file: &OpenFile,
         format: ImageFormat,
         cancelled: &dyn Fn() -> bool,
-    ) -> Result<Reading, Failure> {
+    ) -> Result<TextReadResult, Failure> {
         let kind = format.media_type();
         let MediaAnswer::Picture(picture) =
             self.work(file, MediaTask::Picture(format, SHOWN), kind, cancelled)?
@@ -114,11 +114,15 @@ impl ReadJob {
                 display_height: picture.shown.1,
             },
         });
-        Ok(Reading { output, record: None })
+        Ok(TextReadResult { output, record: None })
     }
 
     /// Shows pages of a PDF: as text where they have some, else as pictures.
-    pub(super) fn pdf(&self, file: &OpenFile, cancelled: &dyn Fn() -> bool) -> Result<Reading, Failure> {
+    pub(super) fn pdf(
+        &self,
+        file: &OpenFile,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<TextReadResult, Failure> {
         let invalid = |why| Failure::Tool(ToolError::invalid(why));
         let asked = self.input.pages.as_deref().map(parse_pages).transpose().map_err(invalid)?;
         let task = MediaTask::Pages(asked.clone());
@@ -139,7 +143,7 @@ impl ReadJob {
             }
             false => Output::Pdf(self.document(original_size, count, pages, notices)),
         };
-        Ok(Reading { output, record: None })
+        Ok(TextReadResult { output, record: None })
     }
 
     fn parts(&self, original_size: u64, page_count: usize, pages: Vec<Page>, notices: Vec<String>) -> Parts {
@@ -238,7 +242,7 @@ fn framed(
     let task = MediaTask::Picture(format, frame);
     let answer = match work {
         MediaWork::Thread => thread::run(task, bytes, PATIENCE, cancelled),
-        MediaWork::Process(worker) => process::ask(worker, &task, Source::Bytes(bytes), cancelled),
+        MediaWork::Process(worker) => process::ask(worker, &task, MediaInput::Bytes(bytes), cancelled),
     };
     match answer? {
         MediaAnswer::Picture(picture) => Ok(picture),
@@ -267,7 +271,7 @@ pub(super) fn first_pages(
 ) -> Result<FetchedPages, String> {
     let ask = |task: MediaTask, bytes: Vec<u8>| match work {
         MediaWork::Thread => thread::run(task, bytes, PATIENCE, cancelled),
-        MediaWork::Process(worker) => process::ask(worker, &task, Source::Bytes(bytes), cancelled),
+        MediaWork::Process(worker) => process::ask(worker, &task, MediaInput::Bytes(bytes), cancelled),
     };
     let other = || String::from("it was answered for something else");
     let MediaAnswer::Pages(mut document) = ask(MediaTask::Pages(None), bytes.clone())? else {

@@ -33,14 +33,14 @@ fn max_memory(task: &MediaTask) -> u64 {
 const MAX_ANSWER: u64 = 128 * 1024 * 1024;
 
 /// What the worker works on.
-pub(super) enum Source {
+pub(super) enum MediaInput {
     /// An open file.
     File(File),
     /// Something that is only in memory.
     Bytes(Vec<u8>),
 }
 
-impl Source {
+impl MediaInput {
     /// As something a process can be given.
     fn into_file(self) -> Result<File, String> {
         let failed = |err: std::io::Error| format!("it cannot be handed on ({err})");
@@ -70,7 +70,7 @@ impl Drop for Ends {
 pub(super) fn ask(
     worker: &MediaWorker,
     task: &MediaTask,
-    source: Source,
+    source: MediaInput,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<MediaAnswer, String> {
     let task = serde_json::to_string(task).map_err(|err| err.to_string())?;

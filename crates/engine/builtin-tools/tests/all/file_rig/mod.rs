@@ -20,7 +20,7 @@ use haft_tool::{
 };
 use haft_types::{AgentId, CallId};
 use haft_workspace::{
-    ChangeOrigin, ContextView, Files, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, ContextView, JournalLimits, SessionFiles, UndoTarget, Workspace, WorkspaceConfig,
 };
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(crate) struct Rig {
     _dir: tempfile::TempDir,
     pub(crate) ws: PathBuf,
     pub(crate) home: PathBuf,
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<SessionFiles>,
     pub(crate) tools: Vec<(&'static str, Arc<dyn DynTool>)>,
     pub(crate) in_context: Arc<AtomicBool>,
     calls: AtomicUsize,
@@ -145,14 +145,14 @@ pub(crate) fn session(
     home: &Path,
     limits: ReadLimits,
     in_context: Arc<AtomicBool>,
-) -> (Arc<Files>, Vec<(&'static str, Arc<dyn DynTool>)>) {
+) -> (Arc<SessionFiles>, Vec<(&'static str, Arc<dyn DynTool>)>) {
     let config = WorkspaceConfig {
         state_dir: home.join(".haft"),
         root: ws.to_owned(),
         limits: JournalLimits::default(),
     };
     let workspace = Arc::new(Workspace::open(config).unwrap());
-    let files = Arc::new(Files::new(workspace, None, Switch(in_context)));
+    let files = Arc::new(SessionFiles::new(workspace, None, Switch(in_context)));
     let check = Arc::new(KnownShapes);
     let tools: Vec<(&'static str, Arc<dyn DynTool>)> = vec![
         ("Read", erase(Read::new(Arc::clone(&files), limits))),

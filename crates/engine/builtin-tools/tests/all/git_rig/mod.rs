@@ -20,13 +20,13 @@ use haft_builtin_tools::{
 use haft_shell::run::ShellConfig;
 use haft_tool::{CallContext, DynTool, Output, ToolError, erase};
 use haft_workspace::{
-    ChangeOrigin, Files, FullContextView, JournalLimits, UndoTarget, Workspace, WorkspaceConfig,
+    ChangeOrigin, FullContextView, JournalLimits, SessionFiles, UndoTarget, Workspace, WorkspaceConfig,
 };
 use serde_json::Value;
 
 pub struct Repo {
     pub rig: shell_rig::Rig,
-    pub files: Arc<Files>,
+    pub files: Arc<SessionFiles>,
     pub tool: Arc<dyn DynTool>,
     calls: AtomicUsize,
 }
@@ -60,7 +60,8 @@ impl Repo {
         let rig = shell_rig::Rig::with(change);
         let state_dir = rig.work.parent().unwrap().join("journal");
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
-        let files = Arc::new(Files::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
+        let files =
+            Arc::new(SessionFiles::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
         let snapshots = JournalCommandUndo::new(Arc::clone(&files), None, SnapshotLimits::default());
         let tool = erase(Git::new(Arc::clone(&rig.tasks)).with_snapshots(Arc::new(snapshots)));
         Self { rig, files, tool, calls: AtomicUsize::new(0) }

@@ -13,7 +13,7 @@ use haft_builtin_tools::{
     task_output::{NoAgentTasks, TaskOutput},
     task_stop::TaskStop,
 };
-use haft_shell::run::{Shell, ShellConfig, Tasks};
+use haft_shell::run::{Shell, ShellConfig, TaskRegistry};
 use haft_tool::{
     AllowReason, CallContext, DynTool, Output, Permit, ProgressEvent, ProgressSink, ToolError,
     UnrestrictedRead, erase,
@@ -26,7 +26,7 @@ pub struct Rig {
     _dir: tempfile::TempDir,
     pub work: PathBuf,
     pub outside: PathBuf,
-    pub tasks: Arc<Tasks>,
+    pub tasks: Arc<TaskRegistry>,
     pub settings: BashSettings,
 }
 
@@ -45,7 +45,7 @@ impl Rig {
         let (work, outside) = (top.join("work"), top.join("outside"));
         std::fs::create_dir_all(&work).unwrap();
         std::fs::create_dir_all(&outside).unwrap();
-        let tasks = Tasks::new(Shell::open(config).unwrap());
+        let tasks = TaskRegistry::new(Shell::open(config).unwrap());
         Self { _dir: dir, work, outside, tasks, settings: BashSettings::default() }
     }
 

@@ -37,8 +37,8 @@ create index if not exists live_run on live(run, number);
 ";
 
 /// What is told to whoever wrote, when the group is on disk or is not.
-type ToldResult = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-type GroupWork = Box<dyn FnOnce(&Connection) -> ToldResult + Send>;
+type CommitReply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+type GroupWork = Box<dyn FnOnce(&Connection) -> CommitReply + Send>;
 
 /// A file with one writer and many readers in this process.
 #[derive(Clone)]
@@ -255,7 +255,7 @@ fn write_groups(path: &Path, db: &Connection, mut inbox: mpsc::Receiver<GroupWor
     let mut works = Vec::new();
     while inbox.blocking_recv_many(&mut works, GROUP) > 0 {
         let begun = db.execute_batch("begin immediate");
-        let tellers: Vec<ToldResult> = works.drain(..).map(|work| work(db)).collect();
+        let tellers: Vec<CommitReply> = works.drain(..).map(|work| work(db)).collect();
         let kept = begun.and_then(|()| match db.is_autocommit() {
             false => db.execute_batch("commit"),
             true => Err(ended_early()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haft_fleet_store::{
-    CounterLimit, FiringTime, FleetStore, JobFilter, MissedSlots, NewSchedule, PageOfJobs, Reserved,
+    CounterLimit, FiringTime, FleetStore, JobFilter, MissedSlots, NewSchedule, PageOfJobs, ReserveOutcome,
     StoreError, TokenBucket,
 };
 use jiff::Timestamp;
@@ -114,9 +114,9 @@ async fn ceilings_hold(store: &FleetStore, other: &FleetStore) {
     };
     let asks = (0..50).map(|it| (if it % 2 == 0 { store } else { other }).clockwork.reserve(7, of(), None));
     let answers = futures_util::future::try_join_all(asks).await.unwrap();
-    assert_eq!(answers.iter().filter(|it| matches!(it, Reserved::Yes(_))).count(), 14);
-    let no = answers.iter().find(|it| matches!(it, Reserved::No { .. })).unwrap();
-    assert_eq!(*no, Reserved::No { key: batch.clone(), is: 98, at_most: 100 });
+    assert_eq!(answers.iter().filter(|it| matches!(it, ReserveOutcome::Yes(_))).count(), 14);
+    let no = answers.iter().find(|it| matches!(it, ReserveOutcome::No { .. })).unwrap();
+    assert_eq!(*no, ReserveOutcome::No { key: batch.clone(), is: 98, at_most: 100 });
     assert_eq!(store.clockwork.counters(tenant.clone()).await.unwrap(), [(tenant, 98)], "all or none");
 }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Connector, OutgoingMessage, PeerInbox, SseConnector, Transport, TransportError,
-    web::{Protocol, Site},
+    web::{HttpSite, Protocol},
 };
 use crate::client::MODERN;
 
@@ -40,7 +40,7 @@ impl Connector for HttpConnector {
     fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>> {
         Box::pin(async move {
             let site =
-                Site::open(&self.server, &self.endpoint, Arc::clone(&self.login), Protocol::Any).await?;
+                HttpSite::open(&self.server, &self.endpoint, Arc::clone(&self.login), Protocol::Any).await?;
             Ok(Arc::new(Http::new(site, inbox)) as Arc<dyn Transport>)
         })
     }
@@ -63,7 +63,7 @@ struct Http {
 
 /// What the requests of one connection share.
 struct HttpLine {
-    site: Site,
+    site: HttpSite,
     inbox: PeerInbox,
     state: Mutex<HttpState>,
     end: CancellationToken,
@@ -84,7 +84,7 @@ struct HttpState {
 }
 
 impl Http {
-    fn new(site: Site, inbox: PeerInbox) -> Self {
+    fn new(site: HttpSite, inbox: PeerInbox) -> Self {
         let end = CancellationToken::new();
         let line = HttpLine { site, inbox, state: Mutex::default(), end: end.clone() };
         Self { line: Arc::new(line), _end: end.drop_guard() }

@@ -13,7 +13,7 @@ use crate::{
         OutgoingMessage,
         web::{body, challenge, elsewhere, explanation, http_error},
     },
-    wire::{CallError, Frame, MAX_MESSAGE_BYTES, parse_values},
+    wire::{CallError, JsonRpcMessage, MAX_MESSAGE_BYTES, parse_values},
 };
 
 /// How long a legacy server may take to open its stream or to say that it has
@@ -136,9 +136,9 @@ impl HttpLine {
             }
             return CallError::SessionExpired;
         }
-        let frames = parse_values(&body).into_iter().filter_map(Frame::from_value);
+        let frames = parse_values(&body).into_iter().filter_map(JsonRpcMessage::from_value);
         let mut errors = frames.filter_map(|frame| match frame {
-            Frame::Response { answer: Err(error), .. } => Some(error),
+            JsonRpcMessage::Response { answer: Err(error), .. } => Some(error),
             _ => None,
         });
         errors.next().map_or_else(|| http_error(status, &body), CallError::Rpc)
@@ -168,8 +168,8 @@ impl HttpLine {
     /// Whether a value is the answer to the request of that id.
     pub(super) fn is_answer(value: &Value, id: u64) -> bool {
         match value {
-            Value::Array(batch) => batch.iter().any(|it| Frame::answers(it) == Some(id)),
-            other => Frame::answers(other) == Some(id),
+            Value::Array(batch) => batch.iter().any(|it| JsonRpcMessage::answers(it) == Some(id)),
+            other => JsonRpcMessage::answers(other) == Some(id),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a model server of a bad day answers: calls of every kind, answers that break
 //! off, errors that pass, windows that change. Everything in it can be lived through.
 
-use haft_testkit::{ByteFault, Cut, ErrorReply, ReplyPiece, Stall, ToolPiece, Turn};
+use haft_testkit::{ByteFault, ErrorReply, ReplyPiece, StreamCut, StreamStall, ToolPiece, Turn};
 use serde_json::{Value, json};
 
 use crate::acp_random::EditorDice;
@@ -85,7 +85,7 @@ fn fault(dice: &mut EditorDice, number: usize) -> Turn {
             Turn::of([ReplyPiece::text("Well,"), ReplyPiece::Error(error)])
         }
         _ => {
-            let what = if dice.roll(2) == 0 { Cut::Reset } else { Cut::End };
+            let what = if dice.roll(2) == 0 { StreamCut::Reset } else { StreamCut::End };
             let cut = ByteFault { byte: dice.roll(2_500), what };
             Turn { cut: Some(cut), ..calls(dice, number) }
         }
@@ -152,7 +152,7 @@ fn calls(dice: &mut EditorDice, number: usize) -> Turn {
         }));
     }
     if dice.roll(20) == 0 {
-        pieces.push(ReplyPiece::Stall(Stall::Ms(100)));
+        pieces.push(ReplyPiece::Stall(StreamStall::Ms(100)));
     }
     Turn::of(pieces)
 }

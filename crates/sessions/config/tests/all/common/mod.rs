@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_config::{LoadOptions, Loaded, SettingsNotice, SettingsPaths, SettingsStore};
+use haft_config::{LoadOptions, LoadedSettings, SettingsNotice, SettingsPaths, SettingsStore};
 
 pub struct World {
     pub directory: tempfile::TempDir,
@@ -57,7 +57,7 @@ impl World {
         SettingsStore::open(self.places(), self.options.clone())
     }
 
-    pub fn load(&self) -> std::sync::Arc<Loaded> {
+    pub fn load(&self) -> std::sync::Arc<LoadedSettings> {
         self.store().current()
     }
 }

@@ -11,7 +11,8 @@ use std::{
 
 use haft_agent::Budget;
 use haft_mcp_client::{
-    Elicit, ElicitAnswer, Elicitation, Sample, SamplingConfirm, SamplingError, SamplingRules, ServerConfig,
+    ElicitAnswer, Elicitation, ElicitationHandler, SamplingConfirm, SamplingError, SamplingHandler,
+    SamplingRules, ServerConfig,
 };
 use haft_model::{ModelAnswer, Provider, Request, Speed};
 use haft_tool::BoxFuture;
@@ -39,7 +40,7 @@ struct SamplingInner {
 struct SamplingState {
     model: Option<(Arc<dyn Provider>, String)>,
     ledger: Budget,
-    person: Option<Arc<dyn Elicit>>,
+    person: Option<Arc<dyn ElicitationHandler>>,
     rules: BTreeMap<String, SamplingRules>,
     asked: BTreeMap<String, u32>,
 }
@@ -76,7 +77,7 @@ impl Sampler {
     }
 
     /// Who agrees.
-    pub(crate) fn confirmed_by(&self, person: Option<Arc<dyn Elicit>>) {
+    pub(crate) fn confirmed_by(&self, person: Option<Arc<dyn ElicitationHandler>>) {
         self.state().person = person;
     }
 
@@ -108,11 +109,11 @@ struct Admitted {
     rules: SamplingRules,
     provider: Arc<dyn Provider>,
     model: String,
-    person: Option<Arc<dyn Elicit>>,
+    person: Option<Arc<dyn ElicitationHandler>>,
     ledger: Budget,
 }
 
-impl Sample for Sampler {
+impl SamplingHandler for Sampler {
     fn offers(&self, server: &str) -> bool {
         let state = self.state();
         state.model.is_some() && state.rules.contains_key(server)

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use haft_bash_analysis::{
-    AnalysisContext, AnalyzedCommand, Class, CommandEffect, EditKind, EffectAccess, EffectOrigin,
-    FormCoverage, RiskLevel, Target, analyse,
+    AnalysisContext, AnalyzedCommand, CommandClass, CommandEffect, EditKind, EffectAccess, EffectOrigin,
+    EffectTarget, FormCoverage, RiskLevel, analyse,
 };
 use haft_paths::{is_inside, lexical};
 
@@ -83,7 +83,7 @@ impl Judge<'_> {
         }
         let operands = || part.effects.iter().filter(|effect| effect.origin == EffectOrigin::Operand);
         let protected = operands().any(|effect| match &effect.target {
-            Target::Path(path) => {
+            EffectTarget::Path(path) => {
                 matches!(effect.access, EffectAccess::Write | EffectAccess::Delete) && is_protected(path)
             }
             _ => false,
@@ -99,8 +99,10 @@ impl Judge<'_> {
                 })
             });
         let built_in = match part.class {
-            Class::ReadOnly => operands().all(|effect| self.effect_allowed(effect)),
-            Class::Edit(EditKind::Create | EditKind::Copy | EditKind::Move) if self.mode == "acceptEdits" => {
+            CommandClass::ReadOnly => operands().all(|effect| self.effect_allowed(effect)),
+            CommandClass::Edit(EditKind::Create | EditKind::Copy | EditKind::Move)
+                if self.mode == "acceptEdits" =>
+            {
                 operands().all(|effect| self.effect_allowed(effect))
             }
             _ => false,
@@ -110,8 +112,8 @@ impl Judge<'_> {
 
     fn effect_allowed(&self, effect: &CommandEffect) -> bool {
         let path = match &effect.target {
-            Target::Path(path) | Target::Pattern(path) => path,
-            Target::Unknown(_) => return false,
+            EffectTarget::Path(path) | EffectTarget::Pattern(path) => path,
+            EffectTarget::Unknown(_) => return false,
         };
         let forms = [lexical(path), real(path)];
         let inside = forms.iter().all(|path| is_inside(path, self.cwd));
@@ -120,7 +122,8 @@ impl Judge<'_> {
             EffectAccess::Obey(_) => lexical(path) == self.cwd,
             EffectAccess::Connect => false,
             EffectAccess::Write | EffectAccess::Delete => {
-                if matches!(effect.target, Target::Pattern(_)) || forms.iter().any(|path| is_protected(path))
+                if matches!(effect.target, EffectTarget::Pattern(_))
+                    || forms.iter().any(|path| is_protected(path))
                 {
                     return false;
                 }
@@ -134,8 +137,8 @@ impl Judge<'_> {
 
     fn path_refused(&self, rules: &[String], effect: &CommandEffect) -> bool {
         let path = match &effect.target {
-            Target::Path(path) | Target::Pattern(path) => path,
-            Target::Unknown(_) => return false,
+            EffectTarget::Path(path) | EffectTarget::Pattern(path) => path,
+            EffectTarget::Unknown(_) => return false,
         };
         let reads = matches!(effect.access, EffectAccess::Read | EffectAccess::Write | EffectAccess::Delete);
         let writes = matches!(effect.access, EffectAccess::Write | EffectAccess::Delete)
@@ -146,7 +149,7 @@ impl Judge<'_> {
                 ("Edit", Some(pattern)) => (writes, pattern),
                 _ => return false,
             };
-            let found = matches!(effect.target, Target::Pattern(_))
+            let found = matches!(effect.target, EffectTarget::Pattern(_))
                 && globset::Glob::new(&path.to_string_lossy()).is_ok_and(|glob| {
                     glob.compile_matcher().is_match(self.cwd.join(pattern.trim_start_matches("./")))
                 });

@@ -177,7 +177,7 @@ async fn cargo_builds_inside_and_what_was_changed_there_is_not_built_outside() {
             walls
                 .rig
                 .shell
-                .start(haft_shell::run::Spec { confinement: Some(Arc::clone(&confined)), ..spec(command) })
+                .start(haft_shell::run::JobSpec { confinement: Some(Arc::clone(&confined)), ..spec(command) })
                 .unwrap()
         };
         job.gone().await;

@@ -105,7 +105,7 @@ async fn nobody_types_into_a_terminal_from_inside() {
     let mut spec = walls.rig.spec(
         "test -t 0 && echo TERMINAL; python3 -c 'import fcntl; fcntl.ioctl(0, 0x5412, b\"x\")' && echo IN; python3 -c 'import fcntl; fcntl.ioctl(0, 0x541c, b\"\\x03\")' && echo IN",
     );
-    spec.terminal = haft_shell::run::Terminal::Own;
+    spec.terminal = haft_shell::run::TerminalMode::Own;
     spec.confinement = Some(walls.confine(walls.policy()));
     let job = walls.rig.shell.start(spec).unwrap();
     job.ended().await;

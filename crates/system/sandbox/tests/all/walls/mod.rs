@@ -24,7 +24,7 @@ use haft_sandbox::{
     Confinement, Domains, Hidden, IfMissing, Lookup, Network, PathKind, Protected, Sandbox, SandboxBackend,
     SandboxConfig, SandboxPolicy, SandboxStrictness, UnixSockets, WorkspacePolicy, blocked,
 };
-use haft_shell::run::{End, Exit, Job};
+use haft_shell::run::{Exit, Job, JobEnd};
 
 struct Walls {
     rig: Rig,
@@ -92,7 +92,7 @@ impl Walls {
         self.sandbox.confine(policy, SandboxStrictness::BestEffort).unwrap()
     }
 
-    async fn run_with(&self, walls: &Arc<Confinement>, command: &str) -> (Job, Arc<End>) {
+    async fn run_with(&self, walls: &Arc<Confinement>, command: &str) -> (Job, Arc<JobEnd>) {
         let mut spec = self.rig.spec(command);
         spec.confinement = Some(Arc::clone(walls));
         let job = self.rig.shell.start(spec).unwrap();
@@ -100,7 +100,7 @@ impl Walls {
         (job, end)
     }
 
-    async fn run(&self, policy: SandboxPolicy, command: &str) -> (Job, Arc<End>) {
+    async fn run(&self, policy: SandboxPolicy, command: &str) -> (Job, Arc<JobEnd>) {
         self.run_with(&self.confine(policy), command).await
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use haft_shell::{
     output::{Mark, OutputView},
-    run::{End, Job, Shell, ShellConfig, Spec},
+    run::{Job, JobEnd, JobSpec, Shell, ShellConfig},
 };
 use tempfile::TempDir;
 
@@ -37,8 +37,8 @@ impl Rig {
         self.dir.path().join("work").canonicalize().unwrap()
     }
 
-    pub fn spec(&self, command: &str) -> Spec {
-        Spec {
+    pub fn spec(&self, command: &str) -> JobSpec {
+        JobSpec {
             call: "call_1".into(),
             agent: "main".into(),
             command: command.to_owned(),
@@ -50,7 +50,7 @@ impl Rig {
             reading: None,
             precious: Vec::new(),
             channel: None,
-            terminal: haft_shell::run::Terminal::None,
+            terminal: haft_shell::run::TerminalMode::None,
         }
     }
 
@@ -58,7 +58,7 @@ impl Rig {
         self.shell.start(self.spec(command)).unwrap()
     }
 
-    pub async fn run(&self, command: &str) -> (Job, Arc<End>) {
+    pub async fn run(&self, command: &str) -> (Job, Arc<JobEnd>) {
         let job = self.start(command);
         let end = job.ended().await;
         (job, end)

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use haft_workspace::{
-    Change, ChangeOrigin, CommitError, CommittedBatch, JournalLimits, TurnId, Workspace, WorkspaceConfig,
-    text::Bytes,
+    ChangeOrigin, CommitError, CommittedBatch, JournalLimits, PlannedWrite, TurnId, Workspace,
+    WorkspaceConfig, text::Bytes,
 };
 
 /// A scratch directory with a tree of its own and a place for our state.
@@ -85,7 +85,7 @@ pub(crate) fn put_as(
     let failed = |error| CommitError { index: 0, error };
     let locked = workspace.lock(&[path]).map_err(failed)?;
     let base = locked.read(path).map_err(failed)?;
-    let change = Change {
+    let change = PlannedWrite {
         path: path.to_owned(),
         base: base.as_ref().map(|it| &it.0),
         content: Some(Bytes::whole(content)),
@@ -101,7 +101,7 @@ pub(crate) fn remove_as(
 ) -> Result<CommittedBatch, CommitError> {
     let locked = workspace.lock(&[path]).unwrap();
     let base = locked.read(path).unwrap().unwrap().0;
-    let change = Change { path: path.to_owned(), base: Some(&base), content: None, mode: None };
+    let change = PlannedWrite { path: path.to_owned(), base: Some(&base), content: None, mode: None };
     locked.commit(&[change], origin)
 }
 
