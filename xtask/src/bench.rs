@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{bench_mcp, run};
+use crate::{bench_mcp, command};
 
 mod editors;
 mod files;
@@ -38,13 +38,13 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         bench_mcp::run()?;
     }
     if wanted("overhead") {
-        run::cargo(&["bench", "--quiet", "-p", "haft-tool-runtime", "--bench", "overhead"])?;
+        command::cargo(&["bench", "--quiet", "-p", "haft-tool-runtime", "--bench", "overhead"])?;
     }
     if wanted("sdk") {
         crate::bench_sdk::run()?;
     }
     if wanted("agents") {
-        run::cargo(&["bench", "--quiet", "-p", "haft-session", "--bench", "agents"])?;
+        command::cargo(&["bench", "--quiet", "-p", "haft-session", "--bench", "agents"])?;
     }
     if wanted("turns") {
         crate::turns::run()?;
@@ -56,7 +56,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         web::run()?;
     }
     if wanted("terminal") {
-        run::cargo(&["bench", "--quiet", "-p", "haft-tui", "--bench", "stream"])?;
+        command::cargo(&["bench", "--quiet", "-p", "haft-tui", "--bench", "stream"])?;
     }
     if wanted("editors") {
         editors::run()?;
@@ -107,8 +107,8 @@ pub(crate) fn release_binary() -> Result<std::path::PathBuf, String> {
     if let Some(named) = std::env::var_os("HAFT_BENCH_BINARY") {
         return Ok(named.into());
     }
-    run::cargo(&["build", "--profile", "dist", "--quiet"])?;
-    Ok(run::target_dir()?.join("dist/haft"))
+    command::cargo(&["build", "--profile", "dist", "--quiet"])?;
+    Ok(command::target_dir()?.join("dist/haft"))
 }
 
 fn time(program: &Path, args: &[&str]) -> Result<Duration, String> {

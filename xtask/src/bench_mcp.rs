@@ -1,17 +1,17 @@
 //! `cargo xtask bench mcp`: the client and the server beside a plain rmcp server
 //! and those of the TypeScript and Python SDKs.
 
-use crate::run;
+use crate::command;
 
 /// The programs that are measured are examples of haft-mcp-client and haft-mcp-server; the
 /// peers are those the tests use, where they are installed.
 pub(crate) fn run() -> Result<(), String> {
-    run::cargo(&["build", "--release", "--quiet"])?;
+    command::cargo(&["build", "--release", "--quiet"])?;
     let packages = ["-p", "haft-mcp-client", "-p", "haft-mcp-server"];
-    run::cargo(&[&["build", "--release", "--quiet", "--examples"][..], &packages].concat())?;
-    let target = run::target_dir()?;
+    command::cargo(&[&["build", "--release", "--quiet", "--examples"][..], &packages].concat())?;
+    let target = command::target_dir()?;
     let haft = target.join("release/haft").display().to_string();
     let peers = target.join("mcp-peers").display().to_string();
     let bench = target.join("release/examples/bench_mcp").display().to_string();
-    run::command(&bench, &[&haft, &peers])
+    command::command(&bench, &[&haft, &peers])
 }

@@ -1,10 +1,10 @@
 //! `cargo xtask bench shell`: judging, running and confining commands, their
 //! output, and looking at a workspace before them.
 
-use crate::run;
+use crate::command;
 
 pub(crate) fn run() -> Result<(), String> {
     println!("commands, medians, each against the cheapest thing that does the same");
-    run::cargo(&["build", "--release", "--quiet", "-p", "haft-sandbox", "--bin", "haft-sandbox-helper"])?;
-    run::cargo(&["bench", "--quiet", "-p", "haft-builtin-tools", "--bench", "shell"])
+    command::cargo(&["build", "--release", "--quiet", "-p", "haft-sandbox", "--bin", "haft-sandbox-helper"])?;
+    command::cargo(&["bench", "--quiet", "-p", "haft-builtin-tools", "--bench", "shell"])
 }

@@ -1,4 +1,4 @@
-use crate::run;
+use crate::command;
 
 /// A long run of what every test run does a little of. `HAFT_FUZZ_SECONDS` ends
 /// it early.
@@ -14,7 +14,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     ];
     for test in tests {
         let words = ["test", "-p", "haft-permission", "--test", "all", "--", "--exact", test, "--nocapture"];
-        run::cargo_with(&words, &[("HAFT_FUZZ_LINES", lines), ("HAFT_FUZZ_SEED", seed)])?;
+        command::cargo_with(&words, &[("HAFT_FUZZ_LINES", lines), ("HAFT_FUZZ_SEED", seed)])?;
     }
     Ok(())
 }
@@ -29,5 +29,5 @@ pub(crate) fn requests(args: &[String]) -> Result<(), String> {
     }
     let test = "random_requests::no_session_ends";
     let words = ["test", "-p", "haft-cli", "--test", "all", "--", "--exact", test, "--nocapture"];
-    run::cargo_with(&words, &[("HAFT_SOAK_REQUESTS", requests), ("HAFT_SOAK_SEED", seed)])
+    command::cargo_with(&words, &[("HAFT_SOAK_REQUESTS", requests), ("HAFT_SOAK_SEED", seed)])
 }

@@ -18,7 +18,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    run, tidy,
+    command, tidy,
     turns::{BYPASSING, Scratch, agent_in, model},
 };
 
@@ -28,8 +28,8 @@ const WHOLE: &[&str] =
     &["haft_bash_analysis", "haft_permission", "haft_process", "haft_sandbox", "haft_shell"];
 
 pub(crate) fn write() -> Result<(), String> {
-    run::cargo(&["rustc", "--release", "-p", "haft-cli", "--bin", "haft", "--", "-C", "strip=none"])?;
-    let haft = run::target_dir()?.join("release/haft");
+    command::cargo(&["rustc", "--release", "-p", "haft-cli", "--bin", "haft", "--", "-C", "strip=none"])?;
+    let haft = command::target_dir()?.join("release/haft");
     let mut names = whole_crates(&haft)?;
     names.extend(run_by_session(&haft)?);
     for args in [&["--version"][..], &["tool", "list"], &["-p", "go"], &["doctor"]] {
@@ -67,7 +67,7 @@ fn made_with() -> Result<String, String> {
 
 /// The functions of the crates that are taken whole.
 fn whole_crates(haft: &Path) -> Result<BTreeSet<String>, String> {
-    let listed = run::output("nm", &["--defined-only", &haft.display().to_string()])?;
+    let listed = command::output("nm", &["--defined-only", &haft.display().to_string()])?;
     let names = listed.lines().filter_map(|line| {
         let (kind, name) = line.get(17..)?.split_once(' ')?;
         let is_of = |of: &&&str| name.contains(&format!("{}{of}", of.len()));

@@ -9,6 +9,7 @@ mod bench_mcp;
 mod bench_sdk;
 mod bench_shell;
 mod calls_soak;
+mod command;
 mod dist;
 mod fleet_kills;
 mod fleet_sim;
@@ -16,11 +17,10 @@ mod fleet_soak;
 mod fuzz;
 mod gate;
 mod hot_functions;
-mod picture;
-mod run;
+mod install_tools;
+mod readme_image;
 mod semver;
 mod session_log;
-mod setup;
 mod site;
 mod tidy;
 mod turns;
@@ -91,10 +91,10 @@ fn main() -> ExitCode {
         Some("semver") => semver::run(&args[1..]),
         Some("tidy") => tidy::check(),
         Some("site") => site::build(),
-        Some("picture") => picture::draw(),
+        Some("picture") => readme_image::draw(),
         Some("dist") => dist::run(&args[1..]),
         Some("package-check") => dist::crates::check(&args[1..]),
-        Some("docs") => run::cargo(&["run", "--quiet", "--", "dev", "docs", "docs"]),
+        Some("docs") => command::cargo(&["run", "--quiet", "--", "dev", "docs", "docs"]),
         _ => Err(HELP.to_owned()),
     };
     match result {

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{run, setup, tidy};
+use crate::{command, install_tools, tidy};
 
 /// What compares.
 const SEMVER_CHECKS: &str = "0.51.0";
@@ -23,14 +23,15 @@ const FACADE: &str = "haft";
 /// commit.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let root = tidy::root().display().to_string();
-    let git = |args: &[&str]| run::output("git", &[&["-C", &root], args].concat());
+    let git = |args: &[&str]| command::output("git", &[&["-C", &root], args].concat());
     let base = match args {
         [] => git(&["describe", "--tags", "--abbrev=0"]).unwrap_or_else(|_| String::from("HEAD")),
         [base] => base.clone(),
         _ => return Err(String::from("cargo xtask semver [BASE]: at most one revision")),
     };
-    let program = setup::pinned("cargo-semver-checks", SEMVER_CHECKS, &["semver-checks", "--version"])?;
-    let place = run::target_dir()?.join("semver");
+    let program =
+        install_tools::pinned("cargo-semver-checks", SEMVER_CHECKS, &["semver-checks", "--version"])?;
+    let place = command::target_dir()?.join("semver");
     let source = place.join("source");
     drop(git(&["worktree", "remove", "--force", &source.display().to_string()]));
     let revision = git(&["rev-parse", "--verify", &format!("{}^{{commit}}", base.trim())])?;
@@ -67,7 +68,7 @@ fn compare(program: &Path, base: &Path, place: &Path) -> Result<Vec<String>, Str
             "--current-rustdoc",
             &after,
         ];
-        if run::command(&program.display().to_string(), &args).is_err() {
+        if command::command(&program.display().to_string(), &args).is_err() {
             broken.push(name);
         }
     }
@@ -78,7 +79,7 @@ fn compare(program: &Path, base: &Path, place: &Path) -> Result<Vec<String>, Str
 /// their names.
 fn described(source: &Path, to: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let manifest = source.join("Cargo.toml").display().to_string();
-    let metadata = run::output(
+    let metadata = command::output(
         "cargo",
         &["metadata", "--format-version", "1", "--no-deps", "--manifest-path", &manifest],
     )?;
@@ -92,9 +93,9 @@ fn described(source: &Path, to: &Path) -> Result<Vec<(String, PathBuf)>, String>
         ("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow"),
     ];
     // Apart from other builds: what these variables touch would be built anew after each.
-    let target = run::target_dir()?.join("semver/made");
+    let target = command::target_dir()?.join("semver/made");
     let made = target.display().to_string();
-    run::cargo_with(&args, &[&flags[..], &[("CARGO_TARGET_DIR", &made)]].concat())?;
+    command::cargo_with(&args, &[&flags[..], &[("CARGO_TARGET_DIR", &made)]].concat())?;
     fs::create_dir_all(to).map_err(|err| format!("{}: {err}", to.display()))?;
     names
         .into_iter()

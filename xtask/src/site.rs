@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{run, setup, tidy};
+use crate::{command, install_tools, tidy};
 
 /// What makes the book.
 const MDBOOK: &str = "0.5.4";
@@ -18,8 +18,8 @@ pub(crate) fn build() -> Result<(), String> {
     if !dead.is_empty() {
         return Err(format!("links that lead nowhere:\n- {}", dead.join("\n- ")));
     }
-    let program = setup::pinned("mdbook", MDBOOK, &["--version"])?;
-    run::command(&program.display().to_string(), &["build", &tidy::root().display().to_string()])?;
+    let program = install_tools::pinned("mdbook", MDBOOK, &["--version"])?;
+    command::command(&program.display().to_string(), &["build", &tidy::root().display().to_string()])?;
     println!("the book is in target/site: open target/site/index.html");
     Ok(())
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use self::agents::{AGENTS, MeasuredAgent};
 use super::release_binary;
 use crate::{
-    run, tidy,
+    command, tidy,
     turns::{Scratch, model, wait_for_lines},
 };
 
@@ -72,7 +72,7 @@ pub(crate) fn run(flags: &[String]) -> Result<(), String> {
 /// The peers below the target directory, installed from npm if they are not
 /// there. One that cannot be had is missing in the table.
 fn installed() -> Result<PathBuf, String> {
-    let dir = run::target_dir()?.join("peers");
+    let dir = command::target_dir()?.join("peers");
     fs::create_dir_all(&dir).map_err(|err| err.to_string())?;
     let modules = dir.join("node_modules");
     let wanted: BTreeMap<&str, &str> = AGENTS.iter().filter_map(|it| it.package).collect();
@@ -87,7 +87,7 @@ fn installed() -> Result<PathBuf, String> {
     if wanted.iter().any(is_missing) {
         let place = dir.display().to_string();
         let flags = ["install", "--no-audit", "--no-fund", "--no-package-lock", "--prefix", &place];
-        run::command("npm", &flags)?;
+        command::command("npm", &flags)?;
     }
     for (package, version) in wanted.iter().filter(|it| is_missing(*it)) {
         eprintln!("{package}@{version} cannot be installed; it is missing in the table");

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::run;
+use crate::command;
 
 /// The areas in the order of the table, and the benchmark that measures each.
 const AREAS: &[(&str, &str)] = &[
@@ -58,7 +58,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
             }
         }
     }
-    let dir = run::target_dir()?.join("bench");
+    let dir = command::target_dir()?.join("bench");
     fs::create_dir_all(&dir).map_err(|err| err.to_string())?;
     let path = dir.join("table.md");
     fs::write(&path, &table).map_err(|err| err.to_string())?;

@@ -12,7 +12,7 @@ use std::{
 
 use super::release_binary;
 use crate::{
-    run,
+    command,
     session_log::{LogLength, append_session},
     tidy,
     turns::Scratch,
@@ -57,7 +57,7 @@ pub(super) fn run() -> Result<(), String> {
 /// The frames of a browser that scrolls through ten thousand calls, by the time
 /// its main thread worked.
 fn browser(haft: &Path, scratch: &Scratch) -> Result<(), String> {
-    let kit = run::target_dir()?.join("tmp/browser-node");
+    let kit = command::target_dir()?.join("tmp/browser-node");
     if !kit.join("node_modules/playwright-core").is_dir() || !Path::new("/usr/bin/chromium").exists() {
         println!(
             "  frames: not measured, Chromium or what drives it is not there (cargo xtask test installs it)"
@@ -70,7 +70,7 @@ fn browser(haft: &Path, scratch: &Scratch) -> Result<(), String> {
     let script = kit.join("page_frames.mjs");
     let source = tidy::root().join("crates/frontends/cli/tests/all/support/page_frames.mjs");
     fs::copy(source, &script).map_err(|err| err.to_string())?;
-    let said = run::output("node", &[&script.display().to_string(), &served.url])?;
+    let said = command::output("node", &[&script.display().to_string(), &served.url])?;
     println!("  scrolling {CALLS} calls: {} (goal 50 ms)", said.trim());
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{median, release_binary, small};
-use crate::run;
+use crate::command;
 
 /// Files of the repository.
 const FILES: usize = 20_000;
@@ -19,9 +19,9 @@ const ROUNDS: usize = 9;
 pub(super) fn run() -> Result<(), String> {
     // One heap for all threads, as the program has.
     let heap = [("MALLOC_ARENA_MAX", "1")];
-    run::cargo_with(&["bench", "--quiet", "-p", "haft-builtin-tools", "--bench", "web"], &heap)?;
-    run::cargo(&["bench", "--quiet", "-p", "haft-schedule", "--bench", "load"])?;
-    run::cargo(&["bench", "--quiet", "-p", "haft-triggers", "--bench", "verify"])?;
+    command::cargo_with(&["bench", "--quiet", "-p", "haft-builtin-tools", "--bench", "web"], &heap)?;
+    command::cargo(&["bench", "--quiet", "-p", "haft-schedule", "--bench", "load"])?;
+    command::cargo(&["bench", "--quiet", "-p", "haft-triggers", "--bench", "verify"])?;
     deliveries()?;
     git_status()?;
     super::servers::run()

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::machine::{LinuxTarget, Machine};
-use crate::{run, tidy};
+use crate::{command, tidy};
 
 /// What a binary needs of the system it runs on.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -79,7 +79,7 @@ pub(crate) struct BuildDirs {
 impl BuildDirs {
     /// This repository.
     pub(crate) fn here() -> Result<Self, String> {
-        Ok(Self { root: tidy::root(), target: run::target_dir()? })
+        Ok(Self { root: tidy::root(), target: command::target_dir()? })
     }
 
     /// Variables for a build that is the same wherever it happens: directories
@@ -111,8 +111,8 @@ impl BuildDirs {
 /// Where the source of the standard library is if it is installed, and what it is called
 /// where it is not: whether it is there must not be seen in a binary.
 fn source_of_std() -> Option<(String, String)> {
-    let sysroot = run::output("rustc", &["--print", "sysroot"]).ok()?;
-    let version = run::output("rustc", &["-vV"]).ok()?;
+    let sysroot = command::output("rustc", &["--print", "sysroot"]).ok()?;
+    let version = command::output("rustc", &["-vV"]).ok()?;
     let commit = version.lines().find_map(|line| line.strip_prefix("commit-hash: "))?;
     Some((format!("{}/lib/rustlib/src/rust", sysroot.trim()), format!("/rustc/{commit}")))
 }
@@ -124,7 +124,7 @@ fn built(place: &BuildDirs, args: &[&str], more: &str, beside: &[(String, String
     variables.extend_from_slice(beside);
     let variables: Vec<(&str, &str)> =
         variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    run::cargo_with(args, &variables)
+    command::cargo_with(args, &variables)
 }
 
 const BUILD: [&str; 8] = ["build", "--locked", "--profile", "dist", "-p", "haft-cli", "--bin", "haft"];
@@ -177,6 +177,6 @@ pub(crate) fn build_for(target: &LinuxTarget, linking: Linking) -> Result<PathBu
 }
 
 fn is_installed(target: &LinuxTarget) -> Result<bool, String> {
-    let sysroot = run::output("rustc", &["--print", "sysroot"])?;
+    let sysroot = command::output("rustc", &["--print", "sysroot"])?;
     Ok(Path::new(sysroot.trim()).join("lib/rustlib").join(target.to_string()).join("lib").exists())
 }

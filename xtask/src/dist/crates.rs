@@ -12,14 +12,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{run, tidy};
+use crate::{command, tidy};
 
 /// Packs, unpacks and checks; complains about the first package that does not compile.
 pub(crate) fn check(args: &[String]) -> Result<(), String> {
     if !args.is_empty() {
         return Err(String::from("cargo xtask package-check takes no arguments"));
     }
-    let place = run::target_dir()?.join("package-check");
+    let place = command::target_dir()?.join("package-check");
     let (packed, unpacked) = (place.join("packed"), place.join("crates"));
     for old in [packed.join("package"), unpacked.clone()] {
         if old.exists() {
@@ -28,7 +28,7 @@ pub(crate) fn check(args: &[String]) -> Result<(), String> {
     }
     let to = packed.display().to_string();
     let pack = ["package", "--workspace", "--exclude", "xtask", "--no-verify", "--allow-dirty", "--quiet"];
-    run::cargo(&[&pack[..], &["--target-dir", &to]].concat())?;
+    command::cargo(&[&pack[..], &["--target-dir", &to]].concat())?;
     fs::create_dir_all(&unpacked).map_err(|err| format!("{}: {err}", unpacked.display()))?;
     let crates = unpack(&packed.join("package"), &unpacked)?;
     let manifest = unpacked.join("Cargo.toml");
@@ -37,7 +37,7 @@ pub(crate) fn check(args: &[String]) -> Result<(), String> {
     fs::copy(tidy::root().join("Cargo.lock"), unpacked.join("Cargo.lock")).map_err(|err| err.to_string())?;
     let manifest = manifest.display().to_string();
     let made = place.join("made").display().to_string();
-    run::cargo(&["check", "--workspace", "--manifest-path", &manifest, "--target-dir", &made])?;
+    command::cargo(&["check", "--workspace", "--manifest-path", &manifest, "--target-dir", &made])?;
     println!("{} crates compile from their packages", crates.len());
     Ok(())
 }
@@ -51,7 +51,7 @@ fn unpack(packed: &Path, to: &Path) -> Result<Vec<String>, String> {
     let mut crates = Vec::new();
     for package in packages {
         let (from, to) = (package.display().to_string(), to.display().to_string());
-        run::command("tar", &["-xzf", &from, "-C", &to])?;
+        command::command("tar", &["-xzf", &from, "-C", &to])?;
         crates.extend(package.file_stem().map(|it| it.to_string_lossy().into_owned()));
     }
     Ok(crates)

@@ -25,7 +25,7 @@ use binary::Linking;
 use machine::{LinuxTarget, Machine};
 use pages::{PageProgram, Pages};
 
-use crate::{run, tidy};
+use crate::{command, tidy};
 
 const HELP: &str = "\
 cargo xtask dist [--binary FILE]... [--target TRIPLE]... [--pages PROGRAM] [--out DIR] [--releases URL]
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let options = DistOptions::parse(args)?;
     let out = match &options.out {
         Some(out) => out.clone(),
-        None => run::target_dir()?.join("packages"),
+        None => command::target_dir()?.join("packages"),
     };
     fs::create_dir_all(&out).map_err(|err| format!("{}: {err}", out.display()))?;
     let out = out.canonicalize().map_err(|err| err.to_string())?;
@@ -178,7 +178,7 @@ fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<PackageSet>, Strin
         let binary = out.join(name);
         fs::copy(&path, &binary).map_err(|err| format!("{}: {err}", path.display()))?;
         if options.strip {
-            run::command(&machine.tool("strip"), &["--strip-all", &binary.display().to_string()])?;
+            command::command(&machine.tool("strip"), &["--strip-all", &binary.display().to_string()])?;
         }
         binaries.push((machine, binary));
     }
@@ -229,7 +229,7 @@ fn archive_of_release(shipment: &PackageSet) -> Result<PathBuf, String> {
 fn checksums(out: &Path, made: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
     let mut sums = Vec::new();
     for path in made {
-        let printed = run::output("sha256sum", &[&path.display().to_string()])?;
+        let printed = command::output("sha256sum", &[&path.display().to_string()])?;
         let sum = printed.split_whitespace().next().unwrap_or_default().to_owned();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         sums.push((sum, name));

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{run, tidy};
+use crate::{command, tidy};
 
 /// The file in every package.
 pub(super) const FILE: &str = "THIRD-PARTY-NOTICES";
@@ -29,7 +29,7 @@ const MAX_DEPTH: usize = 5;
 pub(super) fn collect(version: &str) -> Result<String, String> {
     let manifest = tidy::root().join("Cargo.toml").display().to_string();
     let arguments = ["metadata", "--format-version", "1", "--locked", "--manifest-path", &manifest];
-    let metadata = run::output("cargo", &arguments)?;
+    let metadata = command::output("cargo", &arguments)?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|err| format!("cargo metadata: {err}"))?;
     let packages = linked_packages(&metadata, "haft-cli");
     if packages.is_empty() {

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::{PackageSet, binary::SystemNeeds, notices};
-use crate::{run, tidy};
+use crate::{command, tidy};
 
 const ABOUT: &str = "Tools for language-model agents: call them, judge them, run a model with them";
 const LICENCE: &str = "MIT OR Apache-2.0";
@@ -66,6 +66,6 @@ fn packed(shipment: &PackageSet, package: &Value, files: &[(&str, &[u8], bool)])
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(|err| err.to_string())?;
     }
     let (from, to) = (dir.display().to_string(), shipment.out.display().to_string());
-    run::output("npm", &["pack", "--silent", "--offline", &from, "--pack-destination", &to])?;
+    command::output("npm", &["pack", "--silent", "--offline", &from, "--pack-destination", &to])?;
     Ok(shipment.out.join(format!("{name}-{}.tgz", shipment.version)))
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{HELP, binary::BuildDirs};
-use crate::{run, tidy};
+use crate::{command, tidy};
 
 /// Builds the programs of a package twice and compares what came of it.
 pub(super) fn run(args: &[String]) -> Result<(), String> {
@@ -19,14 +19,14 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
         _ => return Err(HELP.to_owned()),
     };
     // Names of different length, at different depths: a path that slips in moves everything behind it.
-    let top = run::target_dir()?.join("reproduce");
+    let top = command::target_dir()?.join("reproduce");
     let mut sums = Vec::new();
     for dir in [top.join("one"), top.join("somewhere-else/deeper/another-copy")] {
         let place = BuildDirs { target: dir.join("made"), root: dir.join("source") };
         copy_source(&place.root)?;
         let mut found = Vec::new();
         for built in build(&place, package, profile)? {
-            let sum = run::output("sha256sum", &[&built.display().to_string()])?;
+            let sum = command::output("sha256sum", &[&built.display().to_string()])?;
             let sum = sum.split_whitespace().next().unwrap_or_default().to_owned();
             println!("{sum}  {}", built.display());
             let leaks = leaks(&built, &place)?;
@@ -54,7 +54,7 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
 fn copy_source(to: &Path) -> Result<(), String> {
     let _ = fs::remove_dir_all(to);
     let root = tidy::root();
-    let listed = run::output(
+    let listed = command::output(
         "git",
         &["-C", &root.display().to_string(), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
     )?;

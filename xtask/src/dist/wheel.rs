@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use super::{PackageSet, archive::Zip, binary::SystemNeeds, notices};
-use crate::{run, tidy};
+use crate::{command, tidy};
 
 const MODULE: &str = r#""""Where the program of Haft is."""
 import os
@@ -94,7 +94,7 @@ fn own_file(name: &str) -> Result<String, String> {
 fn digest(shipment: &PackageSet, content: &[u8]) -> Result<String, String> {
     let scratch = shipment.out.join(".sum");
     fs::write(&scratch, content).map_err(|err| err.to_string())?;
-    let printed = run::output("sha256sum", &[&scratch.display().to_string()])?;
+    let printed = command::output("sha256sum", &[&scratch.display().to_string()])?;
     let _ = fs::remove_file(&scratch);
     let hex = printed.split_whitespace().next().unwrap_or_default();
     let bytes: Vec<u8> =

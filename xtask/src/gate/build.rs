@@ -10,11 +10,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{run, tidy};
+use crate::{command, tidy};
 
 /// Set for cargo, never for tests: some of them run cargo themselves.
 pub(super) fn lint_variables() -> Result<Vec<(&'static str, String)>, String> {
-    let sysroot = run::output("rustc", &["--print", "sysroot"])?;
+    let sysroot = command::output("rustc", &["--print", "sysroot"])?;
     let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
     if !driver.is_file() {
         return Err(format!("{} is missing: rustup component add clippy", driver.display()));
@@ -43,9 +43,9 @@ impl CompiledTests {
         // start; with `--all-targets` it would build them as tests.
         for targets in [&[][..], &["--benches"]] {
             let build = [&["test", "--workspace", "--no-run", "--quiet"], targets].concat();
-            run::cargo_with(&build, &variables)?;
+            command::cargo_with(&build, &variables)?;
         }
-        let directory = run::target_dir()?.join("nextest");
+        let directory = command::target_dir()?.join("nextest");
         std::fs::create_dir_all(&directory).map_err(|err| format!("{}: {err}", directory.display()))?;
         let compiled =
             Self { binaries: directory.join("binaries.json"), metadata: directory.join("metadata.json") };
@@ -65,7 +65,7 @@ impl CompiledTests {
         let mut words = vec!["nextest", "run", "--no-fail-fast", "--test-threads", &threads];
         words.extend(["--binaries-metadata", &binaries, "--cargo-metadata", &metadata]);
         words.extend(args);
-        run::cargo(&words)
+        command::cargo(&words)
     }
 }
 

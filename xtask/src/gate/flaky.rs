@@ -15,7 +15,7 @@ use super::{
     junit::{self, TestOutcome},
     junit_path,
 };
-use crate::setup;
+use crate::install_tools;
 
 const HELP: &str = "cargo xtask flaky N [FILTERSET]   N is the number of runs";
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let runs: usize = args.first().and_then(|it| it.parse().ok()).ok_or(HELP)?;
     let filter: Vec<&str> = args.get(1).map(|it| vec!["-E", it.as_str()]).unwrap_or_default();
     let mut failures: BTreeMap<String, usize> = BTreeMap::new();
-    setup::test_programs();
+    install_tools::test_programs();
     let compiled = CompiledTests::build()?;
     let report = junit_path()?;
     let load = Load::start();

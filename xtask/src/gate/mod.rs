@@ -14,7 +14,7 @@ pub(crate) use flaky::run as flaky;
 pub(crate) use quick::run as quick;
 pub(crate) use rustdoc::{is_requested as is_rustdoc, stand_in as stand_in_for_rustdoc};
 
-use crate::{run, setup, tidy};
+use crate::{command, install_tools, tidy};
 
 /// `cargo xtask test`: everything. The programs that tests talk to are installed
 /// while the tests are compiled, because one waits for the network and the other
@@ -23,10 +23,10 @@ pub(crate) fn test() -> Result<(), String> {
     // The build replaces this program; its path stays the same.
     let this = std::env::current_exe().map_err(|err| format!("the path of xtask: {err}"))?;
     let mut times = report::StageTimes::default();
-    times.stage("runner", setup::test_runner)?;
-    times.stage("format", || run::cargo(&["fmt", "--all", "--check"]))?;
+    times.stage("runner", install_tools::test_runner)?;
+    times.stage("format", || command::cargo(&["fmt", "--all", "--check"]))?;
     times.stage("tidy", tidy::check)?;
-    let programs = thread::spawn(setup::test_programs);
+    let programs = thread::spawn(install_tools::test_programs);
     let compiled = times.stage("build", CompiledTests::build)?;
     let installed = times.stage("programs", || programs.join());
     installed.map_err(|_| String::from("the installation of test programs panicked"))?;
@@ -42,5 +42,5 @@ pub(crate) fn test() -> Result<(), String> {
 
 /// Where nextest writes its report (`.config/nextest.toml`).
 fn junit_path() -> Result<PathBuf, String> {
-    Ok(run::target_dir()?.join("nextest/default/junit.xml"))
+    Ok(command::target_dir()?.join("nextest/default/junit.xml"))
 }

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::build::CompiledTests;
-use crate::{run, tidy};
+use crate::{command, tidy};
 
 /// Formatting and tidy for everything; lints and tests for the crates that changed
 /// and for those that depend on them. Slow tests stay out (the `quick` profile in
 /// `.config/nextest.toml`).
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let base = args.first().map_or("HEAD", String::as_str);
-    run::cargo(&["fmt", "--all", "--check"])?;
+    command::cargo(&["fmt", "--all", "--check"])?;
     tidy::check()?;
-    let metadata = run::output("cargo", &["metadata", "--no-deps", "--format-version", "1", "--offline"])?;
+    let metadata =
+        command::output("cargo", &["metadata", "--no-deps", "--format-version", "1", "--offline"])?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|err| format!("cargo metadata: {err}"))?;
     let changed = changed_crates(&changed_files(base)?, &crate_directories(&metadata));
     if changed.is_empty() {
@@ -33,7 +34,7 @@ fn changed_files(base: &str) -> Result<Vec<String>, String> {
     let root = tidy::root().to_string_lossy().into_owned();
     let mut files = Vec::new();
     for args in [&["diff", "--name-only", base][..], &["ls-files", "--others", "--exclude-standard"]] {
-        let listed = run::output("git", &[&["-C", &root], args].concat())?;
+        let listed = command::output("git", &[&["-C", &root], args].concat())?;
         files.extend(listed.lines().map(str::to_owned));
     }
     Ok(files)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::junit::{TestCase, TestOutcome};
-use crate::run;
+use crate::command;
 
 /// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
@@ -24,12 +24,12 @@ struct StageTime {
 
 impl StageTimes {
     pub(super) fn stage<T>(&mut self, name: &'static str, run: impl FnOnce() -> T) -> T {
-        let (started, cpu) = (Instant::now(), run::children_cpu_seconds());
+        let (started, cpu) = (Instant::now(), command::children_cpu_seconds());
         let result = run();
         self.0.push(StageTime {
             name,
             wall: started.elapsed(),
-            cpu_seconds: run::children_cpu_seconds() - cpu,
+            cpu_seconds: command::children_cpu_seconds() - cpu,
         });
         result
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::build::lint_variables;
-use crate::run;
+use crate::command;
 
 /// Set for the rustdoc that cargo starts, to the directory for the pages.
 const PAGES: &str = "HAFT_RUSTDOC_PAGES";
@@ -20,7 +20,7 @@ const PAGES: &str = "HAFT_RUSTDOC_PAGES";
 /// Runs the examples of every crate and checks its documentation, with `this` program
 /// in place of rustdoc. Returns how many examples passed.
 pub(super) fn check(this: &Path) -> Result<usize, String> {
-    let pages = run::target_dir()?.join("rustdoc-check");
+    let pages = command::target_dir()?.join("rustdoc-check");
     println!("$ cargo test --workspace --doc");
     let output = Command::new(env::var("CARGO").unwrap_or_else(|_| String::from("cargo")))
         .args(["test", "--workspace", "--doc", "--quiet", "--no-fail-fast"])

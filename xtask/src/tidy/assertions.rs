@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use crate::run;
+use crate::command;
 
 /// Words that make a test fail, as they stand in code without strings and comments.
 const FAILING: &[&str] =
@@ -21,7 +21,7 @@ type FunctionName = (String, String);
 
 pub(super) fn check(root: &Path) -> Result<Vec<String>, String> {
     let root_text = root.to_string_lossy();
-    let listed = run::output("git", &["-C", &root_text, "ls-files", "--cached", "*.rs"])?;
+    let listed = command::output("git", &["-C", &root_text, "ls-files", "--cached", "*.rs"])?;
     let mut functions = Vec::new();
     for name in listed.lines() {
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::run;
+use crate::command;
 
 /// Licences that ask for nothing but a notice.
 const PERMISSIVE: &[&str] = &[
@@ -37,7 +37,7 @@ const MOST_DOUBLED: usize = 25;
 const SOURCE: &str = "registry+";
 
 pub(crate) fn check() -> Result<Vec<String>, String> {
-    let metadata = run::output("cargo", &["metadata", "--format-version", "1", "--locked"])?;
+    let metadata = command::output("cargo", &["metadata", "--format-version", "1", "--locked"])?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|err| err.to_string())?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let foreign: Vec<&Value> = packages.filter(|package| !package["source"].is_null()).collect();

@@ -2,15 +2,17 @@
 
 use std::{fs, path::Path};
 
-use crate::run;
+use crate::command;
 
 /// Where one grows past this, a second idea hides in it.
 const MAX_LINES: usize = 600;
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     let root_text = root.to_string_lossy();
-    let listed =
-        run::output("git", &["-C", &root_text, "ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let listed = command::output(
+        "git",
+        &["-C", &root_text, "ls-files", "--cached", "--others", "--exclude-standard"],
+    )?;
     let mut problems = Vec::new();
     for name in listed.lines() {
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };

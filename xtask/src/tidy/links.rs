@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::run;
+use crate::command;
 
 /// Pages with what they hold, by their path in the repository.
 type Pages = BTreeMap<String, LinkedPage>;
@@ -24,8 +24,10 @@ struct LinkedPage {
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     let root_text = root.to_string_lossy();
-    let listed =
-        run::output("git", &["-C", &root_text, "ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let listed = command::output(
+        "git",
+        &["-C", &root_text, "ls-files", "--cached", "--others", "--exclude-standard"],
+    )?;
     let files: BTreeSet<&str> = listed.lines().collect();
     let mut pages = Pages::new();
     for name in files.iter().filter(|name| is_page(name)) {

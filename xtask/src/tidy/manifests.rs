@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::Value;
 
-use crate::run;
+use crate::command;
 
 /// Crates that nobody is meant to depend on.
 const OURS: &[&str] = &["xtask"];
 
 pub(crate) fn check() -> Result<Vec<String>, String> {
-    let metadata = run::output("cargo", &["metadata", "--format-version", "1", "--no-deps", "--offline"])?;
+    let metadata =
+        command::output("cargo", &["metadata", "--format-version", "1", "--no-deps", "--offline"])?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|err| err.to_string())?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let own = packages.filter(|package| !OURS.iter().any(|name| package["name"] == *name));

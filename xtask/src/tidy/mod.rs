@@ -7,7 +7,7 @@ mod files;
 mod layers;
 pub(crate) mod links;
 mod manifests;
-mod names;
+mod shared_type_names;
 mod tool_names;
 
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(crate) fn check() -> Result<(), String> {
     problems.extend(documents::check(&root())?);
     problems.extend(links::check(&root())?);
     problems.extend(manifests::check()?);
-    problems.extend(names::check(&root())?);
+    problems.extend(shared_type_names::check(&root())?);
     problems.extend(dependencies::check()?);
     if problems.is_empty() {
         if crate::hot_functions::is_too_old()? {

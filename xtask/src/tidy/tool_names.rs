@@ -6,7 +6,7 @@
 
 use std::{fs, path::Path};
 
-use crate::run;
+use crate::command;
 
 /// Where names may stand all the same, and why. A path that no longer needs its
 /// exception fails.
@@ -51,8 +51,10 @@ struct SourceFile {
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     let root_text = root.to_string_lossy();
-    let listed =
-        run::output("git", &["-C", &root_text, "ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let listed = command::output(
+        "git",
+        &["-C", &root_text, "ls-files", "--cached", "--others", "--exclude-standard"],
+    )?;
     let sources = listed.lines().filter(|path| is_source(path)).filter_map(|path| {
         let text = fs::read_to_string(root.join(path)).ok()?;
         Some(SourceFile { path: path.to_owned(), code: code_of(&text) })

@@ -17,21 +17,21 @@
 //!
 //! **Invariant:** nothing is read beyond the limit a caller gives.
 
-mod address;
-mod body;
-mod explain;
-mod hops;
+mod address_class;
+mod content_encoding;
+mod error_chain;
+mod redirects;
 mod resolver;
-mod target;
-mod unpack;
+mod response_body;
+mod transport;
 mod web_client;
-mod web_network;
+mod web_url;
 
-pub use address::{AddressClass, host_of, is_public, is_this_machine, literal_address};
-pub use body::{BodyEnd, BodyError, WebBody, read_beginning, read_body};
-pub use explain::{causes, innermost, with_causes};
-pub use hops::{RedirectHop, RedirectPolicy};
+pub use address_class::{AddressClass, host_of, is_public, is_this_machine, literal_address};
+pub use error_chain::{causes, innermost, with_causes};
+pub use redirects::{RedirectHop, RedirectPolicy};
 pub use resolver::{AddressRule, CheckedResolver, look_up};
-pub use target::{PrivateHosts, WebUrl, WebUrlError};
+pub use response_body::{BodyEnd, BodyError, WebBody, read_beginning, read_body};
+pub use transport::{ConnectVia, NetFuture, ProxyChoice, SingleRequest, SystemNetwork, WebNetwork};
 pub use web_client::{CrossHostRedirect, FetchError, FetchOutcome, WebClient, WebLimits, WebPage};
-pub use web_network::{ConnectVia, NetFuture, ProxyChoice, SingleRequest, SystemNetwork, WebNetwork};
+pub use web_url::{PrivateHosts, WebUrl, WebUrlError};

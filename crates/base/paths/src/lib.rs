@@ -20,12 +20,14 @@
 //! **Invariant:** resolution is bounded: a loop of links is an error, never a
 //! hang.
 
+mod atomic_write;
 mod expand;
-mod kernel;
-mod replace;
+mod pseudo_fs;
 mod resolve;
 
+pub use atomic_write::{
+    Durability, ModeOnReplace, PendingFile, replace_file, sweep_unfinished, sync_content,
+};
 pub use expand::{PathError, expand, is_inside, lexical};
-pub use kernel::{is_kernel_interface, is_of_kernel};
-pub use replace::{Durability, ModeOnReplace, PendingFile, replace_file, sweep_unfinished, sync_content};
+pub use pseudo_fs::{is_kernel_interface, is_of_kernel};
 pub use resolve::{ResolvedPath, locate, real};

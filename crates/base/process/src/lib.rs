@@ -19,36 +19,36 @@
 //! **Invariant:** marks, registries and endings belong to a session. Ending one
 //! session touches no process of another in the same program.
 
-mod collect;
-mod guardian;
-mod launch;
-mod mark;
-mod owner;
+mod capture_output;
+mod find_processes;
+mod locked_file;
+mod process_owner;
+mod process_tag;
+mod process_tree;
+mod procfs;
+mod reaper;
 mod registry;
-mod search;
-mod session_file;
-mod table;
-mod tree;
-mod wall_clock;
+mod spawn;
+mod wall_clock_sleep;
 
 use std::{
     ffi::{CString, OsStr},
     os::unix::ffi::OsStrExt as _,
 };
 
-pub use collect::{CapturedOutput, OutputCapture};
-pub use launch::{OwnedSpawnRequest, SpawnRequest};
-pub use mark::{MARK_VARIABLE, ProcessTag};
-pub use owner::{Lifetime, OwnedProcesses, ProcessOwner};
+pub use capture_output::{CapturedOutput, OutputCapture};
+pub use find_processes::describe;
+pub use locked_file::{file_name_of_id, lock_session_file};
+pub use process_owner::{Lifetime, OwnedProcesses, ProcessOwner};
+pub use process_tag::{MARK_VARIABLE, ProcessTag};
+pub use process_tree::{OnParentKilled, ProcessTree, ProcessTreeOptions, TreeIsolation};
+pub use procfs::{Process, ProcessId, resident_bytes};
 pub use registry::{
     LiveProcesses, ProcessPurpose, SessionOrphans, SpawnIntent, end_all, end_leftovers, end_orphans_of,
     everything, leftovers,
 };
-pub use search::describe;
-pub use session_file::{file_name_of_id, lock_session_file};
-pub use table::{Process, ProcessId, resident_bytes};
-pub use tree::{OnParentKilled, ProcessTree, ProcessTreeOptions, TreeIsolation};
-pub use wall_clock::until_wall_clock;
+pub use spawn::{OwnedSpawnRequest, SpawnRequest};
+pub use wall_clock_sleep::until_wall_clock;
 
 /// Makes this process the parent of every orphan among its descendants, so that
 /// a command that detaches itself is noticed at once and its end leaves nothing

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Process, ProcessId, ProcessTag,
-    search::{self, ProcessQuery},
-    session_file::{file_name_of_id, lock_session_file},
-    table,
+    find_processes::{self, ProcessQuery},
+    locked_file::{file_name_of_id, lock_session_file},
+    procfs,
 };
 
 /// A registry is written anew when it is larger than this and nothing runs.
@@ -139,7 +139,7 @@ impl ProcessRegistry {
     }
 
     fn head(&mut self) -> io::Result<()> {
-        let (id, boot) = (self.session.clone(), table::boot_id());
+        let (id, boot) = (self.session.clone(), procfs::boot_id());
         self.append(&RegistryLine::Session { id, boot })
     }
 
@@ -189,7 +189,7 @@ impl LiveProcesses {
     /// Ends it: politely, then not. False if something is still there at the
     /// end of the time given.
     pub fn end(&self, patience: Duration) -> bool {
-        end_all(|| search::search(&[self.record.wanted()]).pop().unwrap_or_default(), patience)
+        end_all(|| find_processes::search(&[self.record.wanted()]).pop().unwrap_or_default(), patience)
     }
 }
 
@@ -199,14 +199,14 @@ pub fn end_all(alive: impl Fn() -> Vec<ProcessId>, patience: Duration) -> bool {
     let started = Instant::now();
     let mut ids = alive();
     for id in &ids {
-        search::signal(*id, Signal::TERM);
-        search::signal(*id, Signal::CONT);
+        find_processes::signal(*id, Signal::TERM);
+        find_processes::signal(*id, Signal::CONT);
     }
     let polite = (patience / 2).min(Duration::from_secs(1));
     while !ids.is_empty() && started.elapsed() < patience {
         if polite <= started.elapsed() {
             for id in &ids {
-                search::signal(*id, Signal::KILL);
+                find_processes::signal(*id, Signal::KILL);
             }
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -302,7 +302,7 @@ fn read(file: &mut File) -> Vec<LiveProcesses> {
         let Ok(entry) = serde_json::from_slice::<RegistryLine>(line) else { continue };
         match entry {
             // Numbers of an earlier run of the machine mean nothing now.
-            RegistryLine::Session { boot, .. } if boot != table::boot_id() => return Vec::new(),
+            RegistryLine::Session { boot, .. } if boot != procfs::boot_id() => return Vec::new(),
             RegistryLine::Session { id, .. } => session = id,
             RegistryLine::Call { call, cookie, tag, since, command, task, purpose } => {
                 let record = LiveProcessesRecord { mark: ProcessTag { cookie, tag }, since };
@@ -332,9 +332,9 @@ fn read(file: &mut File) -> Vec<LiveProcesses> {
 
 fn living(mut calls: Vec<LiveProcesses>) -> Vec<LiveProcesses> {
     let wanted: Vec<ProcessQuery<'_>> = calls.iter().map(|it| it.record.wanted()).collect();
-    let found = search::search(&wanted);
+    let found = find_processes::search(&wanted);
     for (call, ids) in calls.iter_mut().zip(found) {
-        call.processes = search::describe(&ids);
+        call.processes = find_processes::describe(&ids);
     }
     calls.retain(|it| !it.processes.is_empty());
     calls

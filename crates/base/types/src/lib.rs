@@ -11,23 +11,23 @@
 //!
 //! **Invariant:** [`tags::restore`] undoes [`tags::neutral`] byte for byte.
 
+pub mod ansi;
 mod content;
+mod did_you_mean;
+mod env_vars;
 mod id;
-mod loose_block;
+mod lenient_block;
 mod message;
-mod mode;
-mod nearest;
-pub mod secrets;
+mod permission_mode;
+pub mod secret_variables;
 pub mod tags;
-pub mod terminal;
 pub mod text;
 mod usage;
-mod variables;
 
 pub use content::{Block, Content, MediaSource};
+pub use did_you_mean::nearest;
+pub use env_vars::EnvVars;
 pub use id::{AgentId, CallId, SessionId};
 pub use message::{Message, MessageBlock, Role, ToolUse};
-pub use mode::PermissionMode;
-pub use nearest::nearest;
+pub use permission_mode::PermissionMode;
 pub use usage::Usage;
-pub use variables::EnvVars;

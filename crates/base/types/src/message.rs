@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use crate::{
     Block, CallId, Content, MediaSource,
-    loose_block::{BlockField, LenientFields, LenientValue},
+    lenient_block::{BlockField, LenientFields, LenientValue},
     tags,
 };
 

@@ -6,13 +6,13 @@ use tokio::time::Instant;
 use crate::{
     BlockCause, ErrorEffect, ErrorPolicy, HookCall, HookDecision, HookDefinition, HookEvent, HookId,
     HookInput, HookPorts, HookRepeat, HookRewrite, HookRunMode, HookStart, HooksOutcome, RuleMatcher,
-    background::BackgroundHooks,
+    apply_error_policy::refused_rewrite,
+    background_hooks::BackgroundHooks,
+    hook_state::HookFaultKind,
     matcher::MatchResult,
-    merge::{Contribution, merge},
+    merge_answers::{Contribution, merge},
     runner::{DetachedHandler, PreparedHook, SelectedHook, SharedHooks, Waited, detached},
-    running::Announcement,
-    settle::refused_rewrite,
-    state::HookFaultKind,
+    running_process::Announcement,
 };
 
 /// The hooks of a session, ready to run.

@@ -23,58 +23,58 @@
 //!
 //! **Invariant:** without hooks for an event, the event costs one bit test.
 
-mod answer;
-mod background;
-mod capture;
-mod command;
-mod cut;
-mod definition;
-mod elicited;
-mod event;
-mod failure;
-mod group;
+mod apply_error_policy;
+mod background_hooks;
+mod command_handler;
+mod elicitation_override;
+mod error;
+mod hook_definition;
+mod hook_event;
+mod hook_input;
+mod hook_output;
+mod hook_state;
 mod hooks;
-mod http;
-mod input;
-mod launch;
+mod hooks_outcome;
+mod http_handler;
 mod matcher;
-mod merge;
-mod outcome;
-mod output;
-mod page;
-mod parse;
+mod merge_answers;
+mod parse_answer;
+mod parse_settings;
 mod ports;
+mod process_group;
+mod reference_page;
 mod runner;
-mod running;
-mod settle;
-mod state;
+mod running_process;
+mod script_check;
+mod stream_capture;
+mod truncate;
 
-pub use cut::TEXT_LIMIT;
-pub use definition::{
+pub use elicitation_override::{ElicitationOverride, ElicitedAction};
+pub use error::HookFailure;
+pub use hook_definition::{
     Callback, CommandHandler, ErrorEffect, ErrorPolicy, ExternalHandler, HandlerKind, HookDefinition,
     HookHandler, HookId, HookRepeat, HookRunMode, HookSource, HttpHandler,
 };
-pub use elicited::{ElicitationOverride, ElicitedAction};
-pub use event::{BlockEffect, HookEvent, UnknownEvent};
-pub use failure::HookFailure;
-pub use hooks::{Hooks, RefusedRewrite};
-pub use input::{
+pub use hook_event::{BlockEffect, HookEvent, UnknownEvent};
+pub use hook_input::{
     BaseInput, BatchCall, CompactTrigger, EffortInput, Elicitation, ElicitationResult, EventInput, HookInput,
     Notification, OtherInput, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse,
     PostToolUseFailure, PreCompact, PreToolUse, SessionEnd, SessionSource, SessionStart, Stop, SubagentStart,
     SubagentStop, ToolServerInput, UserPromptSubmit,
 };
-pub use matcher::{HookMatcher, MatchResult};
-pub use outcome::{
-    BlockCause, EventExtras, HookDecision, HookReport, HookRewrite, HookRunResult, HooksOutcome, StopTurn,
-};
-pub use output::{
+pub use hook_output::{
     BackgroundRequest, GeneralDecision, HookOutput, HookPermissionAnswer, OutputError, PermissionBehavior,
     PermissionDecision, SpecificOutput, StopRequest,
 };
-pub use page::events_page;
-pub use parse::{DefinitionProblem, parse_definitions};
+pub use hooks::{Hooks, RefusedRewrite};
+pub use hooks_outcome::{
+    BlockCause, EventExtras, HookDecision, HookReport, HookRewrite, HookRunResult, HooksOutcome, StopTurn,
+};
+pub use matcher::{HookMatcher, MatchResult};
+pub use parse_settings::{DefinitionProblem, parse_definitions};
 pub use ports::{
     CallbackAnswer, ExternalHandlers, HookCall, HookCallback, HookEnvironment, HookObserver, HookPorts,
     HookStart, HttpPolicy, RuleMatcher, TextStore,
 };
+pub use reference_page::events_page;
+pub use truncate::TEXT_LIMIT;

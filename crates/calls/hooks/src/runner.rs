@@ -10,13 +10,13 @@ use crate::{
     Callback, CallbackAnswer, CommandHandler, ErrorEffect, ErrorPolicy, HookCall, HookDefinition,
     HookFailure, HookHandler, HookOutput, HookPorts, HookReport, HookRunMode, HookRunResult,
     PermissionDecision,
-    answer::HandlerAnswer,
-    command::{CommandEnd, CommandRun, Stragglers},
-    http,
-    merge::Contribution,
-    running::{Announcement, RunningHook},
-    settle::{AnsweredHook, settle},
-    state::HookState,
+    apply_error_policy::{AnsweredHook, settle},
+    command_handler::{CommandEnd, CommandRun, Stragglers},
+    hook_state::HookState,
+    http_handler,
+    merge_answers::Contribution,
+    parse_answer::HandlerAnswer,
+    running_process::{Announcement, RunningHook},
 };
 
 /// What every hook of a session shares.
@@ -118,7 +118,7 @@ impl SharedHooks {
         match &definition.handler {
             HookHandler::Http(handler) => {
                 let HookPorts { http, environment, .. } = &self.ports;
-                match http::ask(handler, http, environment, call).await {
+                match http_handler::ask(handler, http, environment, call).await {
                     Ok(body) => HandlerAnswer::of_body(&body, event, definition.on_error),
                     Err(failure) => HandlerAnswer::broken(failure),
                 }

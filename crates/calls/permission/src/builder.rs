@@ -8,7 +8,8 @@ use haft_types::PermissionMode;
 
 use crate::{
     Behavior, Classifier, CommandJudge, DelegatedRight, Destination, Names, OutsideWorkspace, PathRuleReach,
-    PlainWordsJudge, Policy, ReadOnlyEnforced, RuleEntry, RuleSource, SandboxedAskPolicy, places::PolicyDirs,
+    PlainWordsJudge, Policy, ReadOnlyEnforced, RuleEntry, RuleSource, SandboxedAskPolicy,
+    policy_dirs::PolicyDirs,
 };
 
 /// What a [`Policy`] is made of.

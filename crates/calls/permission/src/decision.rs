@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc};
 use haft_tool::{AllowReason, GrantedPath, Permit, ReadScope};
 use serde::{Deserialize, Serialize};
 
-use crate::{PermissionUpdate, judge::DecisionStrength};
+use crate::{PermissionUpdate, evaluate::DecisionStrength};
 
 /// What may happen to a call.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]

@@ -18,50 +18,50 @@
 //! **Invariant:** what cannot be judged with certainty is not allowed: a rule
 //! that cannot be read asks, a path that cannot be followed is denied.
 
-mod about;
-mod agent;
-mod auto;
+mod agent_rights;
 mod builder;
 mod checkouts;
+mod classifier;
 mod command;
+mod command_judge;
+mod config_files;
 mod decision;
-mod expansion;
-mod explain;
-mod fence;
-mod hardlink;
-mod judge;
-mod live;
-mod matcher;
-mod names;
+mod denied_paths;
+mod display_text;
+mod evaluate;
+mod glob_expansion;
+mod live_policy;
 mod names_in_text;
-mod obeyed;
-mod places;
-mod plain;
+mod path_matcher;
+mod permission_update;
+mod plain_words_judge;
 mod policy;
-mod port;
-mod protected;
+mod policy_dirs;
+mod preview_update;
+mod protected_paths;
+mod read_scope;
 mod reason;
 mod rule;
+mod rule_applies;
 mod ruleset;
-mod scope;
-mod shown;
+mod same_file;
 mod spelling;
-mod suggest;
-mod update;
+mod suggest_updates;
+mod tool_names;
 
-pub use agent::{AgentRights, DelegatedRight, ExcludedDir};
-pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest, SpeculativeAnswer};
+pub use agent_rights::{AgentRights, DelegatedRight, ExcludedDir};
 pub use builder::PolicyBuilder;
+pub use classifier::{Classifier, ClassifierAnswer, ClassifierRequest, SpeculativeAnswer};
 pub use command::{BashJudge, RunningCommands, SessionCommands};
-pub use decision::{Behavior, Decision, DecisionSource, HookOpinion, JudgedPart, LevelDecision};
-pub use explain::{UpdatePreview, explain, preview};
-pub use live::LivePermissions;
-pub use names::Names;
-pub use plain::PlainWordsJudge;
-pub use policy::{OutsideWorkspace, PathRuleReach, Policy, ReadOnlyEnforced, SandboxedAskPolicy};
-pub use port::{
+pub use command_judge::{
     AlwaysAskReason, CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, FileMention,
     FileTarget, FileUse, FileUseKind, FileUseScope, RuleCoverage, RuleForm,
 };
+pub use decision::{Behavior, Decision, DecisionSource, HookOpinion, JudgedPart, LevelDecision};
+pub use live_policy::LivePermissions;
+pub use permission_update::{Destination, PermissionUpdate, RuleList, RuleText};
+pub use plain_words_judge::PlainWordsJudge;
+pub use policy::{OutsideWorkspace, PathRuleReach, Policy, ReadOnlyEnforced, SandboxedAskPolicy};
+pub use preview_update::{UpdatePreview, explain, preview};
 pub use rule::{RuleEntry, RuleSource, RuleWarning};
-pub use update::{Destination, PermissionUpdate, RuleList, RuleText};
+pub use tool_names::Names;

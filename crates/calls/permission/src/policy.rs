@@ -7,17 +7,17 @@ use haft_types::PermissionMode;
 use crate::{
     Behavior, Classifier, CommandJudge, CommandPart, Decision, HookOpinion, LevelDecision, PolicyBuilder,
     RuleEntry, RuleWarning,
-    agent::AgentLevel,
-    auto,
+    agent_rights::AgentLevel,
     checkouts::Checkouts,
-    judge::{CallSubject, DecisionStrength, DecisionTally, Level, LevelRole, PartialDecision},
-    matcher::PathUse,
-    places::ResolvedDirs,
+    classifier,
+    evaluate::{CallSubject, DecisionStrength, DecisionTally, Level, LevelRole, PartialDecision},
+    path_matcher::PathUse,
+    policy_dirs::ResolvedDirs,
+    read_scope::{CallReadScope, levels},
     reason::ReasonDetail,
     rule::Rule,
     ruleset::RuleSet,
-    scope::{CallReadScope, levels},
-    suggest,
+    suggest_updates,
 };
 
 /// Everything that decides, as one value. Immutable but for the mode: a change
@@ -163,7 +163,7 @@ impl Policy {
     fn conclude(&self, facts: &CallSubject<'_>, tally: DecisionTally, chain: Vec<LevelDecision>) -> Decision {
         let ruling = tally.verdict();
         let suggestions = match ruling.standing {
-            DecisionStrength::Open => suggest::suggest(self, &tally.wishes, facts.cx),
+            DecisionStrength::Open => suggest_updates::suggest(self, &tally.wishes, facts.cx),
             _ => Vec::new(),
         };
         let mut notes = Vec::new();
@@ -303,7 +303,7 @@ impl Policy {
     /// Whether an allow rule counts: a classifier is pointless next to rules
     /// that approve anything.
     pub(crate) fn counts(&self, rule: &Rule) -> bool {
-        !(self.is_classified() && auto::is_sweeping(rule))
+        !(self.is_classified() && classifier::is_sweeping(rule))
     }
 
     /// The directories as they are now, kept from call to call.

@@ -7,7 +7,7 @@ use std::{
 use haft_paths::PathError;
 use haft_types::PermissionMode;
 
-use crate::{Behavior, RuleEntry, matcher::PathUse, protected::Protection, shown};
+use crate::{Behavior, RuleEntry, display_text, path_matcher::PathUse, protected_paths::Protection};
 
 /// Every reason there is, as data; its text is made when somebody looks.
 #[derive(Clone, Debug)]
@@ -138,8 +138,10 @@ pub(crate) enum RuleLink {
 impl fmt::Display for ReasonDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HookDenies(text) => write!(f, "a hook refused it: {}", shown::text(text)),
-            Self::HookAsks(text) => write!(f, "a hook wants a person to decide: {}", shown::text(text)),
+            Self::HookDenies(text) => write!(f, "a hook refused it: {}", display_text::text(text)),
+            Self::HookAsks(text) => {
+                write!(f, "a hook wants a person to decide: {}", display_text::text(text))
+            }
             Self::HookAllows => f.write_str("a hook allowed it and no rule objects"),
             Self::Rule { rule, action, via } => rule_text(f, rule, action, via),
             Self::BrokenRule { rule, problem } => {
@@ -157,7 +159,7 @@ impl fmt::Display for ReasonDetail {
                 write!(f, "{} may only be delegated to {to}, not used", Cited(rule))
             }
             Self::NotAmongTools { agent, tool } => write!(f, "the agent {agent} was not given {tool}"),
-            Self::Tool(text) => f.write_str(&shown::text(text)),
+            Self::Tool(text) => f.write_str(&display_text::text(text)),
             Self::Harmless => f.write_str("the tool says this call is harmless"),
             Self::OnlyReads => f.write_str("it only reads"),
             Self::TouchesNothing => f.write_str("it touches nothing outside the session"),
@@ -168,34 +170,40 @@ impl fmt::Display for ReasonDetail {
             Self::Protected { path, inside: Some(inside), reason, .. } => write!(
                 f,
                 "the command changes all of {}, and {} in it is protected: {}, so no rule approves changing it",
-                shown::path(path),
-                shown::path(inside),
+                display_text::path(path),
+                display_text::path(inside),
                 reason.reason()
             ),
             Self::Protected { path, real, inside: None, reason } => {
                 protected_text(f, path, real.as_deref(), *reason)
             }
-            Self::Kernel(path) => write!(f, "{} is not a file but a switch of the system", shown::path(path)),
+            Self::Kernel(path) => {
+                write!(f, "{} is not a file but a switch of the system", display_text::path(path))
+            }
             Self::Plan(action) => {
                 write!(f, "plan mode only reads; {action} has to wait until the plan is approved")
             }
             Self::Bypass => write!(f, "{} mode asks nobody", PermissionMode::BypassPermissions),
             Self::Path(problem) => write!(f, "{problem}"),
             Self::Address(problem) => f.write_str(problem),
-            Self::Doubt(text) => f.write_str(&shown::text(text)),
+            Self::Doubt(text) => f.write_str(&display_text::text(text)),
             Self::Below { rule, path } => {
                 write!(
                     f,
                     "the command uses all of {}, and {} may forbid some of it",
-                    shown::path(path),
+                    display_text::path(path),
                     Cited(rule)
                 )
             }
             Self::Names { rule, name } => {
-                write!(f, "the command may run {}, which {} forbids", shown::text(name), Cited(rule))
+                write!(f, "the command may run {}, which {} forbids", display_text::text(name), Cited(rule))
             }
             Self::UnknownFile(text) => {
-                write!(f, "which file `{}` means is known only when the command runs", shown::text(text))
+                write!(
+                    f,
+                    "which file `{}` means is known only when the command runs",
+                    display_text::text(text)
+                )
             }
             Self::Sandboxed => f.write_str("the sandbox holds it"),
             Self::CommandReads => f.write_str("the command only reads what may be read"),
@@ -203,7 +211,7 @@ impl fmt::Display for ReasonDetail {
                 write!(f, "{} mode denies what would ask: {inner}", PermissionMode::DontAsk)
             }
             Self::Classifier { blocked: Some(text) } => {
-                write!(f, "blocked by the classifier: {}", shown::text(text))
+                write!(f, "blocked by the classifier: {}", display_text::text(text))
             }
             Self::Classifier { blocked: None } => f.write_str("the classifier approved it"),
         }
@@ -224,22 +232,22 @@ fn rule_text(
     write!(f, "{} {verb} {action}", Cited(rule))?;
     match via {
         RuleLink::Name => Ok(()),
-        RuleLink::Link(real) => write!(f, ", which leads to {}", shown::path(real)),
-        RuleLink::SameFile(named) => write!(f, ", which is the same file as {}", shown::path(named)),
+        RuleLink::Link(real) => write!(f, ", which leads to {}", display_text::path(real)),
+        RuleLink::SameFile(named) => write!(f, ", which is the same file as {}", display_text::path(named)),
     }
 }
 
 fn inside_text(f: &mut fmt::Formatter<'_>, path: &Path, using: PathUse) -> fmt::Result {
     match using {
-        PathUse::Read => write!(f, "{} may be read without asking", shown::path(path)),
-        PathUse::Write => write!(f, "edits of {} are accepted", shown::path(path)),
+        PathUse::Read => write!(f, "{} may be read without asking", display_text::path(path)),
+        PathUse::Write => write!(f, "edits of {} are accepted", display_text::path(path)),
     }
 }
 
 fn outside_text(f: &mut fmt::Formatter<'_>, path: &Path, real: Option<&Path>, blocked: bool) -> fmt::Result {
-    f.write_str(&shown::path(path))?;
+    f.write_str(&display_text::path(path))?;
     if let Some(real) = real {
-        write!(f, " leads to {}, which", shown::path(real))?;
+        write!(f, " leads to {}, which", display_text::path(real))?;
     }
     f.write_str(" is outside the workspace")?;
     if blocked { f.write_str(", and the settings block that") } else { Ok(()) }
@@ -251,9 +259,9 @@ fn protected_text(
     real: Option<&Path>,
     reason: Protection,
 ) -> fmt::Result {
-    f.write_str(&shown::path(path))?;
+    f.write_str(&display_text::path(path))?;
     if let Some(real) = real {
-        write!(f, " leads to {}, which", shown::path(real))?;
+        write!(f, " leads to {}, which", display_text::path(real))?;
     }
     write!(f, " is protected: {}, so no rule approves changing it", reason.reason())
 }
@@ -266,7 +274,7 @@ fn near_text(
 ) -> fmt::Result {
     write!(f, "no rule allows {action}; {} does not match ", Cited(rule))?;
     match word {
-        Some(word) => write!(f, "because of `{}`", shown::text(word)),
+        Some(word) => write!(f, "because of `{}`", display_text::text(word)),
         None => f.write_str("because it is longer"),
     }
 }
@@ -274,13 +282,15 @@ fn near_text(
 impl fmt::Display for CallAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tool(tool) => write!(f, "the tool {}", shown::text(tool)),
-            Self::Input { tool, param } => write!(f, "{} with this `{param}`", shown::text(tool)),
-            Self::Path { path, using: PathUse::Read } => write!(f, "reading {}", shown::path(path)),
-            Self::Path { path, using: PathUse::Write } => write!(f, "changing {}", shown::path(path)),
-            Self::Command(text) => write!(f, "the command `{}`", shown::text(text)),
-            Self::Fetch(host) => write!(f, "fetching from {}", shown::text(host)),
-            Self::Named { tool, name } => write!(f, "{} {}", shown::text(tool), shown::text(name)),
+            Self::Tool(tool) => write!(f, "the tool {}", display_text::text(tool)),
+            Self::Input { tool, param } => write!(f, "{} with this `{param}`", display_text::text(tool)),
+            Self::Path { path, using: PathUse::Read } => write!(f, "reading {}", display_text::path(path)),
+            Self::Path { path, using: PathUse::Write } => write!(f, "changing {}", display_text::path(path)),
+            Self::Command(text) => write!(f, "the command `{}`", display_text::text(text)),
+            Self::Fetch(host) => write!(f, "fetching from {}", display_text::text(host)),
+            Self::Named { tool, name } => {
+                write!(f, "{} {}", display_text::text(tool), display_text::text(name))
+            }
         }
     }
 }
@@ -291,7 +301,7 @@ struct Cited<'a>(&'a RuleEntry);
 impl fmt::Display for Cited<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RuleEntry { text, origin, .. } = self.0;
-        write!(f, "`{}`", shown::text(text))?;
+        write!(f, "`{}`", display_text::text(text))?;
         if origin.label.is_empty() { Ok(()) } else { write!(f, " ({})", origin.label) }
     }
 }

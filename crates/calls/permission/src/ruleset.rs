@@ -8,11 +8,11 @@ use arc_swap::ArcSwapOption;
 
 use crate::{
     Behavior, CommandPart, Names, RuleCoverage, RuleEntry, RuleForm, RuleWarning,
-    expansion::PathShape,
-    hardlink::{FileId, same_file},
-    matcher::{PathMatcher, PathUse},
-    places::ResolvedDirs,
+    glob_expansion::PathShape,
+    path_matcher::{PathMatcher, PathUse},
+    policy_dirs::ResolvedDirs,
     rule::{self, ParsedRule, PatternReading, Rule, RuleFamily, RuleSubject},
+    same_file::{FileId, same_file},
 };
 
 /// The rules of one level, indexed by what they are about.

@@ -19,9 +19,9 @@ use serde_json::Value;
 use crate::{
     Answer, AnsweredBy, ApprovalRecord, Approver, CallDecision, DenialSource, NoApprover, Question,
     SessionHooks,
-    ask::refusal,
-    hooks::{HookNotes, HookSubject, IfContext, PreToolOutcome, RuleMatches},
+    approver::refusal,
     pipeline::CallStageError,
+    session_hooks::{HookNotes, HookSubject, IfContext, PreToolOutcome, RuleMatches},
 };
 
 /// Everybody who may object to a call of one agent. A session has one gate for

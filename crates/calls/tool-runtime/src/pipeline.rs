@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     CallDecision, CallLog, CallReport, CallStart, CallTiming, Gate, ParsedCall, ResultStore,
-    hooks::{HookNotes, PostToolOutcome, RuleMatches},
-    parsed::{CalledTool, ToolCall},
-    rewritten::WrittenFiles,
+    hook_rewrites::WrittenFiles,
+    parsed_call::{CalledTool, ToolCall},
+    session_hooks::{HookNotes, PostToolOutcome, RuleMatches},
     timing::StageTimer,
 };
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     DynTool, Outcome, Output, RawTool, Rendering, ToolContext, ToolError, ToolHints, ToolSpec, Traits, input,
-    outcome::content_of, schema,
+    schema, tool_output::content_of,
 };
 
 /// Makes a tool out of a closure.

@@ -136,7 +136,7 @@ pub trait Tool: Send + Sync + 'static {
     /// Turns the output into what the model reads: a string as it is, anything
     /// else as JSON.
     fn to_content(&self, output: &Self::Output) -> Content {
-        crate::outcome::content_of(output)
+        crate::tool_output::content_of(output)
     }
 
     /// What the model reads when somebody, such as a hook, put other data in the

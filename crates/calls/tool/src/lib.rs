@@ -10,36 +10,36 @@
 //! tool that runs alone, counts as a write, asks before it runs, refuses
 //! unknown parameters, and is stopped when it takes too long.
 
-mod change;
+mod access;
 mod closure;
 mod command_line;
 mod context;
+mod context_change;
 mod contract;
-mod erased;
+mod dyn_tool;
 mod error;
 mod input;
-mod outcome;
 mod permit;
-mod raw;
-mod reach;
-mod render;
+mod raw_tool;
+mod rendering;
 mod schema;
+mod tool_output;
 
-pub use change::{CallEffect, ContextChange, WorkItem};
+pub use access::{Access, AccessSet};
 pub use closure::tool;
 pub use command_line::CommandLine;
 pub use context::{CallContext, ProgressEvent, ProgressSink, ToolContext};
+pub use context_change::{CallEffect, ContextChange, WorkItem};
 pub use contract::{Exposure, Stage, Tool, Traits};
-pub use erased::{BoxFuture, DynCall, DynTool, ToolSpec, erase};
+pub use dyn_tool::{BoxFuture, DynCall, DynTool, ToolSpec, erase};
 pub use error::{ErrorKind, ToolError};
 pub use haft_types::{Block, CallId, Content};
 pub use input::{check as check_input, example, schema_problem};
-pub use outcome::{Outcome, Output};
 pub use permit::{
     AllowReason, GrantedPath, PathRestrictions, Permit, ReadNetworkUse, ReadScope, RestrictedPath,
     UnrestrictedRead, Verdict,
 };
-pub use raw::{RawTool, ToolHints};
-pub use reach::{Access, AccessSet};
-pub use render::{CollapsedLines, LineStyle, Rendered, RenderedLine, Rendering};
+pub use raw_tool::{RawTool, ToolHints};
+pub use rendering::{CollapsedLines, LineStyle, Rendered, RenderedLine, Rendering};
 pub use schema::{close, schema_of, wire_form};
+pub use tool_output::{Outcome, Output};

@@ -18,26 +18,26 @@
 //! recorded times: the same requests get the same bytes.
 
 mod allocations;
-mod answer;
 mod connection;
 mod eventstream;
-mod forms;
+mod mock_reply;
 mod pdf;
-mod record;
+mod recorded_request;
 mod render;
 mod route;
 mod rules;
 mod script;
-mod select;
+mod select_turn;
 mod server;
 mod signature;
 mod sigv4;
-mod steps;
-mod tokens;
+mod stream_steps;
+mod token_counter;
 mod turn;
+mod wire;
 
 pub use allocations::{Allocated, CountingAllocator};
-pub use record::Recorded;
+pub use recorded_request::Recorded;
 pub use route::MockForm;
 pub use script::{AwsKey, Forced, MockLimits, Script, ScriptError};
 pub use server::MockModel;

@@ -1,7 +1,7 @@
 use crate::{
     MockForm, Script, Turn,
-    forms::{self, ReplyContext},
-    steps::StreamStep,
+    stream_steps::StreamStep,
+    wire::{self, ReplyContext},
 };
 
 impl Turn {
@@ -18,11 +18,11 @@ impl Turn {
             routed: false,
         };
         let steps = match form {
-            MockForm::Messages => forms::messages::stream(self, &asked),
-            MockForm::Bedrock => forms::bedrock::stream(self, &asked),
-            MockForm::Chat => forms::chat::stream(self, &asked),
-            MockForm::Responses => forms::responses::stream(self, &asked),
-            MockForm::Gemini => forms::gemini::stream(self, &asked),
+            MockForm::Messages => wire::messages::stream(self, &asked),
+            MockForm::Bedrock => wire::bedrock::stream(self, &asked),
+            MockForm::Chat => wire::chat::stream(self, &asked),
+            MockForm::Responses => wire::responses::stream(self, &asked),
+            MockForm::Gemini => wire::gemini::stream(self, &asked),
         };
         let bytes = steps.into_iter().filter_map(|step| match step {
             StreamStep::Bytes(bytes) => Some(bytes),

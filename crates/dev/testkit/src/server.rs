@@ -16,13 +16,13 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
 use crate::{
     MockForm, Recorded, Script, Turn,
-    answer::{MockReply, answer},
     connection::{Breakable, ConnectionBreaker},
-    forms,
+    mock_reply::{MockReply, answer},
     route::Route,
     rules::{ForceCounts, IssuedThinking, MockRefusal},
-    steps::{self, StreamEnd},
+    stream_steps::{self, StreamEnd},
     turn::TextMatcher,
+    wire,
 };
 
 /// A scripted model server on loopback. Dropping it stops it.
@@ -278,7 +278,7 @@ fn respond(
                 });
                 shared.changed.notify_waiters();
             };
-            let body = steps::body(steps, tell);
+            let body = stream_steps::body(steps, tell);
             with_type(Response::new(body), content_type)
         }
     }
@@ -286,15 +286,15 @@ fn respond(
 
 fn error_response(form: MockForm, status: u16, kind: &str, message: &str) -> Response<Body> {
     let body = match form {
-        MockForm::Messages => forms::messages::error_body(kind, message),
+        MockForm::Messages => wire::messages::error_body(kind, message),
         MockForm::Bedrock => json!({"message": message}),
-        MockForm::Chat | MockForm::Responses => forms::chat::error_body(kind, message),
-        MockForm::Gemini => forms::gemini::error_body(status, kind, message),
+        MockForm::Chat | MockForm::Responses => wire::chat::error_body(kind, message),
+        MockForm::Gemini => wire::gemini::error_body(status, kind, message),
     };
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = plain(status, "application/json", body.to_string());
     if form == MockForm::Bedrock
-        && let Ok(value) = forms::bedrock::exception_type(kind).parse()
+        && let Ok(value) = wire::bedrock::exception_type(kind).parse()
     {
         response.headers_mut().insert("x-amzn-errortype", value);
     }

@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Attachment, Masker, PreservedState, ResultsInContext, StoredPrefix,
+    call_log_writer::CallLogWriter,
     log::{
         self, AttachmentLine, ContentForm, ConversationLine, LineHeader, LogEntry, LogFile, LogState,
         LogWriter, LoggedMessage, ReadReport, RequestLine, ResultStub, SystemLine, UnpaidAnswers, WriterLine,
     },
     logged_results::{shorten_texts, unchanged_results},
-    unfinished::{CallsInLog, ExternalCallStates},
-    witness::CallLogWriter,
+    unfinished_calls::{CallsInLog, ExternalCallStates},
 };
 
 /// The mark that everything before it is summed up in what follows.
@@ -553,7 +553,7 @@ impl Conversation {
             uuid,
             parent_uuid,
             session_id: self.session_id.to_string(),
-            timestamp: log::clock::now(),
+            timestamp: log::timestamp::now(),
             cwd: self.cwd.clone(),
             is_sidechain: self.is_sidechain,
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -22,63 +22,63 @@
 //! not run.
 
 mod agent;
-mod aside;
-mod branches;
-pub mod cassette;
-mod charge;
-mod child;
-mod context;
+mod agent_commands;
+mod agent_event;
+mod agent_settings;
+mod answer_turn;
+mod budget;
+mod build_request;
+mod call_log_writer;
+mod child_budget;
+mod compaction;
+mod context_window;
 mod conversation;
-mod event;
-mod fill;
-mod fork;
-mod held;
-mod input;
-mod keep;
-mod ledger;
+mod fork_point;
 mod limits;
 pub mod log;
+mod log_branches;
+mod log_takeover;
 mod logged_results;
-mod mask;
-mod on_demand;
 mod prefix;
+mod preserved_state;
 mod prompt;
 mod prompt_run;
-mod repeats;
-mod request;
-mod settings;
-mod shown;
-mod structured;
-mod takeover;
-mod turn;
-mod unfinished;
-mod unique_ids;
+pub mod recording;
+mod repetition_guard;
+mod request_cost;
+mod results_in_context;
+mod secret_masker;
+mod shown_output;
+mod side_request;
+mod structured_output;
+mod unfinished_calls;
+mod unique_call_ids;
 mod unusable;
-mod window;
-mod witness;
+mod user_input;
+mod window_usage;
 
 pub use agent::{Agent, AgentListener, ReplayCalls};
-pub use aside::SideRequest;
-pub use charge::RequestCost;
-pub use conversation::{Conversation, Restored};
-pub use event::{
+pub use agent_commands::{AgentCommands, CompactionOutcome, SettingsChange};
+pub use agent_event::{
     AgentEvent, BlockEvent, CompactedEvent, Compaction, DeniedToolCall, EndReason, InjectedMessage,
     InjectionReason, ResultEvent, RetractedAnswer, TurnEnd,
 };
-pub use fill::{WindowPart, WindowUsage};
-pub use fork::{ForkBasis, ForkPoint};
+pub use agent_settings::{AgentSettings, LateInputPolicy};
+pub use budget::{Budget, ReportReserve};
+pub use conversation::{Conversation, Restored};
+pub use fork_point::{ForkBasis, ForkPoint};
 pub use haft_tool_runtime::LEFT_FOR_LATER;
-pub use held::ResultsInContext;
-pub use input::{AgentInbox, Attachment, AttachmentKind, UserInput};
-pub use keep::{PreservedItem, PreservedState};
-pub use ledger::{Budget, ReportReserve};
 pub use limits::{LimitReached, RunLimits, RunUsage};
-pub use mask::{MaskedResults, Masker};
-pub use on_demand::{AgentCommands, CompactionOutcome, SettingsChange};
 pub use prefix::{CacheMiss, CacheMissCause, LoggedPrefix, StoredPrefix};
+pub use preserved_state::{PreservedItem, PreservedState};
 pub use prompt::{
     MemoryFile, MemoryFiles, MemoryOwner, OutputStyle, PromptBase, PromptEnvironment, SystemPrompt,
 };
-pub use repeats::RepeatLimits;
-pub use settings::{AgentSettings, LateInputPolicy};
-pub use unfinished::ExternalCallStates;
+pub use repetition_guard::RepeatLimits;
+pub use request_cost::RequestCost;
+pub use results_in_context::ResultsInContext;
+pub use secret_masker::{MaskedResults, Masker};
+pub use side_request::SideRequest;
+pub use unfinished_calls::ExternalCallStates;
+pub use user_input::{AgentInbox, Attachment, AttachmentKind, UserInput};
+pub use window_usage::{WindowPart, WindowUsage};

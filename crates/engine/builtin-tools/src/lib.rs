@@ -19,11 +19,10 @@ pub mod brief;
 pub mod config;
 pub mod cron;
 pub mod edit;
+mod edit_common;
 pub mod enter_plan_mode;
 pub mod exit_plan_mode;
 pub mod explore;
-mod files;
-mod finding;
 pub mod git;
 pub mod glob;
 pub mod grep;
@@ -37,6 +36,7 @@ pub mod read;
 pub mod remote_trigger;
 pub mod repl;
 pub mod search;
+mod search_common;
 pub mod send_message;
 pub mod sleep;
 pub mod suggest_background_pr;
@@ -51,12 +51,12 @@ pub mod web_search;
 pub mod worktree;
 pub mod write;
 
-pub use files::{
-    guard::{ConfigCheck, KnownShapes},
-    news::{EditObserver, NoEditObserver},
-    report::Sizes,
+pub use edit_common::{
+    change_report::Sizes,
+    config_check::{ConfigCheck, KnownShapes},
+    edit_observer::{EditObserver, NoEditObserver},
 };
-pub use finding::SearchToolSettings;
+pub use search_common::SearchToolSettings;
 
 /// Tools that act on files and commands of the machine they run on. A session
 /// with a tool host has these there.
@@ -146,7 +146,7 @@ pub struct ToolServices {
 /// schemas and docs come from it.
 pub fn base(services: &ToolServices) -> Vec<Arc<dyn DynTool>> {
     let tasks = || Arc::clone(&services.tasks);
-    let commands = Arc::new(files::seen_commands::CommandReads {
+    let commands = Arc::new(edit_common::command_reads::CommandReads {
         facts: Arc::clone(&services.commands),
         files: Arc::clone(&services.files),
     });

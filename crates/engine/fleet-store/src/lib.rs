@@ -16,35 +16,35 @@
 //! **Invariant:** leases end by clocks that never jump: a worker is given up by
 //! others that saw no sign of it for a whole lease on their own boot clock.
 
-mod core;
 mod engine;
 mod error;
-mod job;
+mod job_requirements;
+mod job_types;
 mod lease;
 mod ledger;
-mod name;
-mod needs;
-mod open;
 mod ports;
 mod run_log;
-mod schedule;
+mod schedule_types;
+mod store;
+mod store_address;
+mod valid_name;
 
-pub use core::cancel_control;
 pub use error::StoreError;
-pub use job::{
+pub use job_requirements::{JobRequirements, ResourceRequest};
+pub use job_types::{
     CancelledJob, JobClass, JobCounts, JobFilter, JobHead, JobPage, JobRecord, JobState, LimitScope, NewJob,
     PageOfJobs, PauseScope, Requeue, ScopeLimits, Submitted,
 };
 pub use lease::{ClaimJobs, Lease, LeaseKey, LeaseRenewal, WorkerRecord};
-pub use name::{FleetName, NameError, RunId};
-pub use needs::{JobRequirements, ResourceRequest};
-pub use open::FleetAddress;
 pub use ports::{
     BlobHash, BlobStore, EngineFinding, FleetStore, JobQueue, LogStore, Revision, ScheduleStore, StoreFuture,
     StoreStream,
 };
 pub use run_log::{ControlEntry, LogEnd, LogLine, NewControl};
-pub use schedule::{
+pub use schedule_types::{
     BucketDraw, CounterLimit, FiredSlot, FiringTime, MissedSlots, NewSchedule, ReserveOutcome,
     ScheduleRecord, TokenBucket,
 };
+pub use store::cancel_control;
+pub use store_address::FleetAddress;
+pub use valid_name::{FleetName, NameError, RunId};

@@ -11,8 +11,8 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{
-    clock::Clock,
-    sign::{SigningKey, encode},
+    jws::{SigningKey, encode},
+    server_clock::Clock,
 };
 
 /// The header that carries a proof.

@@ -17,29 +17,31 @@
 //! uses and renews what they got, `store` keeps it; `discover` finds the
 //! authorization server and `wire` is the way to it.
 
-mod answers;
+mod allowed_hosts;
 mod authorize;
 mod callback;
-mod clock;
-mod discover;
+mod client_grants;
+mod discovery;
 mod dpop;
-mod endpoint;
-mod grant;
+mod http_endpoint;
+mod jws;
 mod login;
-mod reach;
-mod settings;
-mod sign;
-mod store;
+mod oauth_http;
+mod oauth_settings;
+mod server_clock;
 mod token;
-mod wire;
+mod token_file;
+mod token_response;
 
 pub use authorize::{AuthChallenge, AuthHeader, RenewalOutcome, TokenSource, explain};
 pub use callback::CallbackListener;
-pub use endpoint::HttpEndpoint;
+pub use http_endpoint::HttpEndpoint;
 pub use login::{LoginError, LoginFlow, begin};
-pub use settings::{ClientKey, ClientSecret, IdentityProvider, OAuthGrant, OAuthSettings, ProviderAddress};
-pub use store::TokenFile;
+pub use oauth_settings::{
+    ClientKey, ClientSecret, IdentityProvider, OAuthGrant, OAuthSettings, ProviderAddress,
+};
 pub use token::OAuthTokens;
+pub use token_file::TokenFile;
 
 /// What all logins of a manager share.
 #[derive(Clone, Debug, Default)]

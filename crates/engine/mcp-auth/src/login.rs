@@ -7,11 +7,11 @@ use rmcp::transport::auth::{
 
 use super::{
     AuthOptions,
-    discover::{AuthServer, AuthServerSource, find},
+    client_grants::wants_proof,
+    discovery::{AuthServer, AuthServerSource, find},
     dpop::Dpop,
-    grant::wants_proof,
-    store::{LoginRecord, LoginTokens, TokenFile},
-    wire::OAuthHttp,
+    oauth_http::OAuthHttp,
+    token_file::{LoginRecord, LoginTokens, TokenFile},
 };
 use crate::HttpEndpoint;
 

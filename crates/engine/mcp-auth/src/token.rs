@@ -11,11 +11,11 @@ use rmcp::transport::auth::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    discover::{AuthServerSource, find},
+    client_grants::{self, GrantError},
+    discovery::{AuthServerSource, find},
     dpop::Dpop,
-    grant::{self, GrantError},
-    store::{LoginRecord, LoginTokens, TokenFile},
-    wire::OAuthHttp,
+    oauth_http::OAuthHttp,
+    token_file::{LoginRecord, LoginTokens, TokenFile},
 };
 use haft_types::text::hex;
 
@@ -110,7 +110,7 @@ impl OAuthTokens {
         }
         let kept = before.as_ref().and_then(|it| it.login.challenge.clone());
         let challenge = challenge.filter(|it| !it.is_empty()).or(kept.as_deref());
-        match grant::obtain(&self.endpoint, challenge, before.as_ref()).await {
+        match client_grants::obtain(&self.endpoint, challenge, before.as_ref()).await {
             Ok(login) => self.save(LoginRecord {
                 server: self.server.clone(),
                 url: self.endpoint.url.clone(),

@@ -29,10 +29,10 @@
 mod adapt;
 mod client;
 mod config;
-mod supervise;
-mod tools;
+mod jsonrpc;
+mod manager;
+mod resource_tools;
 mod transport;
-mod wire;
 
 pub use adapt::{MediaDirectory, MediaSink, ModelImage, tool_name, tool_prefix};
 pub use client::{
@@ -50,11 +50,11 @@ pub use haft_mcp_auth::{
     AuthOptions, CallbackListener, ClientKey, ClientSecret, HttpEndpoint, IdentityProvider, LoginError,
     LoginFlow, OAuthGrant, OAuthSettings, ProviderAddress,
 };
-pub use supervise::{
+pub use manager::{
     ManagerOptions, McpManager, NonProtocolOutput, PromptCommand, ServerEnabled, ServerEvent,
     ServerQueryError, ServerState, ServerStatus, WeakMcpManager,
 };
-pub use tools::resource_tools;
+pub use resource_tools::resource_tools;
 pub use transport::{
     ChannelEnds, ChannelServer, Connector, EmbeddedServer, InheritEnv, McpConnection, OutgoingMessage,
     PeerInbox, ProgramFallback, StdioCommand, Transport, TransportError,

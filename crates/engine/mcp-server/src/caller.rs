@@ -11,7 +11,7 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::client::DeclaredCapabilities;
+use super::call_clients::DeclaredCapabilities;
 
 /// Which era of the protocol a request belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

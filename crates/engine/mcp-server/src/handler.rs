@@ -12,7 +12,7 @@ use rmcp::{
 };
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{ToolServer, caller::McpCaller, stored};
+use super::{ToolServer, caller::McpCaller, stored_results};
 
 impl ServerHandler for ToolServer {
     fn get_info(&self) -> ServerConfig {
@@ -56,7 +56,7 @@ impl ServerHandler for ToolServer {
     ) -> Result<ListResourcesResult, ErrorData> {
         let server = self.clone();
         let listing = tokio::task::spawn_blocking(move || {
-            stored::list(&server.shared.pipeline.results, &server.client)
+            stored_results::list(&server.shared.pipeline.results, &server.client)
         });
         listing.await.map_err(|err| ErrorData::internal_error(err.to_string(), None))
     }
@@ -67,7 +67,7 @@ impl ServerHandler for ToolServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let shared = Arc::clone(&self.shared);
-        let reading = tokio::task::spawn_blocking(move || stored::read(&shared, &request.uri));
+        let reading = tokio::task::spawn_blocking(move || stored_results::read(&shared, &request.uri));
         let read = reading.await.map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
         read.map(ReadResourceResponse::from)
     }

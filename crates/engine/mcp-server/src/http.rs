@@ -28,9 +28,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ToolServer,
-    accept::{AcceptLimits, accept},
-    guard::{HttpAuth, WELL_KNOWN, guard},
-    sessions::BoundedSessions,
+    accept_loop::{AcceptLimits, accept},
+    bounded_sessions::BoundedSessions,
+    http_guard::{HttpAuth, WELL_KNOWN, guard},
 };
 
 /// How a server is reached over HTTP.

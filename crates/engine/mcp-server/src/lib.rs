@@ -13,24 +13,24 @@
 //! **Invariant:** the server runs nothing the rules do not allow or the client's
 //! person has not agreed to; without a person the answer is no.
 
-mod accept;
-mod call;
+mod accept_loop;
+mod bounded_sessions;
+mod call_clients;
+mod call_result;
 mod caller;
-mod client;
-mod describe;
-mod direct;
-mod guard;
+mod client_tasks;
+mod config_snippets;
 mod handler;
 mod http;
-mod inputs;
-mod introspect;
-mod portable;
-mod result;
-mod sessions;
-mod snippets;
+mod http_guard;
+mod input_rounds;
+mod portable_schema;
 mod stdio;
-mod stored;
-mod tasks_of_clients;
+mod stdio_fast_path;
+mod stored_results;
+mod token_introspection;
+mod tool_call;
+mod tool_description;
 
 use std::{
     path::PathBuf,
@@ -41,13 +41,13 @@ use haft_tool_runtime::{CallSessionState, Pipeline, Pool, SharedPool};
 use rmcp::{model::Tool, task_manager::TaskManager};
 use tokio::sync::{Semaphore, broadcast};
 
-pub use accept::{AcceptLimits, accept};
-pub use client::{CallClient, ClientApprover, ClientInput, Clients, InputKind, NotAnswered};
-pub use guard::{HttpAuth, TokenCheck, TokenVerdict};
+pub use accept_loop::{AcceptLimits, accept};
+pub use call_clients::{CallClient, ClientApprover, ClientInput, Clients, InputKind, NotAnswered};
+pub use config_snippets::{ConfigSnippet, client_snippets};
 pub use http::{HttpOptions, HttpServer, serve_http, serve_http_handler};
-pub use introspect::TokenIntrospection;
-pub use snippets::{ConfigSnippet, client_snippets};
+pub use http_guard::{HttpAuth, TokenCheck, TokenVerdict};
 pub use stdio::serve_stdio;
+pub use token_introspection::TokenIntrospection;
 
 /// A pool of tools with everything needed to serve it. Cheap to clone.
 ///
@@ -68,13 +68,13 @@ struct SharedServer {
     options: ServerOptions,
     clients: Clients,
     /// Seals what a client carries between two rounds of one call.
-    seal: inputs::StateSealer,
+    seal: input_rounds::StateSealer,
     tasks: TaskManager,
     changes: broadcast::Sender<()>,
     busy: Semaphore,
     listed: Mutex<Option<ListedTools>>,
     /// Whose tasks in the background are whose.
-    tasks_of_clients: tasks_of_clients::ClientTasks,
+    tasks_of_clients: client_tasks::ClientTasks,
 }
 
 /// The list of tools, as long as the pool it was made of is the current one.
@@ -151,13 +151,13 @@ impl ToolServer {
             pool,
             state: state.clone(),
             clients,
-            seal: inputs::StateSealer::fresh(),
+            seal: input_rounds::StateSealer::fresh(),
             tasks: TaskManager::new(),
             changes: broadcast::channel(WAITING_CHANGES).0,
             busy: Semaphore::new(options.max_calls),
             options,
             listed: Mutex::default(),
-            tasks_of_clients: tasks_of_clients::ClientTasks::default(),
+            tasks_of_clients: client_tasks::ClientTasks::default(),
         };
         Self { shared: Arc::new(shared), state: Arc::new(Mutex::new(state)), client: new_client() }
     }
@@ -181,7 +181,7 @@ impl ToolServer {
             Some(listed) => listed.clone(),
             None => {
                 let listed = ListedTools {
-                    tools: Arc::new(describe::tools(&pool, self.shared.options.structured)),
+                    tools: Arc::new(tool_description::tools(&pool, self.shared.options.structured)),
                     pool,
                 };
                 *slot = Some(listed.clone());

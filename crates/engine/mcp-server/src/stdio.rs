@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ToolServer,
-    direct::{ClientLines, SdkSession},
+    stdio_fast_path::{ClientLines, SdkSession},
 };
 
 /// What the pipe to the SDK holds.

@@ -18,63 +18,63 @@
 //!
 //! **Invariant:** keys appear in headers and nowhere else.
 
-mod address;
-mod answer;
+mod api_key;
 mod catalog;
 mod cloud;
-mod dialect;
 mod endpoint;
-mod engine;
-mod env;
 mod error;
 mod event;
-mod failure;
-mod http;
-mod key;
+mod event_stream;
+mod http_client;
+mod http_engine;
+mod http_error;
 mod lint;
-mod name;
-mod prefix;
+mod login_renewal;
 mod provider;
-mod renewal;
-mod replay;
+mod provider_env;
+mod ptr_map;
+mod replay_provider;
 mod request;
+mod response;
 mod retry;
-mod schema;
 mod scripted;
 mod secret;
+mod sent_prefix;
 mod served;
-mod stored;
-mod stream;
-mod tools;
+mod stored_keys;
+mod text_tool_calls;
+mod tool_set;
+mod tool_wire_name;
 mod wire;
+mod wire_schema;
 
-pub use answer::ModelAnswer;
+pub use api_key::{KeyHelper, KeySource};
 pub use catalog::{Catalog, ModelInfo, PriceAbove, ThinkingSupport, TokenPrice, ToolCalls};
 #[cfg(feature = "bedrock")]
 pub use cloud::aws::AwsLogin;
-pub use dialect::{UnreadCall, unread_call};
-pub use env::{KeySettings, LocalServer, ProviderChoice};
 pub use error::ModelError;
 pub use event::{CallProblem, InvalidCall, ModelEvent, ModelStream, Retry, StopReason};
-pub use key::{KeyHelper, KeySource};
 pub use lint::{
     ImageLimit, ImageShrinker, LintRules, Linted, Linter, MediaRules, Repair, RepairKind, ShrunkImage,
     ThinkingRule,
 };
-pub use name::wire_name;
-pub use prefix::{SentBlock, SentPrefix, SentPrefixSlot, SentTool};
+pub use login_renewal::LoginRenewal;
 pub use provider::{
     AnthropicLogin, FoundryLogin, HttpProvider, Provider, ProviderFuture, ProviderOptions, VertexLocation,
     VertexLogin,
 };
-pub use renewal::LoginRenewal;
-pub use replay::{RecordedExchange, RecordingProvider, ReplayProvider, RequestNormalizer};
+pub use provider_env::{KeySettings, LocalServer, ProviderChoice};
+pub use replay_provider::{RecordedExchange, RecordingProvider, ReplayProvider, RequestNormalizer};
 pub use request::{CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ThinkingDisplay, ToolChoice};
+pub use response::ModelAnswer;
 pub use retry::{RetryPolicy, StreamTimeouts};
-pub use schema::{WireSchema, wire_schema};
 pub use scripted::ScriptedProvider;
 pub use secret::SecretString;
+pub use sent_prefix::{SentBlock, SentPrefix, SentPrefixSlot, SentTool};
 pub use served::listed_window;
-pub use stored::{StoredKey, StoredKeys};
-pub use tools::{ToolDef, ToolLoading, ToolOrigin, ToolSet};
+pub use stored_keys::{StoredKey, StoredKeys};
+pub use text_tool_calls::{UnreadCall, unread_call};
+pub use tool_set::{ToolDef, ToolLoading, ToolOrigin, ToolSet};
+pub use tool_wire_name::wire_name;
 pub use wire::{messages::FeatureBetas, openai::ChatOptions};
+pub use wire_schema::{WireSchema, wire_schema};

@@ -4,11 +4,11 @@ use crate::{
     Catalog, FeatureBetas, ImageShrinker, KeySource, LocalServer, LoginRenewal, ModelError, ModelInfo,
     ModelStream, Request, RetryPolicy, StreamTimeouts,
     endpoint::{Auth, RequestTarget, fixed_headers},
-    engine::{Engine, WireForm},
-    http::LazyClient,
+    event_stream::generate,
+    http_client::LazyClient,
+    http_engine::{Engine, WireForm},
     lint::Linter,
     served::ServedModels,
-    stream::generate,
     wire::{messages::MessagesHost, openai::ChatOptions},
 };
 

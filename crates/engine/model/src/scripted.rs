@@ -8,7 +8,7 @@ use haft_types::{MessageBlock, Usage};
 
 use crate::{
     Catalog, ModelError, ModelEvent, ModelInfo, ModelStream, Provider, ProviderFuture, Request, StopReason,
-    stream::{Emitter, generate},
+    event_stream::{Emitter, generate},
 };
 
 /// A provider that says what it was told to say, answer by answer, whatever it

@@ -13,7 +13,7 @@ use std::{
 use reqwest::{Client, RequestBuilder, header::HeaderMap};
 use serde_json::{Value, json};
 
-use crate::{LocalServer, ModelInfo, http::LazyClient};
+use crate::{LocalServer, ModelInfo, http_client::LazyClient};
 
 /// Time for all questions about a model together.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -16,19 +16,19 @@
 //! the near side but calls and answers travels: no variables, no keys. The far
 //! rules decide at the far side; whatever the near side allowed is no permit there.
 
-mod address;
-mod far;
-pub mod frame;
-mod near;
-mod pipe;
+mod client;
+mod host_address;
+mod line_pipe;
+pub mod protocol;
+mod server;
 
-pub use address::{HostAddress, HostAddressError, HostConfig, HostName};
-pub use far::{
-    HostLimits, HostOperations, HostRunRegistry, HostSession, RunRequest, SessionFactory, SocketPath,
-    WebOptions, relay, serve_meeting, serve_socket, serve_through, serve_web,
-};
-pub use near::{
+pub use client::{
     HostLink, HostSet, LinkConfig, LinkError, LinkTimeouts, LocalTasks, RecoveredCallState,
     RemoteQuestionHandler,
 };
-pub use pipe::LinePipe;
+pub use host_address::{HostAddress, HostAddressError, HostConfig, HostName};
+pub use line_pipe::LinePipe;
+pub use server::{
+    HostLimits, HostOperations, HostRunRegistry, HostSession, RunRequest, SessionFactory, SocketPath,
+    WebOptions, relay, serve_meeting, serve_socket, serve_through, serve_web,
+};

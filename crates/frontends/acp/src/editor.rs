@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    project::AcpUpdate,
-    wire::{AcpError, CANCELLED, NotificationLine, SessionUpdate, answer_line, request_line},
+    jsonrpc::{AcpError, CANCELLED, NotificationLine, SessionUpdate, answer_line, request_line},
+    updates::AcpUpdate,
 };
 
 /// How the protocol calls what is told about a session.

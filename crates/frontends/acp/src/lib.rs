@@ -21,21 +21,21 @@
 //! commands and usage. What else happens then is told when the next prompt comes,
 //! and questions are answered with no.
 
-mod ask;
-mod backlog;
-mod buffers;
-mod client;
+mod client_capabilities;
 mod config_options;
-mod driver;
 mod editor;
-mod face;
-mod inventory;
-mod person_question;
-mod place;
-mod project;
+mod editor_buffers;
+mod jsonrpc;
+mod list_sessions;
+mod permission_request;
 mod prompt_blocks;
+mod server;
 mod server_prompts;
-mod wire;
+mod session_driver;
+mod session_location;
+mod update_backlog;
+mod updates;
+mod user_question;
 
-pub use face::{AcpServer, AcpShutdown, PROTOCOL_VERSION, SpecBuilderFn};
-pub use place::{SessionLocation, file_uri_path};
+pub use server::{AcpServer, AcpShutdown, PROTOCOL_VERSION, SpecBuilderFn};
+pub use session_location::{SessionLocation, file_uri_path};

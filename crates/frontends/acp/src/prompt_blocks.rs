@@ -3,7 +3,7 @@
 use haft_types::{MediaSource, MessageBlock, text};
 use serde_json::Value;
 
-use crate::{file_uri_path, wire::AcpError};
+use crate::{file_uri_path, jsonrpc::AcpError};
 
 /// Longest text of an embedded resource that is taken whole, in bytes.
 const LONGEST_RESOURCE: usize = 400_000;

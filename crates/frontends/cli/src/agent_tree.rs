@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft_agent::log::cost::SessionCost;
+use haft_agent::log::session_cost::SessionCost;
 use haft_session::{LoggedAgent, logged_agents};
 use haft_types::text;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use haft_agent::{
     CacheMiss,
-    log::cost::{self, SessionCost},
+    log::session_cost::{self, SessionCost},
 };
 use haft_types::{Usage, text};
 use serde_json::json;
@@ -21,7 +21,7 @@ pub(crate) fn run(session: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let logs = spec::logs(options)?;
     let id = sessions_command::named_or_newest(&logs, session)?;
     let path = logs.path(&id);
-    let cost = cost::of_log(&path).map_err(|err| format!("{}: {err}", path.display()))?;
+    let cost = session_cost::of_log(&path).map_err(|err| format!("{}: {err}", path.display()))?;
     let agents = haft_session::logged_agents(&path);
     if options.json {
         let mut json = serde_json::to_value(&cost).map_err(|err| CliError::Message(err.to_string()))?;

@@ -155,7 +155,7 @@ fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::GlobalArg
         CliCommand::Context { session } => context_command::run(session, run, options),
         CliCommand::Cost { session } => cost_command::run(session.as_deref(), options),
         CliCommand::View(view) => view_command::run(&view, options),
-        CliCommand::Reset => haft_tui::shell::repair()
+        CliCommand::Reset => haft_tui::driver::repair()
             .map(|()| ExitCode::SUCCESS)
             .map_err(|err| CliError::Message(format!("there is no terminal to repair here: {err}"))),
         CliCommand::Doctor(doctor) => doctor_command::run(&doctor, options),

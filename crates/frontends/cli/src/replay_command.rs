@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use haft_agent::{
     AgentEvent, EndReason, ReplayCalls, TurnEnd,
-    cassette::{RecordedRun, RunTranscript},
+    recording::{RecordedRun, RunTranscript},
 };
 use haft_model::{ModelError, Provider, ReplayProvider};
 use haft_sdk_server::{FrameOptions, Projection, turn_frame};

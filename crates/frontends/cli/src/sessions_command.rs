@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, time::SystemTime};
 
-use haft_agent::log::{self, CallFinishedLine, LogEntry, LogState, sessions};
+use haft_agent::log::{self, CallFinishedLine, LogEntry, LogState, session_list};
 use haft_session::SessionLogs;
 use haft_types::{MessageBlock, Role, text};
 use serde_json::json;
@@ -24,7 +24,8 @@ pub(crate) fn run(command: Option<SessionsCommand>, options: &GlobalArgs) -> Com
         SessionsCommand::Title { id, title } => {
             let id = resolve(&logs, &id)?;
             let path = logs.path(&id);
-            sessions::rename(&path, &id, title.trim()).map_err(|err| format!("{}: {err}", path.display()))?;
+            session_list::rename(&path, &id, title.trim())
+                .map_err(|err| format!("{}: {err}", path.display()))?;
             Ok(ExitCode::SUCCESS)
         }
         SessionsCommand::Path { id } => {
@@ -35,16 +36,16 @@ pub(crate) fn run(command: Option<SessionsCommand>, options: &GlobalArgs) -> Com
     }
 }
 
-fn all(logs: &SessionLogs) -> Result<Vec<sessions::SessionInfo>, CliError> {
+fn all(logs: &SessionLogs) -> Result<Vec<session_list::SessionInfo>, CliError> {
     let dir = logs.dir();
-    Ok(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
+    Ok(session_list::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
 }
 
 /// The session that is named, or the newest, also among those of Agent SDKs.
 pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result<String, CliError> {
     let mut everywhere = Vec::new();
     for dir in logs.dirs() {
-        everywhere.extend(sessions::list(dir).map_err(|err| format!("{}: {err}", dir.display()))?);
+        everywhere.extend(session_list::list(dir).map_err(|err| format!("{}: {err}", dir.display()))?);
     }
     match named {
         Some(start) => only_one(everywhere, start),
@@ -61,12 +62,12 @@ fn resolve(logs: &SessionLogs, start: &str) -> Result<String, CliError> {
     only_one(all(logs)?, start)
 }
 
-fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String, CliError> {
+fn only_one(sessions: Vec<session_list::SessionInfo>, start: &str) -> Result<String, CliError> {
     if let Some(exact) = sessions.iter().find(|it| it.id == start) {
         return Ok(exact.id.clone());
     }
-    let is_called = |it: &sessions::SessionInfo| it.title.trim().eq_ignore_ascii_case(start.trim());
-    let by_id = |it: &sessions::SessionInfo| !start.is_empty() && it.id.starts_with(start);
+    let is_called = |it: &session_list::SessionInfo| it.title.trim().eq_ignore_ascii_case(start.trim());
+    let by_id = |it: &session_list::SessionInfo| !start.is_empty() && it.id.starts_with(start);
     let called: Vec<&str> = sessions.iter().filter(|it| is_called(it)).map(|it| it.id.as_str()).collect();
     let begun = sessions.iter().filter(|it| by_id(it)).map(|it| it.id.as_str()).collect();
     match if called.is_empty() { begun } else { called }.as_slice() {
@@ -221,7 +222,7 @@ fn search(logs: &SessionLogs, wanted: &str, options: &GlobalArgs) -> CommandExit
     const MOST: usize = 5;
     let mut nothing = true;
     for it in all(logs)? {
-        let found = sessions::search(&it.path, wanted, MOST)
+        let found = session_list::search(&it.path, wanted, MOST)
             .map_err(|err| format!("{}: {err}", it.path.display()))?;
         if found.is_empty() {
             continue;

@@ -4,7 +4,7 @@ use std::{collections::HashSet, io::IsTerminal as _, path::Path, process::ExitCo
 
 use haft_session::{history_json, open_hosts, redo_change, undo_change, undo_json};
 use haft_tool::{LineStyle, Rendered, RenderedLine};
-use haft_tool_host::frame::HostCommand;
+use haft_tool_host::protocol::HostCommand;
 use haft_workspace::{
     EntryState, FileChange, FileState, HistoryItem, Journal, JournalEntry, Workspace, exact_patch, patch,
     text::Text,

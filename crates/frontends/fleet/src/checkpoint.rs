@@ -13,8 +13,8 @@ use haft_fleet_store::{BlobHash, FleetName, FleetStore, LeaseKey, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    secrets::ValueMask,
-    workspace::{FleetGit, RunWorkspace, WorkspaceBase},
+    checkout::{FleetGit, RunWorkspace, WorkspaceBase},
+    secret_rules::ValueMask,
 };
 
 /// The files of a workspace at one moment.

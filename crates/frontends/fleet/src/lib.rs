@@ -1,7 +1,7 @@
 //! Sessions on many machines: job files become jobs, workers run them as
 //! sessions whose logs a store keeps, and whoever takes over goes on there.
 //!
-//! A [`jobs::JobPlan`] is what a file means. A [`FleetClient`] queues, lists,
+//! A [`job_file::JobPlan`] is what a file means. A [`FleetClient`] queues, lists,
 //! follows and ends jobs. A [`FleetWorker`] takes jobs, gives each a workspace and a
 //! session, and hands back what came of it. What flags mean is asked of whoever
 //! embeds it ([`JobSessions`]).
@@ -16,27 +16,27 @@
 //! **Invariant:** the value of a secret leaves a worker neither in a line, a blob,
 //! a summary nor a result.
 
-mod boot_clock;
+mod checkout;
 mod checkpoint;
-mod client;
-mod fence;
-pub mod jobs;
-mod kept_results;
+mod fleet_client;
+pub mod job_file;
+mod large_results;
+mod lease_clock;
 mod limits;
-mod moving;
-mod pack;
-mod run_lines;
-mod secrets;
-mod where_words;
+mod move_jobs;
+mod pack_tree;
+mod run_log_lines;
+mod secret_rules;
+mod store_log;
+mod where_filter;
 mod worker;
-mod workspace;
 
-pub use client::{
+pub use fleet_client::{
     FleetClient, FollowedLine, JobFailure, RunResult, StageVerdict, SubmitReport, SubmitTarget, WaitedCounts,
 };
 pub use limits::{KeyLimit, KeyLimits};
-pub use moving::MoveReport;
-pub use pack::{PackedTree, pack_tree};
-pub use secrets::{SecretLocation, SecretRules, ValueMask, token_hash};
-pub use where_words::parse_where;
+pub use move_jobs::MoveReport;
+pub use pack_tree::{PackedTree, pack_tree};
+pub use secret_rules::{SecretLocation, SecretRules, ValueMask, token_hash};
+pub use where_filter::parse_where;
 pub use worker::{FleetWorker, JobSession, JobSessions, WorkerEvent, WorkerSettings};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use haft_fleet::jobs::{FileRefused, JobBody, JobPlan, PlanDefaults};
+use haft_fleet::job_file::{FileRefused, JobBody, JobPlan, PlanDefaults};
 
 fn parse(name: &str, text: &str) -> Result<JobPlan, FileRefused> {
     let defaults = PlanDefaults { prompt: Some(String::from("do {repo}")), ..PlanDefaults::default() };

@@ -165,7 +165,7 @@
 
 mod agent;
 pub mod mcp;
-mod tools;
+mod tool_set;
 
 /// The programs of the README are compiled and run with the tests.
 #[cfg(doctest)]
@@ -182,7 +182,7 @@ pub use haft_session as session;
 pub use haft_tool as tool;
 pub use haft_tool_runtime as runtime;
 pub use haft_types as types;
-pub use tools::Tools;
+pub use tool_set::Tools;
 
 /// The model that the environment of this process names, with its key.
 pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_model::ModelError> {

@@ -10,12 +10,12 @@
 //!
 //! **Invariant:** a program that answers nonsense is never taken for a yes.
 
-mod bound;
-mod elicit;
-mod lines;
-mod questions;
+mod bounded_line;
+mod elicitation;
+mod line_io;
+mod pending_requests;
 
-pub use bound::{MAX_LINE, bounded_line};
-pub use elicit::read_elicitation;
-pub use lines::{InputLine, LineBatch, LineWriter, MAX_INPUT, OutputBacklog, read_lines};
-pub use questions::PendingRequests;
+pub use bounded_line::{MAX_LINE, bounded_line};
+pub use elicitation::read_elicitation;
+pub use line_io::{InputLine, LineBatch, LineWriter, MAX_INPUT, OutputBacklog, read_lines};
+pub use pending_requests::PendingRequests;

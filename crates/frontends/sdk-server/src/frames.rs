@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use haft_session::{ApiFailure, PluginInfo, SessionSummary};
 
-use crate::{frames_page::is_known, result::usage, status::mcp_servers};
+use crate::{frames_page::is_known, mcp_status::mcp_servers, result_frame::usage};
 
 /// Makes frames of what an agent does.
 #[derive(Clone, Debug)]

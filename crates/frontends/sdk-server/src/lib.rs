@@ -19,39 +19,39 @@
 //! **Invariant:** a question nobody waits for any more is taken back, and an
 //! answer to it is ignored.
 
+mod agent_frames;
 mod agent_stats;
-mod ask;
-mod children;
-mod elicit;
-mod face;
+mod call_progress;
+mod callback_hooks;
+mod client;
+mod client_mcp_servers;
+mod elicitation_request;
 mod frames;
 mod frames_page;
-mod hooks;
-mod host;
 mod inbound;
 mod input;
-mod mcp;
-mod partial;
-mod progress;
+mod mcp_status;
+mod partial_messages;
+mod permission_request;
 mod projection;
 mod request;
-mod result;
-mod status;
+mod result_frame;
+mod server;
 
-pub use ask::NoSdkApprover;
-pub use face::{EndSignal, SdkServer};
+pub use callback_hooks::hook_definitions;
+pub use client::{SdkClient, SdkClientError};
+pub use client_mcp_servers::ClientMcpServers;
 pub use frames::{Frames, PROTOCOL_VERSION};
 pub use frames_page::frames_page;
 pub use haft_json_lines::{MAX_LINE, bounded_line};
-pub use hooks::hook_definitions;
-pub use host::{SdkClient, SdkClientError};
 pub use inbound::{InboundControl, InboundLine, fail, succeed};
 pub use input::{HostInput, LaunchFields, LaunchRequest};
-pub use mcp::ClientMcpServers;
-pub use partial::PartialMessages;
+pub use partial_messages::PartialMessages;
+pub use permission_request::NoSdkApprover;
 pub use projection::{FrameOptions, Projection, StateFrames};
 pub use request::{
     ClientPlugin, ControlRequest, FileAnswer, FileEncoding, InitializeRequest, InterruptAnswer, ModelChoice,
     RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource, TaskOutputAnswer,
 };
-pub use result::{failed_start, local_result, run_outcome, turn_frame};
+pub use result_frame::{failed_start, local_result, run_outcome, turn_frame};
+pub use server::{EndSignal, SdkServer};

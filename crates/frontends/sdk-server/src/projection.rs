@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::{
     Frames, PartialMessages,
-    children::AgentFrames,
+    agent_frames::AgentFrames,
+    call_progress::CallProgress,
     frames::{supersede, uuid},
     local_result,
-    progress::CallProgress,
-    result::appended_frame,
+    result_frame::appended_frame,
     turn_frame,
 };
 

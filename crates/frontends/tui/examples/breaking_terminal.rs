@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use haft_tui::{
     KeyMap, PromptHistory, TermEffect, TerminalCaps, UiUpdate,
-    shell::{OpenTerminal, TerminalEnd, TerminalSetup},
+    driver::{OpenTerminal, TerminalEnd, TerminalSetup},
 };
 
 fn main() -> std::process::ExitCode {

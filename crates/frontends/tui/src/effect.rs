@@ -1,6 +1,6 @@
 //! What is to be done.
 
-use crate::asks::CardAnswer;
+use crate::question_card::CardAnswer;
 
 /// A wish for files whose names fit.
 pub type FileQuery = String;

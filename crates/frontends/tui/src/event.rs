@@ -1,6 +1,6 @@
 //! What the terminal hears of.
 
-use crate::{model::ScreenSize, news::UiUpdate};
+use crate::{app_state::ScreenSize, ui_update::UiUpdate};
 
 /// A key, as far as terminals tell.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -2,7 +2,7 @@
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::text::{SafeText, StyledLine, StyledSpan, TextStyle, WrapMode, grapheme_width, width_of};
+use crate::styled_text::{SafeText, StyledLine, StyledSpan, TextStyle, WrapMode, grapheme_width, width_of};
 
 /// One row of the screen.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

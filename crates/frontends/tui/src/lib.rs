@@ -19,59 +19,59 @@
 //!
 //! **Invariant:** the terminal is given back as it was, however the program ends.
 
-mod alternate;
-mod asks;
-mod code;
-mod commands;
-mod complete;
+mod alternate_screen;
+mod app_state;
+mod completion;
 mod composer;
+mod display_width;
+pub mod driver;
 mod effect;
 mod event;
-mod history;
+mod highlight;
 mod input;
 mod keymap;
 mod layout;
-mod look;
+pub mod line_mode;
+mod line_printer;
 mod markdown;
-mod model;
-mod news;
 mod overlay;
 mod paint;
 mod picker;
-pub mod plain;
-mod print;
-mod rendered;
+mod prompt_history;
+mod question_card;
+mod rendered_call;
 mod sgr;
-pub mod shell;
-mod text;
+mod slash_commands;
+mod styled_text;
+mod terminal_caps;
 mod theme;
 mod transcript;
+mod ui_update;
 mod update;
 mod vi;
 mod view;
-mod width;
 
-pub use alternate::AlternatePainter;
-pub use asks::{CardAnswer, ChoiceOption, ChosenOption, QuestionCard, QuestionField, QuestionKind};
-pub use commands::{SLASH_COMMANDS, SlashEntry, SlashTarget, commands_page, keys_page};
+pub use alternate_screen::AlternatePainter;
+pub use app_state::{AppState, OWN_COMMAND, ScreenSize};
 pub use composer::{CaretMove, Composer};
 pub use effect::{FileQuery, TermEffect};
 pub use event::{KeyCode, KeyPress, TermEvent};
-pub use history::PromptHistory;
 pub use input::{InputDecoder, InputItem};
 pub use keymap::{KeyAction, KeyMap, key_table};
 pub use layout::{ScreenRow, layout};
-pub use look::{AlertKind, ColorSupport, ScreenKind, TerminalCaps, WrapStyle};
+pub use line_printer::{LinePrinter, LiveLines};
 pub use markdown::MarkdownStream;
-pub use model::{AppState, OWN_COMMAND, ScreenSize};
-pub use news::{
-    FinishedCall, PagerText, PastedImage, PickerRow, SlashName, StatusUpdate, TermPreferences, TodoState,
-    TurnPhase, UiUpdate,
-};
 pub use overlay::{Overlay, Pager};
 pub use paint::{Caret, Painter};
 pub use picker::Picker;
-pub use print::{LinePrinter, LiveLines};
-pub use text::{ColorRole, SafeText, StyledLine, StyledSpan, TextStyle, WrapMode, width_of};
+pub use prompt_history::PromptHistory;
+pub use question_card::{CardAnswer, ChoiceOption, ChosenOption, QuestionCard, QuestionField, QuestionKind};
+pub use slash_commands::{SLASH_COMMANDS, SlashEntry, SlashTarget, commands_page, keys_page};
+pub use styled_text::{ColorRole, SafeText, StyledLine, StyledSpan, TextStyle, WrapMode, width_of};
+pub use terminal_caps::{AlertKind, ColorSupport, ScreenKind, TerminalCaps, WrapStyle};
 pub use theme::{TermBackground, Theme};
+pub use ui_update::{
+    FinishedCall, PagerText, PastedImage, PickerRow, SlashName, StatusUpdate, TermPreferences, TodoState,
+    TurnPhase, UiUpdate,
+};
 pub use view::{ScreenFrame, view};

@@ -3,14 +3,14 @@
 use haft_tool::RenderedLine;
 
 use crate::{
+    app_state::ScreenSize,
     composer::{CaretMove, Composer},
     event::{KeyCode, KeyPress},
     layout::{ScreenRow, layout, layout_all},
-    model::ScreenSize,
-    news::PickerRow,
     paint::Caret,
     picker::{PickAction, PickReadiness, Picker},
-    text::{ColorRole, StyledLine, TextStyle, WrapMode},
+    styled_text::{ColorRole, StyledLine, TextStyle, WrapMode},
+    ui_update::PickerRow,
 };
 
 /// A view on a screen of its own.

@@ -8,19 +8,19 @@
 //! itself moves old rows into its history. Nothing is addressed absolutely, no
 //! scroll region is used, nothing above the region is ever touched.
 
-mod parked;
+mod parked_cursor;
 
 use std::{collections::VecDeque, sync::Arc};
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{
+    app_state::ScreenSize,
+    display_width,
     layout::ScreenRow,
-    look::TerminalCaps,
-    model::ScreenSize,
     sgr::Pen,
-    text::{TextStyle, grapheme_width},
-    width,
+    styled_text::{TextStyle, grapheme_width},
+    terminal_caps::TerminalCaps,
 };
 
 /// Where the cursor stands after a frame, within the region.
@@ -111,7 +111,7 @@ impl Painter {
     pub fn cursor_was(&mut self, column: usize) -> bool {
         let Some((grapheme, from)) = self.asked.as_mut().and_then(VecDeque::pop_front) else { return false };
         let Some(width) = column.checked_sub(from).filter(|it| *it <= MOST_ASKED_WIDTH) else { return false };
-        if !width::learn(&grapheme, width) {
+        if !display_width::learn(&grapheme, width) {
             return false;
         }
         self.distrust();
@@ -369,7 +369,7 @@ impl Painter {
     fn ask_width(&mut self, out: &mut Vec<u8>, cell: &ScreenCell<'_>, column: usize) {
         let Some(asked) = &mut self.asked else { return };
         let has_room = column + MOST_ASKED_WIDTH < self.size.columns;
-        if cell.text.is_ascii() || !has_room || !width::is_to_be_asked(cell.text) {
+        if cell.text.is_ascii() || !has_room || !display_width::is_to_be_asked(cell.text) {
             return;
         }
         if MOST_ASKED <= asked.len() || asked.iter().any(|it| it.0 == cell.text) {
@@ -557,7 +557,7 @@ fn cells(row: &ScreenRow) -> Vec<ScreenCell<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::StyledSpan;
+    use crate::styled_text::StyledSpan;
 
     fn row(text: &str) -> ScreenRow {
         ScreenRow { spans: vec![StyledSpan::new(text, TextStyle::PLAIN)], soft: false }

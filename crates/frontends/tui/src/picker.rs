@@ -3,17 +3,17 @@
 use haft_tool::RenderedLine;
 
 use crate::{
-    asks::DEAF_MS,
-    commands::is_within,
+    app_state::ScreenSize,
     composer::{CaretMove, Composer},
     event::{KeyCode, KeyPress},
     layout::{ScreenRow, layout, layout_all},
-    model::ScreenSize,
-    news::PickerRow,
     overlay::{OverlayStep, title_row},
     paint::Caret,
-    rendered,
-    text::{ColorRole, StyledLine, TextStyle, WrapMode},
+    question_card::DEAF_MS,
+    rendered_call,
+    slash_commands::is_within,
+    styled_text::{ColorRole, StyledLine, TextStyle, WrapMode},
+    ui_update::PickerRow,
 };
 
 /// Something to choose from.
@@ -273,8 +273,10 @@ impl Picker {
         if let Some(row) = self.chosen().filter(|it| !it.preview.is_empty()) {
             rows.resize(2 + listed, ScreenRow::default());
             rows.push(ScreenRow::default());
-            let preview =
-                row.preview.iter().map(|line: &RenderedLine| rendered::body_line(line, 2).fit(WrapMode::Cut));
+            let preview = row
+                .preview
+                .iter()
+                .map(|line: &RenderedLine| rendered_call::body_line(line, 2).fit(WrapMode::Cut));
             let lines: Vec<StyledLine> = preview.collect();
             let lines = layout_all(&lines, size.columns);
             let room = size.rows.saturating_sub(rows.len());

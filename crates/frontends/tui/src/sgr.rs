@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    look::{ColorSupport, TerminalCaps},
-    text::{StyledSpan, TextStyle},
+    styled_text::{StyledSpan, TextStyle},
+    terminal_caps::{ColorSupport, TerminalCaps},
     theme::Theme,
 };
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::text::ColorRole;
+use crate::styled_text::ColorRole;
 
 /// The background that text stands on.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -3,11 +3,11 @@
 use haft_tool::{LineStyle, RenderedLine};
 
 use crate::{
-    look::TerminalCaps,
     markdown::{MarkdownStream, plain_lines},
-    news::FinishedCall,
-    rendered,
-    text::{ColorRole, StyledLine, TextStyle, WrapMode},
+    rendered_call,
+    styled_text::{ColorRole, StyledLine, TextStyle, WrapMode},
+    terminal_caps::TerminalCaps,
+    ui_update::FinishedCall,
 };
 
 /// One thing that was said or done.
@@ -38,12 +38,12 @@ impl TranscriptItem {
             }
             Self::Call(call) => match &call.whole {
                 Some(whole) if !call.failed => {
-                    let mut lines = rendered::card(call, 0);
+                    let mut lines = rendered_call::card(call, 0);
                     lines.truncate(1);
-                    lines.extend(rendered::body(&whole.make(), usize::MAX));
+                    lines.extend(rendered_call::body(&whole.make(), usize::MAX));
                     lines
                 }
-                _ => rendered::card(call, usize::MAX),
+                _ => rendered_call::card(call, usize::MAX),
             },
             Self::Notice(text) => notice_lines(text),
             Self::Panel(lines) => lines.clone(),
@@ -79,7 +79,7 @@ pub(crate) fn all_lines(items: &[TranscriptItem], look: &TerminalCaps, width: us
 }
 
 fn folded(call: &FinishedCall) -> Vec<StyledLine> {
-    let mut lines = rendered::card(call, 1);
+    let mut lines = rendered_call::card(call, 1);
     let words = format!("    … not shown: {MOST_UNFOLDED} lines stand below");
     lines.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
     lines
@@ -135,7 +135,8 @@ pub(crate) fn shown_prompt_lines(text: &str) -> Vec<StyledLine> {
 }
 
 pub(crate) fn notice_lines(text: &str) -> Vec<StyledLine> {
-    let line = |text: &str| rendered::body_line(&RenderedLine::new(LineStyle::Dim, format!("· {text}")), 2);
+    let line =
+        |text: &str| rendered_call::body_line(&RenderedLine::new(LineStyle::Dim, format!("· {text}")), 2);
     text.lines().filter(|it| !it.trim().is_empty()).map(line).collect()
 }
 

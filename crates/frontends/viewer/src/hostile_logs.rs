@@ -7,16 +7,16 @@ use haft_model::Catalog;
 use serde_json::{Value, json};
 
 use crate::{
-    agents::ShownAgent,
+    agent_list::ShownAgent,
     html::Html,
-    index::LogIndex,
-    journal::{JournalChange, JournalledFile},
-    places::LogLocation,
+    journal_changes::{JournalChange, JournalledFile},
+    log_index::LogIndex,
+    log_locations::LogLocation,
+    log_summary::LogSummary,
     render::{
         RowForm, UndoOffer, agents, cost, dashboard, detail, facts, files, page, permissions, row, timeline,
         window,
     },
-    summary::LogSummary,
 };
 
 const EVIL: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)></title></style></pre><!--\

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    index::LogIndex,
+    log_index::LogIndex,
     row::{IndexedCall, IndexedRequest, IndexedRow, LogRange, RowKind},
 };
 

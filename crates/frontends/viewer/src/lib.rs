@@ -16,27 +16,27 @@
 //! **Invariant:** nothing is changed by looking; changes are taken back only by a
 //! server that was started for it.
 
-mod agents;
-mod clock;
-mod facts;
+mod agent_list;
 #[cfg(test)]
 mod hostile_logs;
 mod html;
-mod index;
 mod index_file;
-mod journal;
+mod journal_changes;
+mod log_index;
+mod log_locations;
+mod log_search;
+mod log_summary;
 mod perfetto;
-mod places;
 mod render;
 mod row;
-mod search;
+mod row_content;
 mod server;
-mod skim;
-mod summary;
+mod skim_line;
 mod timeline;
+mod timestamps;
 
-pub use index::LogIndex;
+pub use log_index::LogIndex;
+pub use log_locations::{LogLocations, LogRoots};
 pub use perfetto::trace;
-pub use places::{LogLocations, LogRoots};
 pub use render::page;
 pub use server::{ViewServer, ViewerConfig, serve};

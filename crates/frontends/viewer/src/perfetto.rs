@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    facts::RowContent,
-    index::LogIndex,
+    log_index::LogIndex,
+    row_content::RowContent,
     timeline::{spans, stages},
 };
 

@@ -2,7 +2,7 @@
 
 use haft_agent::log::StageMicros;
 
-use crate::{index::LogIndex, row::IndexedCall};
+use crate::{log_index::LogIndex, row::IndexedCall};
 
 /// A call in time. Microseconds since the first of them.
 pub(crate) struct CallSpan<'a> {
@@ -54,7 +54,7 @@ fn span(call: &IndexedCall) -> Option<CallSpan<'_>> {
     };
     let length: u64 = stages(&line.micros).iter().fold(0_u64, |sum, (_, it)| sum.saturating_add(*it));
     let length = i64::try_from(length).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
-    let end = crate::clock::millis(&line.timestamp)?.checked_mul(1000)?;
+    let end = crate::timestamps::millis(&line.timestamp)?.checked_mul(1000)?;
     Some(CallSpan { call, start: end.checked_sub(length)?, length, lane: 0, stages: line.micros })
 }
 

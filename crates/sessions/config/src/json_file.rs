@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     SettingsNotice, SettingsSourceKind,
-    document::{BYTE_ORDER_MARK, SettingsDocument},
-    edit,
-    lock::{LockFailure, lock},
-    read::{LARGEST, ReadError, read},
+    directory_lock::{LockFailure, lock},
+    json_edit,
+    settings_document::{BYTE_ORDER_MARK, SettingsDocument},
+    stable_read::{LARGEST, ReadError, read},
 };
 
 /// A file and how to treat it.
@@ -113,9 +113,9 @@ impl JsonFile<'_> {
         let text = match &document {
             // Cannot happen for a text we just understood; but if it did, losing
             // something of the person's would be worse than not writing.
-            Some(document) => edit::rewrite(&document.text, &before, &after)
+            Some(document) => json_edit::rewrite(&document.text, &before, &after)
                 .ok_or_else(|| self.io(io::Error::other("the text cannot be edited")))?,
-            None => edit::render_new(&after),
+            None => json_edit::render_new(&after),
         };
         let text = format!("{mark}{text}");
         if LARGEST < text.len() as u64 {
@@ -139,7 +139,7 @@ impl JsonFile<'_> {
     }
 
     /// The file that links lead to, with the lock of its directory.
-    fn locked_target(&self) -> Result<(PathBuf, crate::lock::DirectoryLock), UpdateError> {
+    fn locked_target(&self) -> Result<(PathBuf, crate::directory_lock::DirectoryLock), UpdateError> {
         for _ in 0..10 {
             let target = self.target()?;
             let directory = target.parent().unwrap_or(Path::new("/"));

@@ -13,9 +13,9 @@ use haft_paths::{Durability, ModeOnReplace, replace_file, sweep_unfinished};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    document::SettingsDocument,
-    lock::lock,
-    read::{LARGEST, read},
+    directory_lock::lock,
+    settings_document::SettingsDocument,
+    stable_read::{LARGEST, read},
 };
 
 /// Copies of good versions, under Haft's own directory.

@@ -21,35 +21,35 @@
 //!
 //! **Invariant:** only files under `.haft` and `~/.haft` are written.
 
-mod change;
-mod document;
-mod edit;
+mod directory_lock;
+mod json_edit;
 mod json_file;
+mod json_spans;
 mod keys;
 mod last_good;
+mod layer;
 mod load;
-mod lock;
-mod mcp;
 mod mcp_edit;
-mod merge;
-mod places;
-mod read;
-mod sandbox;
+mod mcp_servers;
+mod merge_layers;
+mod sandbox_settings;
+mod set_value;
+mod setting_units;
 mod settings;
-mod source;
-mod span;
-mod store;
+mod settings_document;
+mod settings_paths;
+mod settings_store;
+mod stable_read;
 mod trust;
-mod units;
 
-pub use change::SetError;
 pub use json_file::UpdateError;
 pub use keys::{known_settings, settings_page};
+pub use layer::{SettingsLayer, SettingsNotice, SettingsOrigin, SettingsSourceKind, SettingsText, Sourced};
 pub use load::{FlagContent, FlagSettings, LoadOptions, LoadedSettings};
-pub use mcp::{McpScope, McpServer};
-pub use places::{SettingsPaths, SettingsScope, home_directory};
-pub use sandbox::{SandboxFiles, SandboxNetwork, SandboxSettings};
+pub use mcp_servers::{McpScope, McpServer};
+pub use sandbox_settings::{SandboxFiles, SandboxNetwork, SandboxSettings};
+pub use set_value::SetError;
 pub use settings::{FeatureSwitch, McpSettings, PermissionSettings, Settings};
-pub use source::{SettingsLayer, SettingsNotice, SettingsOrigin, SettingsSourceKind, SettingsText, Sourced};
-pub use store::SettingsStore;
+pub use settings_paths::{SettingsPaths, SettingsScope, home_directory};
+pub use settings_store::SettingsStore;
 pub use trust::{BoundFile, ItemKind, PendingItem, PendingTrust, TrustItem, TrustMode};

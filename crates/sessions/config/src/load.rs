@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 use crate::{
     McpScope, PendingTrust, Settings, SettingsLayer, SettingsNotice, SettingsPaths, SettingsSourceKind,
     SettingsText, TrustMode,
-    document::SettingsDocument,
     last_good::LastGood,
-    mcp,
-    places::SettingsCandidate,
-    read::{FileFingerprint, LARGEST, ReadError, read},
+    mcp_servers,
+    setting_units::take_apart,
     settings::EffectiveUnit,
+    settings_document::SettingsDocument,
+    settings_paths::SettingsCandidate,
+    stable_read::{FileFingerprint, LARGEST, ReadError, read},
     trust::{AdmittedSettings, TrustList, admit, folder_key},
-    units::take_apart,
 };
 
 /// Which layers count, and what the command line adds.
@@ -290,10 +290,10 @@ impl Loader<'_> {
 
     fn admit(
         &mut self,
-        units: Vec<crate::units::SettingUnit>,
+        units: Vec<crate::setting_units::SettingUnit>,
         source: &Arc<SettingsText>,
         document: &SettingsDocument,
-    ) -> Vec<crate::units::SettingUnit> {
+    ) -> Vec<crate::setting_units::SettingUnit> {
         let AdmittedSettings { units, pending, refused, scripts } =
             admit(units, source, &self.trust, &self.folder, self.options.trust);
         for (name, pointer) in refused {
@@ -316,12 +316,17 @@ impl Loader<'_> {
                 let Some((source, document)) = self.server_file(&path, SettingsLayer::User) else {
                     continue;
                 };
-                mcp::add(&mut servers, mcp::units(&document.value, ""), McpScope::User, &source);
+                mcp_servers::add(
+                    &mut servers,
+                    mcp_servers::units(&document.value, ""),
+                    McpScope::User,
+                    &source,
+                );
                 let project = folder_key(&self.folder);
                 let here = document.value.get("projects").and_then(|it| it.get(&project)?.as_object());
                 if let Some(here) = here {
-                    let at = format!("/projects{}", crate::span::step(&project));
-                    local.push((mcp::units(here, &at), source));
+                    let at = format!("/projects{}", crate::json_spans::step(&project));
+                    local.push((mcp_servers::units(here, &at), source));
                 }
             }
         }
@@ -329,11 +334,11 @@ impl Loader<'_> {
             && let Some((source, document)) =
                 self.server_file(&self.places.project_mcp(), SettingsLayer::Project)
         {
-            let units = self.admit(mcp::units(&document.value, ""), &source, &document);
-            mcp::add(&mut servers, units, McpScope::Project, &source);
+            let units = self.admit(mcp_servers::units(&document.value, ""), &source, &document);
+            mcp_servers::add(&mut servers, units, McpScope::Project, &source);
         }
         for (units, source) in local {
-            mcp::add(&mut servers, units, McpScope::Local, &source);
+            mcp_servers::add(&mut servers, units, McpScope::Local, &source);
         }
         servers
     }
@@ -351,7 +356,7 @@ impl Loader<'_> {
         let document = document?;
         let (place, base) = (SettingsSourceKind::File(path.to_owned()), self.places.project.clone());
         let source = SettingsText::new(layer, place, base, Arc::clone(&document.text));
-        self.loaded.problems.extend(mcp::problems(&document, &source));
+        self.loaded.problems.extend(mcp_servers::problems(&document, &source));
         Some((Arc::new(source), document))
     }
 

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     LoadedSettings, McpScope, SettingsStore, UpdateError,
-    document::SettingsDocument,
     json_file::JsonFile,
-    mcp,
-    read::{LARGEST, read},
+    mcp_servers,
+    settings_document::SettingsDocument,
+    stable_read::{LARGEST, read},
     trust::{TrustItem, folder_key},
 };
 
@@ -90,7 +90,7 @@ impl SettingsStore {
 
     fn server_items(&self, file: &Map<String, Value>) -> Vec<TrustItem> {
         let project = self.real_project();
-        mcp::units(file, "").iter().map(|unit| TrustItem::of(unit, &project).0).collect()
+        mcp_servers::units(file, "").iter().map(|unit| TrustItem::of(unit, &project).0).collect()
     }
 }
 

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::{
     SandboxSettings, SettingsLayer, SettingsSourceKind, SettingsText, Sourced,
-    mcp::McpServer,
-    merge::MergedSettings,
-    units::{SettingUnit, UnitEntry},
+    mcp_servers::McpServer,
+    merge_layers::MergedSettings,
+    setting_units::{SettingUnit, UnitEntry},
 };
 
 /// What counts, of all layers together.

@@ -28,86 +28,88 @@
 //! **Invariant:** every session that was opened tells [`SessionEventKind::Closed`] last,
 //! however it ended.
 
+mod actor;
 mod agents;
-mod assembly;
-mod background;
-mod bill;
-mod checkpoints;
-mod command;
-mod error;
-mod event;
+mod api_failure;
+mod background_tasks;
+mod build;
+mod context_usage;
+mod environment;
 mod extensions;
-mod failure;
-mod far_post;
-mod handle;
-mod hooks;
-mod hosts;
-mod judging;
-mod late;
-mod logs;
+mod hook_events;
+mod late_pipeline;
+mod mcp_servers;
 mod memory;
-mod owner;
-mod premises;
+mod open_error;
+mod permission_dry_run;
 mod prompt;
-mod proposed_text;
+mod proposed_content;
 mod questions;
-mod rewinding;
-mod servers;
-mod spec;
+mod remote_mail;
+mod rewind_files;
+mod rewind_stored;
+mod session_command;
+mod session_event;
+mod session_handle;
+mod session_logs;
+mod session_spec;
 mod task_hooks;
-mod teams;
+mod team_registry;
 mod telemetry;
-mod undoing;
-mod usage;
-mod voice;
-mod watch;
+mod tool_hosts;
+mod turn_observer;
+mod undo;
+mod usage_totals;
+mod user_messages;
 mod worktrees;
 
 pub use agents::{
     AgentDefinition, AgentMemory, AgentProblem, AgentReport, AgentSource, AgentStatus, ChildIdentity,
     ChildProgress, KilledBy, LoggedAgent, SubagentDenial, logged_agents, logged_requests,
 };
-pub use assembly::{SETTINGS_TOOL, TOOLS_OF_SESSIONS, described_tools};
-pub use background::TaskTail;
-pub use bill::{AgentUsage, UsageTotals};
-pub use checkpoints::{RewindReport, rewind_calls};
-pub use command::{
-    ClientParts, CloseMode, Command, FileContent, Interrupted, ModeRefused, Reply, ServerSwitch, ServersSet,
-    SessionIntroduction, SessionUsage, WrittenScope,
-};
-pub use error::OpenError;
-pub use event::{
-    Activity, Appended, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, HookRun,
-    PluginInfo, PromptState, QuestionOutcome, SessionEvent, SessionEventKind, SessionSummary, TurnEnded,
-    TurnInfo, TurnStarted,
+pub use api_failure::ApiFailure;
+pub use background_tasks::TaskTail;
+pub use build::{SETTINGS_TOOL, TOOLS_OF_SESSIONS, described_tools};
+pub use context_usage::{ContextPart, ContextUsage};
+pub use environment::{
+    CallLimits, CommandSandbox, SandboxDemand, SessionEnvironment, policy_of_rules, setting_sources,
+    split_rules,
 };
 pub use extensions::{
     ExtensionProblem, HostAgent, LineProblem, ListedPlugin, LocalCommand, Marketplace, PluginEntry,
     PluginList, PluginOption, SlashCommand, as_context, with_piped,
 };
-pub use failure::ApiFailure;
-pub use far_post::RemoteMail;
 pub use haft_lsp::{LanguageStatus, ServerUnavailable};
-pub use handle::{CallPipeline, Session, SessionHandle};
-pub use hosts::{HostSessionFactory, host_address, open_hosts};
-pub use judging::{judge, judge_and_classify};
-pub use logs::SessionLogs;
-pub use premises::{
-    CallLimits, CommandSandbox, SandboxDemand, SessionEnvironment, policy_of_rules, setting_sources,
-    split_rules,
-};
+pub use mcp_servers::{DiscoveredServers, SessionServers, WaitingServer, journal_path, needs_servers};
+pub use open_error::OpenError;
+pub use permission_dry_run::{judge, judge_and_classify};
 pub use prompt::{Prompt, PromptAuthor};
-pub use proposed_text::{ProposedText, proposed_text};
+pub use proposed_content::{ProposedText, proposed_text};
 pub use questions::{
     PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer,
 };
-pub use rewinding::{PastPrompt, RewindOutcome, RewindScope, rewind_preview, rewind_session, said_prompts};
-pub use servers::{DiscoveredServers, SessionServers, WaitingServer, journal_path, needs_servers};
-pub use spec::{
+pub use remote_mail::RemoteMail;
+pub use rewind_files::{RewindReport, rewind_calls};
+pub use rewind_stored::{
+    PastPrompt, RewindOutcome, RewindScope, rewind_preview, rewind_session, said_prompts,
+};
+pub use session_command::{
+    ClientParts, CloseMode, Command, FileContent, Interrupted, ModeRefused, Reply, ServerSwitch, ServersSet,
+    SessionIntroduction, SessionUsage, WrittenScope,
+};
+pub use session_event::{
+    Activity, Appended, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, HookRun,
+    PluginInfo, PromptState, QuestionOutcome, SessionEvent, SessionEventKind, SessionSummary, TurnEnded,
+    TurnInfo, TurnStarted,
+};
+pub use session_handle::{CallPipeline, Session, SessionHandle};
+pub use session_logs::SessionLogs;
+pub use session_spec::{
     AnswerableQuestions, ApproverSpec, DenialText, ExtensionSpec, HostSpec, HostedServers, LocationSpec,
     LogDestination, LogSpec, LogStart, ModelSpec, PermissionSpec, PluginDir, ProviderMiddleware,
     ProviderSpec, ReplaySpec, RuleOrigin, ServerSpec, ServerStart, SessionSpec, SettingsSpec, ToolsSpec,
 };
-pub use undoing::{change_json, history_json, redo_change, standing_words, undo_change, undo_json};
-pub use usage::{ContextPart, ContextUsage};
+pub use tool_hosts::{HostSessionFactory, host_address, open_hosts};
+pub use undo::{change_json, history_json, redo_change, standing_words, undo_change, undo_json};
+pub use usage_totals::{AgentUsage, UsageTotals};
 pub use worktrees::worktree_keeper;

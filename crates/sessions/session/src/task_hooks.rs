@@ -8,7 +8,7 @@ use haft_tool::{BoxFuture, CallContext};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 
-use crate::{agents::SubagentRegistry, late::LatePipeline, premises::SessionEnvironment};
+use crate::{agents::SubagentRegistry, environment::SessionEnvironment, late_pipeline::LatePipeline};
 
 /// Which list a session begins with: one that is named, or its own.
 pub(crate) fn task_lists(premises: &SessionEnvironment) -> Arc<TaskLists> {

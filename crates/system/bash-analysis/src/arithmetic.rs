@@ -1,8 +1,8 @@
 //! Arithmetic of the shell, as far as it is nothing but numbers.
 
 use super::{
-    field::{self, Field, WordContext as Where},
-    state::{ShellState, VariableBinding},
+    expansion::{self, Field, WordContext as Where},
+    shell_state::{ShellState, VariableBinding},
     syntax::{Word, WordPiece},
 };
 
@@ -47,7 +47,7 @@ fn is_integer(text: &str) -> bool {
 }
 
 pub(crate) fn is_number(word: &Word, state: &ShellState) -> bool {
-    field::expand(word, state, Where::Value).is_some_and(|alternatives| {
+    expansion::expand(word, state, Where::Value).is_some_and(|alternatives| {
         alternatives.iter().all(|fields| match &fields[..] {
             [Field::Number] => true,
             [Field::Literal(text)] => is_integer(text),

@@ -1,4 +1,4 @@
-use super::state::ShellState;
+use super::shell_state::ShellState;
 
 /// The state after a command that succeeded, and after one that failed.
 pub(super) struct BranchStates {

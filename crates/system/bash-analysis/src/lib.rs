@@ -14,55 +14,55 @@
 //! **Invariant:** time and stack are bounded for input of any length and
 //! nesting.
 
+mod analysis;
+mod analyzed_command;
 mod arithmetic;
 mod brace;
 mod branch_states;
-mod critical;
-mod doubt;
-mod exit;
-mod facts;
-mod field;
-mod glob;
-mod inner;
-mod known;
-mod mention;
-mod names;
-mod part;
-mod pipe;
-mod propose;
-mod reading;
-mod scan;
-mod screen;
-mod state;
+mod changed_variables;
+mod critical_paths;
+mod cross_check;
+mod evaluate;
+mod exit_status;
+mod expansion;
+mod fallback_scan;
+mod join_words;
+mod mentioned_paths;
+mod nested_commands;
+mod piped_names;
+mod possible_commands;
+mod programs;
+mod raw_checks;
+mod risk;
+mod safe_variables;
+mod shell_pattern;
+mod shell_state;
+mod shown_files;
+mod simple_command;
 mod subcommands;
-mod suspect;
+mod suggest_rule;
 mod syntax;
-mod text;
-mod variables;
-mod views;
-mod walk;
-mod witness;
-mod wrapper;
+mod wrapper_commands;
 
-pub use critical::{fits, is_critical, refused_removal, removes_unknown};
-pub use doubt::{Risk, RiskLevel};
-pub use exit::{ExitMeaning, exit_meaning, exit_meaning_of};
-pub use facts::{
+pub use analysis::{
     AnalysisContext, AnalyzedCommand, CommandClass, CommandEffect, CommandForm, CommandForms, Confidence,
     ConfigDependence, EditKind, EffectAccess, EffectOrigin, EffectScope, EffectTarget, FormCoverage,
     LineAnalysis, OutputRestriction, Word, WorkingDir,
 };
-pub use glob::FileNamePattern;
-pub use propose::propose;
-pub use reading::SharedAnalysis;
-pub use screen::MAX_CHARS;
-pub use views::{views, views_of};
+pub use analyzed_command::SharedAnalysis;
+pub use critical_paths::{fits, is_critical, refused_removal, removes_unknown};
+pub use exit_status::{ExitMeaning, exit_meaning, exit_meaning_of};
+pub use raw_checks::MAX_CHARS;
+pub use risk::{Risk, RiskLevel};
+pub use shell_pattern::FileNamePattern;
+pub use shown_files::{views, views_of};
+pub use suggest_rule::propose;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use state::ShellState;
+use evaluate::Evaluator;
+use shell_state::ShellState;
 use syntax::SyntaxNote;
-use walk::Evaluator;
 
 /// Longer texts are not even parsed.
 const MAX_PARSED: usize = 1024 * 1024;
@@ -82,7 +82,7 @@ pub fn analyse(source: &str, place: AnalysisContext<'_>) -> LineAnalysis {
     if cfg!(debug_assertions) {
         ANALYSED.fetch_add(1, Ordering::Relaxed);
     }
-    let mut doubts = screen::screen(source);
+    let mut doubts = raw_checks::screen(source);
     let parsed = if source.len() <= MAX_PARSED {
         syntax::parse(source)
     } else {
@@ -96,7 +96,7 @@ pub fn analyse(source: &str, place: AnalysisContext<'_>) -> LineAnalysis {
         }
     };
     // A second opinion is only worth its time when it can matter.
-    if doubts.is_empty() && !witness::agrees(source, &script) {
+    if doubts.is_empty() && !cross_check::agrees(source, &script) {
         doubts.push(Risk::Disagreement);
     }
     doubts.extend(script.notes.iter().map(|note| match note {
@@ -114,9 +114,9 @@ pub fn analyse(source: &str, place: AnalysisContext<'_>) -> LineAnalysis {
 
 /// What could be in a text that was not understood.
 fn guess(source: &str, place: AnalysisContext<'_>, doubts: Vec<Risk>) -> LineAnalysis {
-    let mut guesses = scan::guesses(source);
+    let mut guesses = fallback_scan::guesses(source);
     guesses.sort_unstable();
     guesses.dedup();
-    let parts = guesses.iter().map(|words| part::guess(words, source, place)).collect();
+    let parts = guesses.iter().map(|words| simple_command::guess(words, source, place)).collect();
     LineAnalysis { parts, doubts, end: WorkingDir::Unknown, is_sequential: false }
 }

@@ -3,7 +3,7 @@
 //!
 //! For rules that refuse. Errs towards seeing too much.
 
-use super::known;
+use super::programs;
 
 /// Programs with commands of their own, which have the names of others
 /// (`docker rm`, `npm test`).
@@ -90,7 +90,7 @@ pub(crate) fn without_options(words: &[String]) -> Vec<Vec<String>> {
         return Vec::new();
     }
     let mut out = Vec::new();
-    let valued = (name == "git").then_some(known::GIT_VALUED);
+    let valued = (name == "git").then_some(programs::GIT_VALUED);
     for at in commands(rest, valued) {
         let (front, behind) = (vec![name.clone(), rest[at].clone()], &rest[at + 1..]);
         if 0 < at {

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::{GitInvocation, ordinary::is_ordinary_key};
+use crate::{GitInvocation, safe_settings::is_ordinary_key};
 
 /// Where a repository is, and which programs it names itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{
     CheckState, ColumnEncoding, Diagnostic, FileDiagnostics, FrameError, FrameReader, LspError, ServerPlan,
-    ServerReadiness, documents::Documents, framed, ledger::DiagnosticStore, requests,
+    ServerReadiness, diagnostics::DiagnosticStore, framed, open_documents::Documents, server_requests,
 };
 
 /// Starts servers; who does decides what holds them.
@@ -156,7 +156,7 @@ impl LspClient {
     }
 
     async fn introduce(&self) -> Result<(), LspError> {
-        let params = requests::initialize(&self.plan);
+        let params = server_requests::initialize(&self.plan);
         let answer = self.ask_once("initialize", &params, self.plan.startup).await?;
         if !answer["capabilities"].is_object() {
             let (server, method) = (self.plan.name.clone(), String::from("initialize"));
@@ -513,7 +513,7 @@ fn hear(message: &Value, shared: &SharedClient, outgoing: &mpsc::WeakSender<Vec<
     let params = &message["params"];
     match (message["method"].as_str(), message.get("id").filter(|it| !it.is_null())) {
         (Some(method), Some(id)) => {
-            let answer = match requests::answer(method, params, plan) {
+            let answer = match server_requests::answer(method, params, plan) {
                 Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
                 Err((code, text)) => {
                     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}})

@@ -16,36 +16,38 @@
 //! **Invariant:** positions of callers are lines and characters counted from
 //! one; what a server counts in stays inside.
 
-mod answers;
 mod client;
-mod documents;
-mod edits;
-mod fault;
-mod framing;
-mod ledger;
-mod plan;
-mod pool;
+mod content_length;
+mod diagnostics;
+mod error;
+mod language_survey;
+mod lsp_settings;
+mod open_documents;
 mod position;
 mod readiness;
-mod requests;
-mod settings;
-mod survey;
+mod responses;
+mod server_plan;
+mod server_pool;
+mod server_requests;
+mod server_table;
 mod symbols;
-mod table;
 mod uri;
+mod workspace_edits;
 
-pub use answers::{CallItem, CallLink, CodeLocation, hover_text, spots};
 pub use client::{LaunchedServer, LspClient, LspProcess, ServerLauncher};
-pub use edits::{CodeAction, FileEdits, TextChange, WorkspaceChange, code_actions, workspace_change};
-pub use fault::LspError;
-pub use framing::{FrameError, FrameReader, framed};
-pub use ledger::{CheckState, Diagnostic, DiagnosticSeverity, FileDiagnostics};
-pub use plan::{ProgramPath, ServerKey, ServerPlan, ServerUnavailable};
-pub use pool::{PoolLimits, ServerPool};
+pub use content_length::{FrameError, FrameReader, framed};
+pub use diagnostics::{CheckState, Diagnostic, DiagnosticSeverity, FileDiagnostics};
+pub use error::LspError;
+pub use language_survey::LanguageStatus;
+pub use lsp_settings::{ConfiguredServer, LspSettings};
 pub use position::{ColumnEncoding, ResolvedPosition, TextPosition, character_of, line_at, resolve};
 pub use readiness::ServerReadiness;
-pub use settings::{ConfiguredServer, LspSettings};
-pub use survey::LanguageStatus;
+pub use responses::{CallItem, CallLink, CodeLocation, hover_text, spots};
+pub use server_plan::{ProgramPath, ServerKey, ServerPlan, ServerUnavailable};
+pub use server_pool::{PoolLimits, ServerPool};
+pub use server_table::{KnownLspServer, LANGUAGES, ServedLanguage};
 pub use symbols::{CodeSymbol, kind_name, symbols};
-pub use table::{KnownLspServer, LANGUAGES, ServedLanguage};
 pub use uri::{path_of, uri_of};
+pub use workspace_edits::{
+    CodeAction, FileEdits, TextChange, WorkspaceChange, code_actions, workspace_change,
+};

@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    CodeLocation,
-    answers::{kind_of, number},
-    path_of,
+    CodeLocation, path_of,
+    responses::{kind_of, number},
 };
 
 /// More are left out.

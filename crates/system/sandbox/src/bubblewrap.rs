@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use crate::order::Order;
+use crate::helper_request::Order;
 
 /// Everything in front of the program that runs inside.
 pub(super) fn arguments(bwrap: &Path, order: &Order, closed: bool) -> io::Result<Vec<CString>> {

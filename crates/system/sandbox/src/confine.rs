@@ -19,11 +19,11 @@ use rustix::{
 use crate::{
     Domains, Lookup, Network, SandboxBackend, SandboxFeatures, SandboxPolicy, SandboxReport, SystemLookup,
     WITHOUT, bubblewrap,
+    helper_request::{HELPER, HelperMechanism, HelperNetwork, Order, OverlayLayer},
     layers::{HeldLayers, LayerStore},
-    order::{HELPER, HelperMechanism, HelperNetwork, Order, OverlayLayer},
-    sockets,
-    space::NetNamespace,
-    stand_in::{PlaceholderGuard, Placeholders},
+    net_namespace::NetNamespace,
+    placeholders::{PlaceholderGuard, Placeholders},
+    unix_sockets,
 };
 
 /// What package managers and compilers want to write wherever they run, and
@@ -373,8 +373,8 @@ impl Confinement {
             protect,
             hide,
             network,
-            sockets: sockets::creation(&self.policy.sockets),
-            cover: sockets::to_cover(&self.policy.sockets),
+            sockets: unix_sockets::creation(&self.policy.sockets),
+            cover: unix_sockets::to_cover(&self.policy.sockets),
             hollow: self.sandbox.config.state.join("hollow"),
             status: numbers.status,
         }

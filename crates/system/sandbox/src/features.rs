@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use haft_process::{OutputCapture, ProcessOwner};
 
-use crate::order::HELPER;
+use crate::helper_request::HELPER;
 
 /// What the kernel lets us do, as the helper found out by trying.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]

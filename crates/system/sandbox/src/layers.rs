@@ -12,7 +12,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::order::OverlayLayer;
+use crate::helper_request::OverlayLayer;
 
 /// Maximum number of sets of layers, and so of commands at the same time that
 /// have one.

@@ -13,34 +13,36 @@
 //! **Invariant:** what is reported as enforced is enforced by the kernel. A
 //! wall that cannot be built keeps the command from running.
 
-mod blocked;
+mod baseline;
 mod bubblewrap;
 mod confine;
+mod denial_detection;
 mod features;
 mod helper;
-mod keeping;
+mod helper_request;
 mod layers;
-mod order;
-mod policy;
+mod net_namespace;
+mod placeholders;
 mod proxy;
-mod reading;
-mod report;
-mod sockets;
-mod space;
-mod stand_in;
-mod walled_thread;
-mod workspace;
+mod read_only;
+mod restricted_thread;
+mod sandbox_policy;
+mod sandbox_report;
+mod unix_sockets;
+mod workspace_policy;
 
-pub use blocked::blocked;
+pub use baseline::{BaselinePolicy, BaselineSandbox, HomeProtection};
 pub use confine::{
     Confinement, FdAllocator, InheritedFd, Sandbox, SandboxCleanup, SandboxConfig, SandboxStrictness,
     SandboxedLaunch,
 };
+pub use denial_detection::blocked;
 pub use features::{KernelFeatures, SandboxFeatures, WITHOUT};
 pub use helper::run_if_helper;
-pub use keeping::{BaselinePolicy, BaselineSandbox, HomeProtection};
-pub use policy::{Domains, Hidden, IfMissing, Network, PathKind, Protected, SandboxPolicy, UnixSockets};
 pub use proxy::{Lookup, SystemLookup};
-pub use reading::{ReadOnlyNetwork, ReadOnlyPolicy, ReadOnlySandbox, installed_programs};
-pub use report::{SandboxBackend, SandboxReport};
-pub use workspace::WorkspacePolicy;
+pub use read_only::{ReadOnlyNetwork, ReadOnlyPolicy, ReadOnlySandbox, installed_programs};
+pub use sandbox_policy::{
+    Domains, Hidden, IfMissing, Network, PathKind, Protected, SandboxPolicy, UnixSockets,
+};
+pub use sandbox_report::{SandboxBackend, SandboxReport};
+pub use workspace_policy::WorkspacePolicy;

@@ -7,7 +7,7 @@ use std::{env, path::Path, time::Instant};
 
 use haft_search::{
     AnswerLimits, Finder, IndexRefreshOptions, RankQuery, SearchRoot, SearchStop, TreeIndex, WalkFilter,
-    WalkLimits, show,
+    WalkLimits, display_text,
 };
 
 fn main() {
@@ -59,11 +59,11 @@ fn main() {
             answer.total_passages
         );
         for it in &answer.definitions {
-            println!("  D {}:{} {}", show::path_text(&it.rel), it.line, it.text);
+            println!("  D {}:{} {}", display_text::path_text(&it.rel), it.line, it.text);
         }
         for (mark, places) in [("U", &answer.usages), ("P", &answer.passages)] {
             for it in places {
-                println!("  {mark} {}:{} {}", show::path_text(&it.rel), it.line, it.text);
+                println!("  {mark} {}:{} {}", display_text::path_text(&it.rel), it.line, it.text);
             }
         }
     }

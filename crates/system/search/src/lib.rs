@@ -18,28 +18,28 @@
 //! **Invariant:** the same tree gives the same answer, whatever thread was
 //! first.
 
-mod disk;
+mod cancel;
+pub mod display_text;
+mod fs;
 mod glob;
 mod grep;
 mod index;
+mod list_tree;
 mod rank;
-pub mod show;
-mod stop;
 mod symbols;
-mod tree;
 mod walk;
 
-pub use disk::{DiskKind, SearchRoot, open_file};
+pub use cancel::{SearchStop, SearchStopReason};
+pub use fs::{DiskKind, SearchRoot, open_file};
 pub use glob::{GlobMatch, GlobPlan, GlobProblem, GlobResult, GlobRun};
 pub use grep::{
     CharsetGuess, FileHits, GrepLine, GrepOptions, GrepPage, GrepQuery, GrepResult, GrepRun, GrepTotals,
     LeftOut, LineKind, Mode, PatternProblem,
 };
 pub use index::{IndexRefreshOptions, RefreshStats, TreeIndex};
+pub use list_tree::{ListedDir, ListedTree, SkippedEntry, TreeItem, TreeRun};
 pub use rank::{AnswerLimits, Finder, RankQuery, RankedAnswer, RankedDefinition, RankedLine};
-pub use stop::{SearchStop, SearchStopReason};
 pub use symbols::{SourceLanguage, SourceSymbol, SymbolKind, SymbolScratch, symbols};
-pub use tree::{ListedDir, ListedTree, SkippedEntry, TreeItem, TreeRun};
 pub use walk::{
     FileRequirement, GlobFilter, TreeWalk, UnknownType, Unreadable, VCS_DIRS, WalkEntry, WalkFilter,
     WalkLimits, WalkStats, WalkVisitor, file_type, left_out,

@@ -23,47 +23,47 @@
 //! **Invariant:** memory is bounded by what is asked for, not by the size of the
 //! file, except where a whole file is changed ([`MAX_EDITABLE`]).
 
-mod at_hand;
+mod background_sync;
+mod cached_read;
 mod commit;
+mod content_hash;
 mod error;
-mod files;
-mod hash;
+mod file_stat;
 mod journal;
-mod later;
-mod lines;
-mod lock;
-mod open;
+mod line_reader;
+mod open_checked;
 mod overlay;
 mod patch;
+mod path_locks;
+mod pending_entries;
 mod reads;
+mod session_files;
 mod snapshot;
-mod stamp;
 pub mod text;
 mod undo;
-mod unrecorded;
 mod workspace;
 
-pub use at_hand::{is_plain_file_at_hand, read_at_hand};
+pub use cached_read::{is_plain_file_at_hand, read_at_hand};
 pub use commit::{CommitError, CommittedBatch, CommittedFile, PlannedWrite};
+pub use content_hash::ContentHash;
 pub use error::{FileError, FileKind};
-pub use files::SessionFiles;
-pub use hash::ContentHash;
+pub use file_stat::FileStat;
 pub use journal::{
     AttributeChange, Attributes, ChangeOrigin, EntryAttachments, EntryId, FileChange, FileObject, FileState,
     How, Journal, JournalEntry, JournalLimits, LinkedName, RetainedObject, TurnId, workspace_key,
 };
-pub use lines::{
+pub use line_reader::{
     IsCancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
 };
-pub use open::{OpenFile, RewoundReader, hash_file};
+pub use open_checked::{OpenFile, RewoundReader, hash_file};
 pub use overlay::{BufferChange, BufferLookup, EditorOverlay, LoadedFile};
 pub use patch::{Hunk, counts, exact_patch, patch, patch_of_splices, unified};
 pub use reads::{
     ContextView, CurrentFile, EmptyContextView, FileEvent, Freshness, FullContextView, LineEdit, LineHash,
     LinesView, ReadBy, ReadState, SeenRecord, WholeFileSeen, count_lines, line_print,
 };
+pub use session_files::SessionFiles;
 pub use snapshot::{FileSnapshot, MAX_EDITABLE};
-pub use stamp::FileStat;
 pub use undo::{
     Conflict, EntryState, HistoryItem, PlannedChange, UndoError, UndoPlan, UndoPlanStep, UndoReport,
     UndoTarget,

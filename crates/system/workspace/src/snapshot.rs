@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::{ContentHash, FileError, FileStat, OpenFile, at_hand};
+use crate::{ContentHash, FileError, FileStat, OpenFile, cached_read};
 
 /// The largest file that is loaded to be changed.
 pub const MAX_EDITABLE: u64 = 512 * 1024 * 1024;
@@ -112,7 +112,7 @@ pub(crate) fn hash_open(file: &OpenFile) -> Result<ContentHash, FileError> {
 /// of this machine count in ticks of at most ten milliseconds, others in up to
 /// two seconds.
 fn is_settled(file: &OpenFile) -> bool {
-    let enough = if at_hand::is_noted(file.stamp().id.0) { 50 } else { 4000 };
+    let enough = if cached_read::is_noted(file.stamp().id.0) { 50 } else { 4000 };
     let (seconds, nanoseconds) = file.stamp().modified;
     let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u64::try_from(nanoseconds)) else {
         return false;

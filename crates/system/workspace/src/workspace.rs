@@ -6,12 +6,12 @@ use std::{
 use crate::{
     ChangeOrigin, CommitError, CommittedBatch, EntryId, FileChange, FileError, FileSnapshot, How, Journal,
     JournalEntry, JournalLimits, OpenFile, PlannedWrite,
+    background_sync::BackgroundSync,
     commit::{CommitContext, commit},
     journal::new_entry,
-    later::BackgroundSync,
-    lock::{PathLockGuard, PathLocks},
     overlay::{Buffers, commit_through_editor},
-    unrecorded::PendingEntries,
+    path_locks::{PathLockGuard, PathLocks},
+    pending_entries::PendingEntries,
 };
 
 /// Where a workspace keeps its own files, and which trees are the user's.

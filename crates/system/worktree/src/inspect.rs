@@ -10,9 +10,9 @@ use haft_git::parse_status;
 
 use crate::{
     WorktreeManager, WorktreeRecord, WorktreeState,
-    include::{changed, paths_of},
-    record::IncludedFile,
+    include_files::{changed, paths_of},
     repository::RepositoryInfo,
+    worktree_record::IncludedFile,
 };
 
 /// As many entries are looked at.

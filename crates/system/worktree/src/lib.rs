@@ -20,33 +20,33 @@
 //! the like of its own configuration are switched off, and a worktree whose link
 //! to its repository was changed is not touched.
 
-mod cut_off;
-mod include;
+mod create;
+mod git_runner;
+mod include_files;
 mod inspect;
-mod keep;
-mod make;
-mod owner;
-mod record;
+mod interrupted;
+mod journal_backup;
+mod owner_process;
 mod remove;
 mod repository;
-mod rescue;
-mod run;
+mod rescue_commits;
 mod sweep;
+mod worktree_record;
 
-pub use cut_off::InterruptedWorktree;
+pub use create::{CreateWorktree, CreatedWorktree, WorktreeBase, WorktreeContents};
 pub use inspect::{ChangedFile, UnsavedWork};
-pub use make::{CreateWorktree, CreatedWorktree, WorktreeBase, WorktreeContents};
-pub use owner::OwnerProcess;
-pub use record::{IncludedFile, WorktreeRecord, WorktreeState, WorktreeUser};
+pub use interrupted::InterruptedWorktree;
+pub use owner_process::OwnerProcess;
 pub use remove::{RemovalBackup, RemovedWorktree};
 pub use sweep::SweptWorktrees;
+pub use worktree_record::{IncludedFile, WorktreeRecord, WorktreeState, WorktreeUser};
 
 use std::{path::Path, sync::Arc};
 
 use haft_process::ProcessOwner;
 use haft_types::EnvVars;
 
-use self::{record::WorktreeRegistry, run::GitRunner};
+use self::{git_runner::GitRunner, worktree_record::WorktreeRegistry};
 
 /// Makes, knows and removes worktrees.
 pub struct WorktreeManager {

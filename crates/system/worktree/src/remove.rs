@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use haft_workspace::{ChangeOrigin, Workspace};
 
 use crate::{
-    OwnerProcess, UnsavedWork, WorktreeManager, WorktreeRecord, WorktreeState, keep::JournalBackup,
+    OwnerProcess, UnsavedWork, WorktreeManager, WorktreeRecord, WorktreeState, journal_backup::JournalBackup,
     repository::RepositoryInfo,
 };
 

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use haft_git::{ExecutableSetting, GitInvocation, facts_line, parse_facts};
 
-use crate::{WorktreeRecord, run::GitRunner};
+use crate::{WorktreeRecord, git_runner::GitRunner};
 
 /// A repository, seen from one of its checkouts.
 #[derive(Clone, Debug)]

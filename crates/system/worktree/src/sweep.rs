@@ -4,7 +4,7 @@ use std::path::Path;
 
 use haft_workspace::{ChangeOrigin, Workspace};
 
-use crate::{RemovalBackup, WorktreeManager, WorktreeRecord, WorktreeState, cut_off::BranchCleanup};
+use crate::{RemovalBackup, WorktreeManager, WorktreeRecord, WorktreeState, interrupted::BranchCleanup};
 
 /// What became of worktrees that killed sessions left.
 #[derive(Clone, Debug, Default)]

@@ -13,7 +13,7 @@ use self::{
     source::SourceIndex,
     spans::{NamedText, named_texts},
 };
-use crate::run;
+use crate::command;
 
 /// Written by the program from its own definitions.
 const GENERATED: &[&str] = &["docs/tools.md", "docs/flags.md"];
@@ -40,8 +40,10 @@ const FOREIGN: &[(&str, &[&str])] = &[(
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     let root_text = root.to_string_lossy();
-    let listed =
-        run::output("git", &["-C", &root_text, "ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let listed = command::output(
+        "git",
+        &["-C", &root_text, "ls-files", "--cached", "--others", "--exclude-standard"],
+    )?;
     let files: Vec<String> = listed.lines().map(str::to_owned).collect();
     let documents: Vec<&String> = files.iter().filter(|name| is_document(name)).collect();
     let index = SourceIndex::read(root, &files);
@@ -205,7 +207,7 @@ mod tests {
             "#[derive(Debug, Subcommand)]\npub(crate) enum CliCommand {\n    /// Lists: `A`.\n    #[command(subcommand)]\n    Tool(ToolCommand),\n    Undo {\n        #[arg(long, requires = \"id\")]\n        turn: bool,\n    },\n    Redo,\n}\n#[derive(Subcommand)]\nenum ToolCommand {\n    List,\n    Run,\n}\n#[arg(long = \"allowedTools\", alias = \"allowed-tools\")]\npub(crate) allowed: Vec<String>,\n",
         );
         index.add_file(
-            "crates/calls/tool-runtime/src/pool.rs",
+            "crates/calls/tool-runtime/src/tool_pool.rs",
             "pub struct Pool;\nimpl Pool {\n    pub fn explaining() {}\n}\npub enum Sort {\n    First,\n}\nconst X: &str = \"HAFT_CALL\";\n",
         );
         index

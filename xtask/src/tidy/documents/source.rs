@@ -77,7 +77,7 @@ impl SourceIndex {
         self.files.iter().any(|file| crate_of(file) == Some(name))
     }
 
-    /// A path from the root, from the source of a crate (`tool-runtime/pool`), or a part
+    /// A path from the root, from the source of a crate (`tool-runtime/tool_pool`), or a part
     /// of a path. `<name>` and `*` stand for anything in one step.
     pub(super) fn has_path(&self, path: &str) -> bool {
         let steps: Vec<&str> = path.split('/').collect();
@@ -121,7 +121,7 @@ fn fits_step(step: &str, part: &str) -> bool {
     part.starts_with(&step[..open]) && part.ends_with(&step[close..])
 }
 
-/// `tool-runtime/pool` is `crates/*/tool-runtime/src/pool.rs` or what lies in `pool/`.
+/// `tool-runtime/tool_pool` is `crates/*/tool-runtime/src/pool.rs` or what lies in `pool/`.
 fn fits_crate(steps: &[&str], file: &str) -> bool {
     let Some((first, rest)) = steps.split_first() else { return false };
     let inside = file.split('/').skip(3).collect::<Vec<_>>().join("/");

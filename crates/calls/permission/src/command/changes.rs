@@ -21,7 +21,7 @@ use super::{
     movers::{self, Mover},
     survey::{Survey, survey},
 };
-use crate::{CommandContext, expansion::expand, obeyed};
+use crate::{CommandContext, config_files, glob_expansion::expand};
 
 /// What one part changes.
 pub(super) struct PartChange {
@@ -220,10 +220,10 @@ impl PartChange {
         let config = &self.config;
         let is_config = |path: &&PathBuf| {
             path.file_name()
-                .is_some_and(|it| obeyed::is_any_config_name(&it.to_string_lossy().to_lowercase()))
+                .is_some_and(|it| config_files::is_any_config_name(&it.to_string_lossy().to_lowercase()))
         };
         let inside = |path: &PathBuf| forms(tree).iter().any(|it| path.starts_with(it));
-        let named = || config.names.iter().any(|it| obeyed::is_any_config_name(it));
+        let named = || config.names.iter().any(|it| config_files::is_any_config_name(it));
         config.anywhere
             || !config.patterns.is_empty()
             || named()
@@ -245,19 +245,19 @@ impl PartChange {
             // A repository inside may be one of those the outer one looks into.
             let inner = matches!(kind, ConfigDependence::Git | ConfigDependence::GitIndex) && name == ".git";
             let above = || path.parent().is_some_and(|parent| dirs.iter().any(|it| it.starts_with(parent)));
-            inner || obeyed::is_config_name(kind, &name) && above()
+            inner || config_files::is_config_name(kind, &name) && above()
         };
         let fits = |pattern: &PathBuf| {
             let Some(last) = pattern.file_name().and_then(|it| it.to_str()) else { return true };
             let pattern = FileNamePattern::new(last);
-            obeyed::config_names(kind).iter().any(|name| pattern.matches(name))
+            config_files::config_names(kind).iter().any(|name| pattern.matches(name))
         };
-        config.names.iter().any(|name| obeyed::is_config_name(kind, name))
+        config.names.iter().any(|name| config_files::is_config_name(kind, name))
             || config.paths.iter().any(is_found)
             || config.patterns.iter().any(fits)
             || config.index
                 && (kind == ConfigDependence::GitIndex
-                    || kind == ConfigDependence::Git && obeyed::holds_repository(dir))
+                    || kind == ConfigDependence::Git && config_files::holds_repository(dir))
     }
 }
 

@@ -27,8 +27,8 @@ pub use running::{RunningCommands, SessionCommands};
 
 use crate::{
     AlwaysAskReason, CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, FileMention,
-    FileTarget, FileUse, FileUseKind, FileUseScope, RuleCoverage, RuleForm, expansion::expand,
-    names_in_text::falls_apart, obeyed, protected::is_protected,
+    FileTarget, FileUse, FileUseKind, FileUseScope, RuleCoverage, RuleForm, config_files,
+    glob_expansion::expand, names_in_text::falls_apart, protected_paths::is_protected,
 };
 
 /// Takes command lines apart with `haft-bash-analysis`.
@@ -184,9 +184,9 @@ fn stays_plain(effect: &CommandEffect, place: &CommandContext<'_>, guarded: bool
                     && match obeyed {
                         ConfigDependence::Git if guarded => {
                             (dir == place.cwd || is_at_home(&effect.target, place))
-                                && obeyed::git_is_own(&dir)
+                                && config_files::git_is_own(&dir)
                         }
-                        _ => is_near(&dir, place) && obeyed::is_plain(obeyed, &dir, place.home),
+                        _ => is_near(&dir, place) && config_files::is_plain(obeyed, &dir, place.home),
                     }
             }
             EffectTarget::Pattern(_) | EffectTarget::Unknown(_) => false,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use haft_bash_analysis::{AnalyzedCommand, CommandClass, EffectOrigin, EffectTarget, Word};
 
 use super::survey::survey;
-use crate::expansion::expand;
+use crate::glob_expansion::expand;
 
 /// What such a command does to names.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

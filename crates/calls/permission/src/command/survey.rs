@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::MOST_NAMES;
-use crate::obeyed;
+use crate::config_files;
 
 /// What was found in a tree.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(super) fn survey(tree: &Path) -> Survey {
                 return found;
             }
             let name = entry.file_name().to_string_lossy().to_lowercase();
-            if obeyed::is_any_config_name(&name)
+            if config_files::is_any_config_name(&name)
                 && let Ok(inside) = path.strip_prefix(tree)
             {
                 found.names.push(inside.to_owned());

@@ -1,22 +1,22 @@
 //! Rules as they are written, and what they are about.
 
-mod bracket;
-mod command;
-mod domain;
-mod name;
-mod param;
-mod parse;
-mod path;
+mod bracket_expr;
+mod command_pattern;
+mod domain_pattern;
+mod name_pattern;
+mod param_pattern;
+mod path_pattern;
+mod split_rule;
 mod wildcard;
 
 use std::{fmt, path::Path, sync::Arc};
 
-pub(crate) use bracket::Spelling;
-pub(crate) use command::{CommandPattern, PatternReading};
-pub(crate) use domain::{DomainPattern, host_of};
-pub(crate) use name::NamePattern;
-pub(crate) use param::ParamPattern;
-pub(crate) use path::{Anchor, PathPattern, PatternCoverage, compile, escape};
+pub(crate) use bracket_expr::Spelling;
+pub(crate) use command_pattern::{CommandPattern, PatternReading};
+pub(crate) use domain_pattern::{DomainPattern, host_of};
+pub(crate) use name_pattern::NamePattern;
+pub(crate) use param_pattern::ParamPattern;
+pub(crate) use path_pattern::{Anchor, PathPattern, PatternCoverage, compile, escape};
 
 use crate::{Behavior, Destination, Names};
 
@@ -168,7 +168,7 @@ impl ParsedRule {
 /// Reads a rule. An allow that cannot be read is ignored; a deny or ask that
 /// cannot be read asks about everything it could have been about.
 pub(crate) fn read(entry: RuleEntry, names: &Names) -> ParsedRule {
-    let split = match parse::split(&entry.text) {
+    let split = match split_rule::split(&entry.text) {
         Ok(split) => split,
         Err(malformed) => {
             let tool = malformed.tool.unwrap_or("*").to_owned();

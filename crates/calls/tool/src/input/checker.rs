@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     coerce::{coerce, is_type},
-    words::{expected, got, list, types},
+    describe::{expected, got, list, types},
 };
 use crate::schema::{constants, resolve};
 

@@ -7,17 +7,17 @@
 
 mod checker;
 mod coerce;
+mod describe;
 mod example;
-mod translate;
-mod well_formed;
-mod words;
+mod parameter_aliases;
+mod schema_check;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub use example::example;
-pub(crate) use translate::translate;
-pub use well_formed::schema_problem;
+pub(crate) use parameter_aliases::translate;
+pub use schema_check::schema_problem;
 
 use crate::ToolError;
 use checker::InputChecker;

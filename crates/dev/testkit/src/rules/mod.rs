@@ -1,7 +1,7 @@
 //! What the real services refuse, in their words.
 
 mod blocks;
-mod force;
+mod forced_refusals;
 mod gemini;
 mod media;
 mod messages;
@@ -20,9 +20,9 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{MockForm, Script, tokens};
+use crate::{MockForm, Script, token_counter};
 
-pub(crate) use force::ForceCounts;
+pub(crate) use forced_refusals::ForceCounts;
 pub(crate) use thinking::prefix;
 
 /// Why a request is refused, in the service's words.
@@ -81,7 +81,7 @@ impl RequestJudge<'_> {
         let per_token = self.script.bytes_per_token;
         match form {
             MockForm::Messages | MockForm::Bedrock => {
-                let count = tokens::of_messages_request(body, per_token);
+                let count = token_counter::of_messages_request(body, per_token);
                 if self.script.strict {
                     messages::check(self, model, body, count)?;
                 }
@@ -89,21 +89,21 @@ impl RequestJudge<'_> {
                 Ok(count)
             }
             MockForm::Chat => {
-                let count = tokens::of_request(body, per_token);
+                let count = token_counter::of_request(body, per_token);
                 if self.script.strict {
                     openai::check_chat(self, body, count)?;
                 }
                 Ok(count)
             }
             MockForm::Gemini => {
-                let count = tokens::of_request(body, per_token);
+                let count = token_counter::of_request(body, per_token);
                 if self.script.strict {
                     gemini::check(self, model, body, count)?;
                 }
                 Ok(count)
             }
             MockForm::Responses => {
-                let count = tokens::of_request(body, per_token);
+                let count = token_counter::of_request(body, per_token);
                 if self.script.strict {
                     openai::check_responses(self, body, count)?;
                 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{IssuedThinking, MockRefusal, RequestJudge, RuleVerdict};
-use crate::{Script, forms::chat::thinking_call, signature_of};
+use crate::{Script, signature_of, wire::chat::thinking_call};
 
 fn invalid<T>(message: impl Into<String>) -> Result<T, MockRefusal> {
     Err(MockRefusal::invalid(message))

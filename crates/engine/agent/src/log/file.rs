@@ -8,8 +8,9 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    LogEntry, RemoteLogHandle, lock,
+    LogEntry, RemoteLogHandle,
     parse::{is_about_call, parse_entry},
+    writer_lock,
 };
 
 /// A session's log: JSON lines, appended to and never rewritten. While it is
@@ -53,7 +54,7 @@ impl LogFile {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)?;
-        lock::take(&file, &path)?;
+        writer_lock::take(&file, &path)?;
         let was_torn = ends_torn(&mut file)?;
         if was_torn {
             file.write_all(b"\n")?;

@@ -1,27 +1,27 @@
 //! The session log: what happened, line by line, and nothing but that.
 
 mod call_lines;
-pub(crate) mod clock;
-pub mod cost;
-mod entry;
-mod fence;
 mod file;
-mod lock;
+mod log_entry;
 mod parse;
-mod recent;
-pub mod sessions;
+mod remote_log;
+pub mod session_cost;
+pub mod session_list;
+mod tail_reader;
+pub(crate) mod timestamp;
 mod unpaid;
 mod writer;
+mod writer_lock;
 
 pub use call_lines::{CallFinishedLine, CallStartedLine, StageMicros, WriterLine};
-pub use clock::now;
-pub use entry::{
+pub(crate) use file::read_from;
+pub use file::{LogFile, ReadReport, read, read_shown};
+pub use log_entry::{
     AttachmentLine, ContentForm, ConversationLine, LineHeader, LogEntry, LogState, LoggedMessage,
     RequestLine, RequestPurpose, ResultStub, ShownContent, ShownLine, ShownReason, SystemLine,
 };
-pub use fence::{RemoteLog, RemoteLogFuture, RemoteLogHandle, RemoteLogOwner};
-pub(crate) use file::read_from;
-pub use file::{LogFile, ReadReport, read, read_shown};
-pub(crate) use recent::{RecentEntries, recent};
+pub use remote_log::{RemoteLog, RemoteLogFuture, RemoteLogHandle, RemoteLogOwner};
+pub(crate) use tail_reader::{RecentEntries, recent};
+pub use timestamp::now;
 pub use unpaid::UnpaidAnswers;
 pub(crate) use writer::{LogWriter, WeakLogWriter};

@@ -113,7 +113,7 @@ fn lines_of_another_writer_do_not_mix_with_a_line_that_was_cut() {
         desk.log.append(vec![title("a")]).unwrap();
         desk.room(Some(room));
         desk.log.append(vec![title("b")]).unwrap_err();
-        crate::log::sessions::rename(&desk.path(), "s", "beside").unwrap();
+        crate::log::session_list::rename(&desk.path(), "s", "beside").unwrap();
         desk.room(None);
         desk.log.append(vec![title("c")]).unwrap();
         let (titles, unreadable) = desk.titles();

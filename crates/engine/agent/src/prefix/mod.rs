@@ -7,12 +7,12 @@
 //! since the cache is lost then anyway. [`CacheTracker`] compares each request with the
 //! one before, as they were sent, and says what a lost cache was lost to.
 
-mod bust;
-mod declared;
-mod news;
-mod watch;
+mod cache_miss;
+mod cache_tracker;
+mod change_notice;
+mod declared_prefix;
 
-pub use bust::{CacheMiss, CacheMissCause, LoggedPrefix};
-pub use declared::StoredPrefix;
-pub(crate) use declared::{DeclaredPrefix, PrefixSources, system};
-pub(crate) use watch::{CacheMissReason, CacheTracker};
+pub use cache_miss::{CacheMiss, CacheMissCause, LoggedPrefix};
+pub(crate) use cache_tracker::{CacheMissReason, CacheTracker};
+pub use declared_prefix::StoredPrefix;
+pub(crate) use declared_prefix::{DeclaredPrefix, PrefixSources, system};

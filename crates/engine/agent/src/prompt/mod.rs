@@ -34,7 +34,7 @@ pub struct PromptEnvironment {
 impl PromptEnvironment {
     /// Looks around.
     pub fn of(cwd: &Path) -> Self {
-        let now = crate::log::clock::now();
+        let now = crate::log::timestamp::now();
         Self {
             cwd: cwd.display().to_string(),
             is_git_repository: cwd.ancestors().any(|dir| dir.join(".git").exists()),

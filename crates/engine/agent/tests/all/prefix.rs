@@ -384,7 +384,7 @@ async fn every_loss_has_its_cause() {
     assert_eq!(rig.model.refusals(), [""; 0]);
 
     // The log says the same.
-    let cost = log::cost::of_log(rig.agent.conversation.log_path().unwrap()).unwrap();
+    let cost = log::session_cost::of_log(rig.agent.conversation.log_path().unwrap()).unwrap();
     assert!(cost.complete && cost.priced && 0.0 < cost.usd, "{cost:?}");
     assert_eq!(cost.requests, rig.model.count() as u64);
     let words: Vec<&str> = cost.busts.iter().map(|it| it.bust.cause.word()).collect();

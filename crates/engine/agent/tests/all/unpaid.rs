@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_agent::{AgentEvent, Conversation, EndReason, LimitReached, UserInput, log::cost};
+use haft_agent::{AgentEvent, Conversation, EndReason, LimitReached, UserInput, log::session_cost};
 use haft_testkit::{ReplyPiece, Turn, UsageReply};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -43,7 +43,7 @@ async fn answer_is_in_the_log_before_its_calls_have_run() {
     while !matches!(events.recv().await.unwrap(), AgentEvent::Result(_)) {}
     let copy = log.with_file_name("killed.jsonl");
     std::fs::copy(&log, &copy).unwrap();
-    let cost = cost::of_log(&copy).unwrap();
+    let cost = session_cost::of_log(&copy).unwrap();
     assert_eq!((cost.requests, cost.estimated), (1, 0));
     assert_eq!((cost.usage.input_tokens, cost.usage.output_tokens), (1_000, 100));
     assert!((restored_usd(&copy) - cost.usd).abs() < 1e-9 && 0.0 < cost.usd);
@@ -51,7 +51,7 @@ async fn answer_is_in_the_log_before_its_calls_have_run() {
     let (rig, end) = run.await.unwrap();
     assert_eq!(end.reason, EndReason::Interrupted);
     // It is counted once.
-    let after = cost::of_log(&log_of(&rig)).unwrap();
+    let after = session_cost::of_log(&log_of(&rig)).unwrap();
     assert_eq!((after.requests, after.usage), (cost.requests, cost.usage));
     assert!((restored_usd(&log_of(&rig)) - cost.usd).abs() < 1e-9);
 }
@@ -82,11 +82,11 @@ async fn answer_cut_before_its_cost_was_written_is_estimated() {
     ])
     .await;
     assert_eq!(rig.say("go").await.reason, EndReason::Completed);
-    let whole = cost::of_log(&log_of(&rig)).unwrap();
+    let whole = session_cost::of_log(&log_of(&rig)).unwrap();
     assert_eq!((whole.requests, whole.estimated, whole.usage.input_tokens), (3, 0, 6_000));
     for (number, input) in [(1, 1_000), (2, 3_000), (3, 6_000)] {
         let cut = cut_before_asked(&log_of(&rig), number);
-        let cost = cost::of_log(&cut).unwrap();
+        let cost = session_cost::of_log(&cut).unwrap();
         assert_eq!((cost.requests, cost.estimated), (number as u64, 1), "{number}");
         assert!(cost.complete && cost.priced, "{number}");
         assert_eq!(cost.usage.input_tokens, input, "{number}");

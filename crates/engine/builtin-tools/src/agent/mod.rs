@@ -1,7 +1,7 @@
 //! Starting other agents.
 
-mod port;
-mod report;
+mod report_text;
+mod spawn_port;
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use port::{
+pub use report_text::{flat, harmless, indented, report_text};
+pub use spawn_port::{
     AgentKindSummary, AgentReport, AgentStatus, KilledBy, LaunchedAgent, NoSubagents, SubagentDenial,
     SubagentOutcome, SubagentRequest, SubagentSpawner,
 };
-pub use report::{flat, harmless, indented, report_text};
 
 /// The kind that is meant when a call names none.
 pub const USUAL_KIND: &str = "general-purpose";

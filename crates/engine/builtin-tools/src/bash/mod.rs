@@ -1,13 +1,13 @@
 //! Running commands.
 
-mod answer;
-mod facts;
+mod analysis_port;
+mod bash_settings;
 mod input;
+mod interactive_programs;
 mod ports;
 mod preview;
-mod run;
-mod settings;
-mod unattended;
+mod result_text;
+mod run_command;
 pub mod undo;
 
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use haft_tool::{
     RenderedLine, Stage, Tool, ToolContext, ToolError, Traits, Verdict,
 };
 
-pub use facts::BashInspector;
+pub use analysis_port::BashInspector;
+pub use bash_settings::{BackgroundPolicy, BashSettings, CwdPersistence, OnTimeout};
 pub use input::{Input, Left, Output, Progress};
 pub use ports::{
     CommandConfiner, CommandInspector, CommandSnapshots, ConfinedCommand, ConfinementChoice, InteractiveHint,
     NoConfiner, NoSnapshots, OPAQUE, OutsideSandbox, PendingCommand, PrintedOutput, Said, UndoCoverage,
     WorkingDirs,
 };
-pub use settings::{BackgroundPolicy, BashSettings, CwdPersistence, OnTimeout};
 
-pub(crate) use answer::words;
-use run::BashRun;
+pub(crate) use result_text::words;
+use run_command::BashRun;
 
 /// Longer command lines do not fit through the kernel's door.
 const LONGEST: usize = 128 << 10;
@@ -180,7 +180,7 @@ impl Tool for Bash {
     }
 
     fn to_content(&self, output: &Output) -> Content {
-        answer::content(output)
+        result_text::content(output)
     }
 
     fn reworded(&self, data: &serde_json::Value) -> Option<Content> {
@@ -251,6 +251,6 @@ fn done(output: &Output) -> Rendered {
         shown.rest = CollapsedLines::File { path: path.clone(), hidden };
     }
     shown.notes =
-        answer::notes_for_person(output).map(|note| RenderedLine::new(LineStyle::Dim, note)).collect();
+        result_text::notes_for_person(output).map(|note| RenderedLine::new(LineStyle::Dim, note)).collect();
     shown
 }

@@ -1,7 +1,7 @@
 //! What a person should see before they say yes: what would be gone, and what
 //! would be written.
 
-mod rehearsal;
+mod dry_run;
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub(super) fn preview(analysis: &LineAnalysis) -> Option<String> {
     };
     let (mut removed, written) = (known(EffectAccess::Delete), known(EffectAccess::Write));
     removed.extend(analysis.parts.iter().flat_map(patterns_of_rm));
-    removed.extend(analysis.parts.iter().flat_map(rehearsal::removed));
+    removed.extend(analysis.parts.iter().flat_map(dry_run::removed));
     removed.sort();
     removed.dedup();
     let mut lines = Vec::new();
@@ -143,7 +143,7 @@ fn tracked(paths: &[PathBuf]) -> Option<u64> {
     let quiet = quiet.into_iter().map(str::to_owned);
     let named: Option<Vec<String>> =
         paths.iter().take(200).map(|path| path.to_str().map(str::to_owned)).collect();
-    let listed = rehearsal::output("git", quiet.chain(named?).collect(), parent)?;
+    let listed = dry_run::output("git", quiet.chain(named?).collect(), parent)?;
     let count = listed.iter().filter(|it| **it == 0).count();
     Some(u64::try_from(count).unwrap_or(u64::MAX))
 }

@@ -4,8 +4,8 @@
 mod create;
 mod delete;
 mod list;
+mod schedule_wakeup;
 mod session_jobs;
-mod wakeup;
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use jiff::{Timestamp, tz::TimeZone};
 pub use create::CronCreate;
 pub use delete::CronDelete;
 pub use list::{CronList, ListedJob};
-pub use wakeup::ScheduleWakeup;
+pub use schedule_wakeup::ScheduleWakeup;
 
 use session_jobs::SessionJobs;
 

@@ -16,16 +16,17 @@ use haft_workspace::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{
-    blocking, canonical, check_path,
-    edits::{EditRefusal, EditRequest, EditTarget, Planned, line_edits},
-    errors::{FileOperation, explain},
+use crate::edit_common::{
+    blocking, canonical,
+    change_report::{self, Sizes, diff_for_model},
+    check_path,
+    config_check::ConfigCheck,
+    edit_observer::{EditObserver, NoEditObserver},
+    error_text::{FileOperation, explain},
     granted,
-    guard::ConfigCheck,
-    marks::LineAnchors,
+    line_anchors::LineAnchors,
     matching::MatchCount,
-    news::{EditObserver, NoEditObserver},
-    report::{self, Sizes, diff_for_model},
+    replacement::{EditRefusal, EditRequest, EditTarget, Planned, line_edits},
     viewer,
 };
 
@@ -186,9 +187,9 @@ impl Tool for Edit {
         Content::text(format!(
             "{what} {} ({}).{undo}\n{}{}",
             output.file_path.display(),
-            report::sizes(&output.sizes),
+            change_report::sizes(&output.sizes),
             diff_for_model(&output.structured_patch),
-            report::notes(&output.notes)
+            change_report::notes(&output.notes)
         ))
     }
 
@@ -196,10 +197,12 @@ impl Tool for Edit {
         match stage {
             Stage::Running(input) => Rendered {
                 headline: self.describe(input),
-                lines: report::planned_piece(&input.old_string, &input.new_string),
+                lines: change_report::planned_piece(&input.old_string, &input.new_string),
                 ..Rendered::default()
             },
-            Stage::Done(output) => report::render("Edited", &output.file_path, &output.structured_patch),
+            Stage::Done(output) => {
+                change_report::render("Edited", &output.file_path, &output.structured_patch)
+            }
             Stage::Failed(error) => Rendered::error(&error.message),
         }
     }

@@ -6,10 +6,10 @@ use haft_tool::ToolError;
 use serde_json::Value;
 
 use super::{
-    change::{LONG, locked},
     input::{Input, Output},
-    read::ok,
-    run::{GitRun, GitRunLimits},
+    read_operations::ok,
+    run_git::{GitRun, GitRunLimits},
+    write_operations::{LONG, locked},
 };
 
 /// Commits that are listed.

@@ -9,10 +9,10 @@ use haft_types::text::head;
 use serde_json::json;
 
 use super::{
-    change::{LONG, SIGNING, bounds, failed, has_hooks, locked},
     input::{Input, Output},
-    read::{ok, status, work_state},
-    run::{GitRun, GitRunLimits, GitRunResult},
+    read_operations::{ok, status, work_state},
+    run_git::{GitRun, GitRunLimits, GitRunResult},
+    write_operations::{LONG, SIGNING, bounds, failed, has_hooks, locked},
 };
 
 /// The largest file of git's that is read here and not left to git.
@@ -23,10 +23,10 @@ pub(super) async fn commit(
     facts: &RepositoryConfig,
     input: &Input,
 ) -> Result<Output, ToolError> {
-    super::markers::check_files(run, input).await?;
+    super::conflict_markers::check_files(run, input).await?;
     let state = work_state(facts);
     if input.staged || state.is_some() {
-        super::markers::check_staged(run, facts).await?;
+        super::conflict_markers::check_staged(run, facts).await?;
     }
     if state.is_some() && !input.paths.is_empty() {
         return Err(ToolError::failed(format!(

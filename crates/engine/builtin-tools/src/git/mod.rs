@@ -1,18 +1,18 @@
 //! Works with a git repository, through the git binary.
 
 mod branch_delete;
-mod change;
-mod command;
 mod commit;
+mod conflict_markers;
+mod equivalent_command;
 mod input;
-mod known_facts;
-mod lock;
-mod markers;
+mod lock_holder;
 mod push_target;
-mod read;
-mod run;
+mod read_operations;
+mod repository_cache;
+mod run_git;
 mod signing;
-mod undo;
+mod undo_scope;
+mod write_operations;
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -27,8 +27,8 @@ use serde::Serialize;
 pub use input::{GitAction, Input, Operation, Output, ResetMode};
 
 use self::{
-    known_facts::RepositoryCache,
-    run::{GitRun, directory},
+    repository_cache::RepositoryCache,
+    run_git::{GitRun, directory},
 };
 use crate::bash::{CommandConfiner, CommandSnapshots, NoConfiner, NoSnapshots, PendingCommand, UndoCoverage};
 
@@ -103,9 +103,9 @@ impl Git {
         let _one = self.changing.lock().await;
         let cwd = Arc::clone(&cx.cwd);
         let (hooked, operation) = (facts.clone(), input.operation);
-        let hooks = tokio::task::spawn_blocking(move || change::runs_a_hook(&hooked, operation));
+        let hooks = tokio::task::spawn_blocking(move || write_operations::runs_a_hook(&hooked, operation));
         let touches_files = input.touches_files() || hooks.await.unwrap_or(true);
-        let line = undo::line(facts, touches_files, |top| top == &*cwd);
+        let line = undo_scope::line(facts, touches_files, |top| top == &*cwd);
         let about = PendingCommand {
             call: &cx.call_id,
             tool: Self::NAME,
@@ -118,7 +118,7 @@ impl Git {
         if let UndoCoverage::Partial(note) = &coverage {
             cx.progress(&GitProgress { note: note.clone() });
         }
-        let done = change::change(run, facts, input).await;
+        let done = write_operations::change(run, facts, input).await;
         self.snapshots.after(&cx.call_id).await;
         let mut output = done?;
         if let UndoCoverage::Partial(note) = coverage {
@@ -170,7 +170,7 @@ impl Tool for Git {
 
     fn reach(&self, input: &Input, cx: &CallContext) -> AccessSet {
         let dir = directory(input.dir.as_deref(), &cx.cwd, cx.home.as_deref());
-        let line = CommandLine::new(command::judged(input, &dir));
+        let line = CommandLine::new(equivalent_command::judged(input, &dir));
         // What looks runs git and nothing that the repository names.
         AccessSet::Declared(vec![Access::Command(if input.reads() { line.guarded() } else { line })])
     }
@@ -189,7 +189,7 @@ impl Tool for Git {
     }
 
     fn describe(&self, input: &Input) -> String {
-        haft_types::text::one_line(&command::equivalent(input), 300)
+        haft_types::text::one_line(&equivalent_command::equivalent(input), 300)
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<GitProgress>) -> Result<Outcome<Output>, ToolError> {
@@ -201,7 +201,7 @@ impl Tool for Git {
         let facts = self.facts(&run).await?;
         run.ssh.clone_from(&facts.ssh.own);
         if input.reads() {
-            return Ok(read::look(&run, &facts, &input).await?.into());
+            return Ok(read_operations::look(&run, &facts, &input).await?.into());
         }
         if input.is_network() {
             cx.progress(&GitProgress { note: String::from("talking to the remote") });

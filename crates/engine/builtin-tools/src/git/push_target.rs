@@ -6,8 +6,8 @@ use haft_tool::ToolError;
 
 use super::{
     input::Input,
-    read::{ok, status},
-    run::{GitRun, GitRunLimits},
+    read_operations::{ok, status},
+    run_git::{GitRun, GitRunLimits},
 };
 
 /// The push with its remote, and its branch here and there.

@@ -1,6 +1,6 @@
 //! Finding files by name.
 
-mod search;
+mod glob_search;
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::search::Search;
-use crate::finding::{self, Place, SearchToolSettings, counted};
+use self::glob_search::Search;
+use crate::search_common::{self, Place, SearchToolSettings, counted};
 
 /// Finds files by name and lists them, the most recently changed first, at most 100. Lists dotfiles and
 /// ignored files too, but not the insides of .git and the like. Finds files, not directories (use LS), and
@@ -113,7 +113,7 @@ impl Tool for Glob {
     }
 
     fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
-        finding::absolute(&mut input.path, cx);
+        search_common::absolute(&mut input.path, cx);
     }
 
     fn path<'a>(&self, input: &'a Input) -> Option<&'a Path> {
@@ -153,7 +153,7 @@ impl Tool for Glob {
             input,
             settings: self.settings,
         };
-        let output = finding::run(cx, self.settings.timeout, move |stop| search.run(stop)).await??;
+        let output = search_common::run(cx, self.settings.timeout, move |stop| search.run(stop)).await??;
         Ok(output.into())
     }
 

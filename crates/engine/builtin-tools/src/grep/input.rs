@@ -6,7 +6,7 @@ use haft_types::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::finding;
+use crate::search_common;
 
 /// Finds text in files with a regular expression (ripgrep's syntax: no look-around or backreferences;
 /// escape literal braces, `interface\{\}`). Leaves out ignored, hidden and binary files; an answer with
@@ -137,7 +137,8 @@ impl Input {
             after: self.after.unwrap_or(around).min(MAX_CONTEXT),
             only_matching: Self::is_on(self.only_matching),
         };
-        let query = GrepQuery::new(&self.pattern, options).map(|query| query.with_guess(finding::guess));
+        let query =
+            GrepQuery::new(&self.pattern, options).map(|query| query.with_guess(search_common::guess));
         query.map_err(|problem| {
             let hint = match () {
                 () if problem.spans_lines => "Set multiline: true to match across lines",

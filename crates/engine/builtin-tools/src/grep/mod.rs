@@ -1,23 +1,23 @@
 //! Finding text in files.
 
-mod answer;
+mod grep_search;
 mod input;
-mod search;
-mod view;
+mod rendered;
+mod result_text;
 
 use std::{path::Path, sync::Arc};
 
-pub use answer::{Output, Skipped};
 use haft_tool::{
     AccessSet, CallContext, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
     schema_of,
 };
 use haft_workspace::SessionFiles;
 pub use input::{Input, OutputMode};
+pub use result_text::{Output, Skipped};
 use serde_json::Value;
 
-use self::search::Search;
-use crate::finding::{self, Place, SearchToolSettings};
+use self::grep_search::Search;
+use crate::search_common::{self, Place, SearchToolSettings};
 
 /// Finds text in files.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ impl Grep {
 
     /// What an editor has unsaved was not searched.
     fn unsaved(&self, output: &Output) -> Option<String> {
-        finding::unsaved_note(self.files.as_ref()?, output.files())
+        search_common::unsaved_note(self.files.as_ref()?, output.files())
     }
 }
 
@@ -76,7 +76,7 @@ impl Tool for Grep {
     }
 
     fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
-        finding::absolute(&mut input.path, cx);
+        search_common::absolute(&mut input.path, cx);
     }
 
     fn path<'a>(&self, input: &'a Input) -> Option<&'a Path> {
@@ -112,7 +112,7 @@ impl Tool for Grep {
             input,
             limit,
         };
-        let mut output: Output = finding::run(cx, limit, move |stop| search.run(stop)).await??;
+        let mut output: Output = search_common::run(cx, limit, move |stop| search.run(stop)).await??;
         output.notes.extend(self.unsaved(&output));
         Ok(output.into())
     }
@@ -125,7 +125,7 @@ impl Tool for Grep {
         match stage {
             Stage::Running(input) => Rendered::headline(self.describe(input)),
             Stage::Failed(error) => Rendered::error(&error.message),
-            Stage::Done(output) => view::rendered(output),
+            Stage::Done(output) => rendered::rendered(output),
         }
     }
 }

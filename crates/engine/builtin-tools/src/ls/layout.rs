@@ -1,6 +1,6 @@
-use haft_search::{ListedDir, ListedTree, TreeItem, show};
+use haft_search::{ListedDir, ListedTree, TreeItem, display_text};
 
-use crate::finding::{counted, grouped};
+use crate::search_common::{counted, grouped};
 
 /// How many lines a tree may have.
 pub(super) const MAX_LINES: usize = 200;
@@ -52,10 +52,10 @@ impl<'a> Layout<'a> {
     }
 
     fn entry(&mut self, name: &[u8], item: &TreeItem, place: &[u8], level: usize) {
-        let text = show::path_text(name);
+        let text = display_text::path_text(name);
         let line = match item {
             TreeItem::File(bytes) => format!("{text}  {}", size(*bytes)),
-            TreeItem::Link(target) => format!("{text} -> {}", show::path_text(target)),
+            TreeItem::Link(target) => format!("{text} -> {}", display_text::path_text(target)),
             TreeItem::Dir => match self.tree.dirs.get(place) {
                 None => format!("{text}/"),
                 Some(dir) => format!("{text}/  {}", summed(dir)),
@@ -110,7 +110,9 @@ pub(super) fn left_out(tree: &ListedTree) -> Vec<String> {
         let names: Vec<String> = entries
             .iter()
             .filter(|entry| entry.needs.ignored == ignored)
-            .map(|entry| format!("{}{}", show::path_text(&entry.rel), if entry.is_dir { "/" } else { "" }))
+            .map(|entry| {
+                format!("{}{}", display_text::path_text(&entry.rel), if entry.is_dir { "/" } else { "" })
+            })
             .collect();
         if names.is_empty() {
             continue;

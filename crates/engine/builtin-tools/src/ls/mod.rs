@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::layout::Layout;
-use crate::finding::{self, OpenedTarget, Place, SearchToolSettings, counted, grouped, seconds, shown};
+use crate::search_common::{self, OpenedTarget, Place, SearchToolSettings, counted, grouped, seconds, shown};
 
 /// Shows a directory as a tree with sizes, about 200 lines of it, and says what it left out. Leaves out ignored
 /// and hidden entries unless asked. To find files by name use Glob.
@@ -129,7 +129,7 @@ impl Tool for Ls {
     }
 
     fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
-        finding::absolute(&mut input.path, cx);
+        search_common::absolute(&mut input.path, cx);
     }
 
     fn path<'a>(&self, input: &'a Input) -> Option<&'a Path> {
@@ -164,7 +164,7 @@ impl Tool for Ls {
             cx: cx.clone(),
             limit,
         };
-        Ok(finding::run(cx, limit, move |stop| listing.run(stop)).await??.into())
+        Ok(search_common::run(cx, limit, move |stop| listing.run(stop)).await??.into())
     }
 
     fn to_content(&self, output: &Output) -> Content {
@@ -240,7 +240,7 @@ impl LsListing {
         notes.extend(layout::left_out(tree));
         let tally = &tree.tally;
         if let Some((rel, reason)) = tally.unreadable.first.first() {
-            let name = haft_search::show::path_text(rel);
+            let name = haft_search::display_text::path_text(rel);
             notes.push(format!("[{} unreadable: {name} ({reason})]", grouped(tally.unreadable.count)));
         }
         if 0 < tally.special {

@@ -1,11 +1,11 @@
 //! Asks language servers about code.
 
-mod ask;
-mod desk;
+mod diagnostic_changes;
+mod document_text;
 mod input;
-mod news;
-mod text;
-mod words;
+mod lsp_query;
+mod result_text;
+mod servers;
 
 use std::{path::Path, sync::Arc};
 
@@ -15,12 +15,12 @@ use haft_tool::{
 };
 use serde::Serialize;
 
-pub use desk::{ExtraProgramDirs, LspServers, OpenServerShell, ServerShell};
+pub use diagnostic_changes::AgentNotifier;
 pub use input::{Input, Operation, Output};
-pub use news::AgentNotifier;
+pub use servers::{ExtraProgramDirs, LspServers, OpenServerShell, ServerShell};
 
-use self::ask::{LspQuery, QueriedFile};
-use crate::files::{blocking, canonical, check_path, granted};
+use self::lsp_query::{LspQuery, QueriedFile};
+use crate::edit_common::{blocking, canonical, check_path, granted};
 
 /// Asks language servers about code.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Lsp {
                 why[..1].make_ascii_uppercase();
                 ToolError::failed(format!("{why}."))
             })?;
-            let text = text::read_text(&real).map_err(ToolError::failed)?;
+            let text = document_text::read_text(&real).map_err(ToolError::failed)?;
             let language = plan.language.clone();
             Ok((plan, QueriedFile { path: real, language, text }))
         })

@@ -1,8 +1,8 @@
 //! Watching something in the background, event by event.
 
-mod address;
+mod allowed_address;
 mod input;
-mod socket;
+mod websocket;
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use haft_tool::{
 };
 
 use crate::bash::{CommandConfiner, ConfinedCommand, NoConfiner, OutsideSandbox};
-pub use address::LocalAddressPolicy;
+pub use allowed_address::LocalAddressPolicy;
 pub use input::{Input, Output, Socket};
 
 const USUAL: Duration = Duration::from_secs(300);
@@ -108,7 +108,7 @@ impl Tool for Monitor {
         if !socket.protocols.iter().all(|it| is_token(it) && seen.insert(it)) {
             return Err(ToolError::invalid("protocols must be different tokens without blanks or commas"));
         }
-        socket::address(socket, self.neighbourhood).map(drop)
+        websocket::address(socket, self.neighbourhood).map(drop)
     }
 
     fn describe(&self, input: &Input) -> String {
@@ -138,11 +138,11 @@ impl Tool for Monitor {
             }
             Some(socket) => {
                 let open = tokio::select! {
-                    open = socket::open(socket, self.neighbourhood) => open?,
+                    open = websocket::open(socket, self.neighbourhood) => open?,
                     () = cx.cancel.cancelled() => return Err(ToolError::failed("Interrupted before the watch began")),
                 };
                 let (job, feed) = self.tasks.shell().feed(spec)?;
-                tokio::spawn(socket::carry(open, feed));
+                tokio::spawn(websocket::carry(open, feed));
                 job
             }
         };

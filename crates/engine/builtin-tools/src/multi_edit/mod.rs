@@ -1,6 +1,6 @@
 //! Several replacements, in one file or in many, as one change.
 
-mod plan;
+mod edit_plan;
 
 use std::{
     collections::BTreeMap,
@@ -8,21 +8,22 @@ use std::{
     sync::Arc,
 };
 
+use edit_plan::{EditVerdict, MultiEditJob};
 use haft_tool::{
     Access, AccessSet, CallContext, CallEffect, CollapsedLines, Content, Outcome, Rendered, Stage, Tool,
     ToolContext, ToolError, Traits,
 };
 use haft_workspace::{Hunk, SessionFiles};
-use plan::{EditVerdict, MultiEditJob};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{
-    blocking, canonical, check_path, granted,
-    guard::ConfigCheck,
-    news::{EditObserver, NoEditObserver},
-    report::{self, Sizes, diff_for_model},
-    viewer,
+use crate::edit_common::{
+    blocking, canonical,
+    change_report::{self, Sizes, diff_for_model},
+    check_path,
+    config_check::ConfigCheck,
+    edit_observer::{EditObserver, NoEditObserver},
+    granted, viewer,
 };
 
 /// Makes several replacements as one change: in one file, or in several. They are made in order, so a
@@ -256,18 +257,19 @@ impl Tool for MultiEdit {
             text.push_str(&format!(
                 "\n{} ({}):\n{}",
                 file.file_path.display(),
-                report::sizes(&file.sizes),
+                change_report::sizes(&file.sizes),
                 diff_for_model(&file.structured_patch)
             ));
         }
-        text.push_str(&report::notes(&output.notes));
+        text.push_str(&change_report::notes(&output.notes));
         Content::text(text)
     }
 
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => {
-                let planned = |edit: &EditInput| report::planned_piece(&edit.old_string, &edit.new_string);
+                let planned =
+                    |edit: &EditInput| change_report::planned_piece(&edit.old_string, &edit.new_string);
                 let lines = input.edits.iter().flat_map(planned).collect();
                 Rendered { headline: self.describe(input), lines, ..Rendered::default() }
             }
@@ -275,14 +277,14 @@ impl Tool for MultiEdit {
                 let done = output.edits.iter().filter(|it| it.status == "ok").count();
                 let mut all = Rendered::headline(format!("{done} of {} edits", output.edits.len()));
                 for file in &output.files {
-                    let one = report::render("Edited", &file.file_path, &file.structured_patch);
+                    let one = change_report::render("Edited", &file.file_path, &file.structured_patch);
                     all.lines.push(haft_tool::RenderedLine::new(haft_tool::LineStyle::Plain, one.headline));
                     all.lines.extend(one.lines);
                     if let CollapsedLines::Lines(rest) = one.rest {
                         all.lines.extend(rest);
                     }
                 }
-                all.folded_to(report::PERSON_LINES)
+                all.folded_to(change_report::PERSON_LINES)
             }
             Stage::Failed(error) => Rendered::error(&error.message),
         }

@@ -1,6 +1,6 @@
 //! Changes one cell of a Jupyter notebook.
 
-mod json;
+mod notebook_json;
 
 use std::{
     path::{Path, PathBuf},
@@ -15,18 +15,18 @@ use haft_workspace::{
     FileError, FileEvent, Hunk, PlannedWrite, ReadBy, SessionFiles, patch_of_splices,
     text::{Splice, Text},
 };
-use json::{Layout, Notebook};
+use notebook_json::{Layout, Notebook};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     edit::{ATTEMPTS, ORIGINAL_MAX},
-    files::{
-        blocking, canonical, check_path,
-        errors::{FileOperation, explain},
-        granted,
-        report::{self, diff_for_model},
-        viewer,
+    edit_common::{
+        blocking, canonical,
+        change_report::{self, diff_for_model},
+        check_path,
+        error_text::{FileOperation, explain},
+        granted, viewer,
     },
 };
 
@@ -206,14 +206,16 @@ impl Tool for NotebookEdit {
             output.cell_id,
             output.notebook_path.display(),
             diff_for_model(&output.structured_patch),
-            report::notes(&output.notes)
+            change_report::notes(&output.notes)
         ))
     }
 
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => Rendered::headline(self.describe(input)),
-            Stage::Done(output) => report::render("Edited", &output.notebook_path, &output.structured_patch),
+            Stage::Done(output) => {
+                change_report::render("Edited", &output.notebook_path, &output.structured_patch)
+            }
             Stage::Failed(error) => Rendered::error(&error.message),
         }
     }

@@ -1,43 +1,43 @@
 //! Shows what is in a file.
 
-mod content;
-mod fetched;
+mod fetched_media;
+mod file_format;
+mod line_page;
 #[cfg(feature = "media")]
 mod media;
 mod media_work;
 mod notebook;
 mod output;
-mod page;
-mod sniff;
-mod text;
+mod result_text;
+mod text_lines;
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-pub(crate) use fetched::{BodyKind, body_kind, first_pages, fit_picture};
+pub(crate) use fetched_media::{BodyKind, body_kind, first_pages, fit_picture};
+use file_format::Format;
 use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_workspace::{
     FileError, FileEvent, LinesView, OpenFile, ReadBy, SessionFiles, hash_file, text::Text,
 };
+pub use line_page::ReadLimits;
 pub use media_work::{MediaWork, MediaWorker, parts_dir, serve_media};
 pub(crate) use notebook::{joined, language_of};
 pub use output::{
     BinaryFile, Cell, CellOutput, Dimensions, ImageFile, NotebookFile, Output, Parts, PdfFile, TextFile,
     Unchanged,
 };
-pub use page::ReadLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sniff::Format;
-use text::{LineNumbering, Range, TextJob, TextReadResult};
+use text_lines::{LineNumbering, Range, TextJob, TextReadResult};
 
-use crate::files::{
+use crate::edit_common::{
     blocking, canonical, check_path,
-    errors::{FileOperation, explain},
+    error_text::{FileOperation, explain},
     granted, viewer,
 };
 
@@ -160,7 +160,7 @@ impl Tool for Read {
     }
 
     fn to_content(&self, output: &Output) -> Content {
-        content::for_model(output)
+        result_text::for_model(output)
     }
 
     fn reworded(&self, data: &serde_json::Value) -> Option<Content> {
@@ -174,7 +174,7 @@ impl Tool for Read {
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => Rendered::headline(self.describe(input)),
-            Stage::Done(output) => content::for_person(output),
+            Stage::Done(output) => result_text::for_person(output),
             Stage::Failed(error) => Rendered::error(&error.message),
         }
     }
@@ -234,7 +234,7 @@ impl ReadJob {
         }
         let (file, bytes) = haft_workspace::read_at_hand(&self.real, SMALL)?;
         // What takes a closer look takes its time.
-        if sniff::format(&bytes) != Format::Other {
+        if file_format::format(&bytes) != Format::Other {
             return None;
         }
         let text = Text::decode_plain(bytes)?;
@@ -286,7 +286,7 @@ impl ReadJob {
     fn read(&self, cancelled: &dyn Fn() -> bool) -> Result<TextReadResult, Failure> {
         let file = OpenFile::open(&self.real)?;
         let head = file.head(4096)?;
-        match sniff::format(&head) {
+        match file_format::format(&head) {
             Format::Image(format) => return self.image(&file, format, cancelled),
             Format::Pdf => return self.pdf(&file, cancelled),
             Format::Other if self.is_notebook() => {
@@ -328,8 +328,8 @@ impl ReadJob {
         let output = Output::Binary(BinaryFile {
             file_path: self.input.file_path.clone(),
             original_size: len,
-            sniffed: sniff::describe(head).to_owned(),
-            first_bytes: sniff::hex(head),
+            sniffed: file_format::describe(head).to_owned(),
+            first_bytes: file_format::hex(head),
             notices,
         });
         Ok(TextReadResult { output, record: None })
@@ -383,7 +383,7 @@ impl ReadJob {
     fn image(
         &self,
         file: &OpenFile,
-        _: sniff::ImageFormat,
+        _: file_format::ImageFormat,
         _: &dyn Fn() -> bool,
     ) -> Result<TextReadResult, Failure> {
         self.binary(file.stamp().len, &file.head(64)?, vec!["[This build cannot show pictures.]".to_owned()])

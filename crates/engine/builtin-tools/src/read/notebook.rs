@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
+    line_page::{fit, tokens},
     output::{Cell, CellOutput, NotebookFile},
-    page::{fit, tokens},
 };
 
 /// Larger notebooks are refused.
@@ -88,7 +88,7 @@ pub(super) fn show(path: &Path, text: &str, ask: &CellRange) -> Option<ShownNote
     if let Some(next) = behind {
         notices.push(format!(
             "{}cells {}-{} of {}. Continue with offset={next}]",
-            crate::files::PARTIAL_MARK,
+            crate::edit_common::PARTIAL_MARK,
             ask.first,
             next - 1,
             cells.len()

@@ -1,7 +1,7 @@
 //! Ranked search over the code base.
 
-mod answer;
-mod indexes;
+mod index_cache;
+mod result_text;
 
 use std::{
     path::{Path, PathBuf},
@@ -9,19 +9,19 @@ use std::{
     time::Duration,
 };
 
-pub use answer::Output;
 use haft_search::{AnswerLimits, Finder, GlobFilter, IndexRefreshOptions, RankQuery, SearchStop, WalkFilter};
 use haft_tool::{
     AccessSet, CallContext, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
     schema_of,
 };
 use haft_workspace::SessionFiles;
+pub use result_text::Output;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::{answer::Found, indexes::Indexes};
-use crate::finding::{self, OpenedTarget, Place, SearchToolSettings, shown};
+use self::{index_cache::Indexes, result_text::Found};
+use crate::search_common::{self, OpenedTarget, Place, SearchToolSettings, shown};
 
 /// Finds things in the code base, ranked: where something is defined, then where it is used, then where
 /// comments and documents mention it. Use it first for "where is X defined / used" and for questions in a few
@@ -118,7 +118,7 @@ impl Tool for Search {
     }
 
     fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
-        finding::absolute(&mut input.path, cx);
+        search_common::absolute(&mut input.path, cx);
     }
 
     fn path<'a>(&self, input: &'a Input) -> Option<&'a Path> {
@@ -154,9 +154,10 @@ impl Tool for Search {
             limit: self.settings.timeout,
             input,
         };
-        let mut output = finding::run(cx, self.settings.timeout, move |stop| lookup.run(stop)).await??;
+        let mut output =
+            search_common::run(cx, self.settings.timeout, move |stop| lookup.run(stop)).await??;
         let names = output.files();
-        output.note(self.files.as_deref().and_then(|files| finding::unsaved_note(files, &names)));
+        output.note(self.files.as_deref().and_then(|files| search_common::unsaved_note(files, &names)));
         Ok(output.into())
     }
 
@@ -195,7 +196,7 @@ impl SearchLookup {
             Err(error) => return Err(self.place.failure(&error)),
         };
         let shared = self.indexes.of(root.path());
-        let mut index = indexes::lock(&shared);
+        let mut index = index_cache::lock(&shared);
         let limits = self.place.limits();
         // Some time is kept for the answer.
         let refresh_stop = stop.within(self.limit * 3 / 4);
@@ -204,7 +205,7 @@ impl SearchLookup {
             cwd: &self.cx.cwd,
             filter: &filter,
             limits,
-            guess: finding::guess,
+            guess: search_common::guess,
             stop: &refresh_stop,
         };
         let refreshed = refresh.run(&mut index, &root);
@@ -217,7 +218,7 @@ impl SearchLookup {
             limits: self.input.limits(),
             walk: limits,
             may_show: &may_show,
-            guess: finding::guess,
+            guess: search_common::guess,
             stop,
         };
         let found = Found {

@@ -1,22 +1,22 @@
 //! Tasks with numbers, owners and an order, shared by all agents of a session
 //! and by whoever uses the same list.
 
-mod board;
 mod create;
 mod get;
 mod list;
-mod store;
+mod task_board;
+mod task_store;
 mod update;
 
 use std::sync::Arc;
 
 use haft_tool::{BoxFuture, CallContext, DynTool, ToolError, erase};
 
-pub use board::{BoardTask, TaskBoard, TaskEvent, TaskPatch, TaskStatus};
 pub use create::TaskCreate;
 pub use get::TaskGet;
 pub use list::TaskList;
-pub use store::TaskLists;
+pub use task_board::{BoardTask, TaskBoard, TaskEvent, TaskPatch, TaskStatus};
+pub use task_store::TaskLists;
 pub use update::TaskUpdate;
 
 /// Tasks of one list.

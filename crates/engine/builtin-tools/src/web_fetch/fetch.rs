@@ -18,10 +18,10 @@ use reqwest::{
 
 use super::{
     FetchProgress, Input, WebServices,
-    cache::{CachedPage, PageCache, PageKey},
-    freshness::CacheControl,
+    cache_control::CacheControl,
     page::{self, PageWork, Shape, StoredPage, shape},
-    words,
+    page_cache::{CachedPage, PageCache, PageKey},
+    result_text,
 };
 use crate::read::MediaWork;
 
@@ -71,7 +71,7 @@ impl FetchJob<'_> {
         self.say("connecting", 0);
         let headers = self.headers(kept.as_ref());
         let answer = self.services.client.get(self.target, &headers).await;
-        let answer = answer.map_err(|err| words::failure(&err, self.input, self.target))?;
+        let answer = answer.map_err(|err| result_text::failure(&err, self.input, self.target))?;
         let page = match answer {
             FetchOutcome::Elsewhere(elsewhere) => return Ok(FetchResult::Elsewhere(elsewhere)),
             FetchOutcome::Page(page) => page,
@@ -147,7 +147,7 @@ impl FetchJob<'_> {
             body.truncate(EXPLAINED);
         }
         let said = page::explanation(&body, &content_type, &url, EXPLANATION);
-        words::status_error(status, &url, &self.services.settings.user_agent, retry.as_deref(), &said)
+        result_text::status_error(status, &url, &self.services.settings.user_agent, retry.as_deref(), &said)
     }
 
     /// Reads a body and makes a page of it. How the body ended.

@@ -1,12 +1,12 @@
 //! Fetches a page of the web.
 
-mod cache;
+mod cache_control;
 mod fetch;
-mod freshness;
 mod input;
 mod page;
-mod ports;
-mod words;
+mod page_cache;
+mod result_text;
+mod services;
 
 use std::{sync::Arc, time::Instant};
 
@@ -18,12 +18,12 @@ use haft_tool::{
 use url::Url;
 
 pub use input::{FetchProgress, Input, Output};
-pub use ports::{PageAnswer, PageModel, WebServices, WebSettings};
+pub use services::{PageAnswer, PageModel, WebServices, WebSettings};
 
 use self::{
-    cache::PageCache,
     fetch::{FetchJob, FetchResult},
     page::{StoredPage, part},
+    page_cache::PageCache,
 };
 use crate::read::MediaWork;
 
@@ -56,7 +56,7 @@ impl WebFetch {
 
     fn target(&self, input: &Input) -> Result<WebUrl, ToolError> {
         let near = self.services.client.near();
-        let target = WebUrl::parse(&input.url, near).map_err(|it| words::bad_address(input, &it))?;
+        let target = WebUrl::parse(&input.url, near).map_err(|it| result_text::bad_address(input, &it))?;
         Ok(target.encrypted(near))
     }
 
@@ -95,7 +95,7 @@ impl WebFetch {
         Output {
             bytes: page.bytes,
             code: page.code,
-            code_text: reqwest::StatusCode::from_u16(page.code).map(words::reason).unwrap_or_default(),
+            code_text: reqwest::StatusCode::from_u16(page.code).map(result_text::reason).unwrap_or_default(),
             result: piece.to_owned(),
             url: page.url.clone(),
             content_type: page.content_type.clone(),
@@ -206,7 +206,9 @@ impl Tool for WebFetch {
         let fetched = self.page(&input, &target, cx).await?;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let (page, cached) = match fetched {
-            FetchResult::Elsewhere(elsewhere) => return Ok(words::redirected(&elsewhere, duration_ms).into()),
+            FetchResult::Elsewhere(elsewhere) => {
+                return Ok(result_text::redirected(&elsewhere, duration_ms).into());
+            }
             FetchResult::New(page) => (page, None),
             FetchResult::Kept { page, age, shown } => {
                 if page.needs_script && SHELL_FETCHES <= shown {
@@ -229,7 +231,7 @@ impl Tool for WebFetch {
     }
 
     fn to_content(&self, output: &Output) -> Content {
-        words::for_model(output)
+        result_text::for_model(output)
     }
 
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {

@@ -1,8 +1,8 @@
 //! Searches the web, through whoever the person has a key for.
 
-mod adapters;
 mod domains;
-mod port;
+mod provider_port;
+mod providers;
 
 use std::{
     sync::{
@@ -20,8 +20,8 @@ use haft_types::text::one_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use adapters::{AdapterKind, SearchAdapter, SearchAdapterConfig};
-pub use port::{SearchError, SearchHit, SearchHits, SearchProvider, SearchQuery};
+pub use provider_port::{SearchError, SearchHit, SearchHits, SearchProvider, SearchQuery};
+pub use providers::{AdapterKind, SearchAdapter, SearchAdapterConfig};
 
 use self::domains::DomainList;
 

@@ -19,14 +19,14 @@ use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
 use crate::{
     edit::{ATTEMPTS, ORIGINAL_MAX},
-    files::{
-        blocking, canonical, check_path,
-        errors::{FileOperation, explain},
-        granted,
-        guard::{ConfigCheck, stub_in},
-        news::{EditObserver, NoEditObserver},
-        report::{self, Sizes, diff_for_model},
-        viewer,
+    edit_common::{
+        blocking, canonical,
+        change_report::{self, Sizes, diff_for_model},
+        check_path,
+        config_check::{ConfigCheck, stub_in},
+        edit_observer::{EditObserver, NoEditObserver},
+        error_text::{FileOperation, explain},
+        granted, viewer,
     },
 };
 
@@ -161,7 +161,7 @@ impl Tool for Write {
     fn to_content(&self, output: &Output) -> Content {
         let path = output.file_path.display();
         let undo = output.undo_id.as_ref().map(|id| format!(" Undo id: {id}.")).unwrap_or_default();
-        let notes = report::notes(&output.notes);
+        let notes = change_report::notes(&output.notes);
         Content::text(match output.kind {
             Kind::Create => format!(
                 "Created {path} ({} lines, {} bytes).{undo}{notes}",
@@ -169,7 +169,7 @@ impl Tool for Write {
             ),
             Kind::Update => format!(
                 "Replaced the content of {path} ({}).{undo}\n{}{notes}",
-                report::sizes(&output.sizes),
+                change_report::sizes(&output.sizes),
                 diff_for_model(&output.structured_patch)
             ),
         })
@@ -178,12 +178,14 @@ impl Tool for Write {
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => {
-                let lines = report::planned("", &input.content);
+                let lines = change_report::planned("", &input.content);
                 Rendered { headline: self.describe(input), lines, ..Rendered::default() }
             }
             Stage::Done(output) => match output.kind {
-                Kind::Create => report::render("Created", &output.file_path, &patch("", &output.content)),
-                Kind::Update => report::render("Wrote", &output.file_path, &output.structured_patch),
+                Kind::Create => {
+                    change_report::render("Created", &output.file_path, &patch("", &output.content))
+                }
+                Kind::Update => change_report::render("Wrote", &output.file_path, &output.structured_patch),
             },
             Stage::Failed(error) => Rendered::error(&error.message),
         }

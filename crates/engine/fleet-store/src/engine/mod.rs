@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use crate::{
     BlobHash, ControlEntry, EngineFinding, FleetName, LeaseKey, LogEnd, LogLine, NewControl, RunId,
-    StoreError, StoreFuture, StoreStream, core::Mirror, ledger::LedgerCommand,
+    StoreError, StoreFuture, StoreStream, ledger::LedgerCommand, store::Mirror,
 };
 
-pub(crate) mod examine;
-mod follow;
+mod follow_stream;
+pub(crate) mod health_check;
 pub(crate) mod nats;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
@@ -80,10 +80,10 @@ pub(crate) trait RunLogs: Send + Sync + 'static {
 
     /// Lines from a number on and those that come.
     fn follow(self: Arc<Self>, run: RunId, from: u64) -> StoreStream<LogLine> {
-        follow::follow_pages(self.run_news(&run, RunChange::Lines), from, move |from| {
+        follow_stream::follow_pages(self.run_news(&run, RunChange::Lines), from, move |from| {
             let (logs, run) = (self.clone(), run.clone());
             Box::pin(async move {
-                let page = logs.read(run, from, follow::PAGE).await?;
+                let page = logs.read(run, from, follow_stream::PAGE).await?;
                 Ok(page.into_iter().map(|line| (line.number, line)).collect())
             })
         })
@@ -97,7 +97,7 @@ pub(crate) trait RunLogs: Send + Sync + 'static {
 
     /// What was said and what will be.
     fn follow_controls(self: Arc<Self>, run: RunId, from: u64) -> StoreStream<ControlEntry> {
-        follow::follow_pages(self.run_news(&run, RunChange::Controls), from, move |from| {
+        follow_stream::follow_pages(self.run_news(&run, RunChange::Controls), from, move |from| {
             let (logs, run) = (self.clone(), run.clone());
             Box::pin(async move {
                 let page = logs.controls(run, from).await?;

@@ -335,7 +335,7 @@ impl JobLedger {
         let jobs = slots.iter().map(|(slot, run)| {
             let mut head = stored.head.clone();
             head.id = run.clone();
-            head.dedup = Some(format!("{name}/{}", super::clocks::moment(*slot)));
+            head.dedup = Some(format!("{name}/{}", super::schedule_state::moment(*slot)));
             SubmitJob { head, body: stored.body.clone(), not_before: None }
         });
         let jobs: Vec<SubmitJob> = jobs.collect();
@@ -345,7 +345,11 @@ impl JobLedger {
                 return None;
             }
             self.add(job);
-            Some(FiredSlot { name: name.clone(), slot: super::clocks::moment(*slot), run: run.clone() })
+            Some(FiredSlot {
+                name: name.clone(),
+                slot: super::schedule_state::moment(*slot),
+                run: run.clone(),
+            })
         });
         LedgerOutcome::Fired(fired.collect())
     }

@@ -7,15 +7,15 @@
 //!
 //! **Does not know** engines, clocks or other processes.
 
-mod clocks;
-mod command;
+mod assign;
+mod blocked_jobs;
 mod jobs;
+mod ledger_command;
 mod limits;
-mod needs;
-mod reading;
+mod queries;
 mod ready;
+mod schedule_state;
 mod snapshot;
-mod take;
 #[cfg(test)]
 mod tests;
 
@@ -24,14 +24,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use clocks::StoredSchedule;
-pub(crate) use command::{CommandBatch, LedgerCommand, LedgerOutcome, SubmitJob, TakenJob};
-pub(crate) use reading::PoolReadiness;
+pub(crate) use ledger_command::{CommandBatch, LedgerCommand, LedgerOutcome, SubmitJob, TakenJob};
+pub(crate) use queries::PoolReadiness;
+pub(crate) use schedule_state::StoredSchedule;
 
 use crate::{BlobHash, FleetName, JobHead, JobState, ResourceRequest, RunId};
-use clocks::ScheduleState;
 use limits::LimitTable;
 use ready::ReadyJobs;
+use schedule_state::ScheduleState;
 
 /// Commands of one entry are told apart by the low bits of their place.
 pub(crate) const PLACE_BITS: u32 = 12;

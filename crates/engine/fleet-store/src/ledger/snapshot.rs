@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     JobLedger, LedgerJob, LedgerWorker,
-    clocks::ScheduleState,
-    command::{LEDGER_VERSION, newer_ledger, version_for},
+    ledger_command::{LEDGER_VERSION, newer_ledger, version_for},
     limits::LimitTable,
+    schedule_state::ScheduleState,
 };
 use crate::{FleetName, StoreError};
 

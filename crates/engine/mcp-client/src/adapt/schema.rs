@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{visible::is_visible, weight::can_be_followed};
+use super::{schema_size::can_be_followed, visible_text::is_visible};
 use crate::client::MAX_SCHEMA_BYTES as MAX_BYTES;
 
 /// Deeper ones are not for a model.

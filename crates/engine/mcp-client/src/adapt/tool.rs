@@ -7,16 +7,16 @@ use haft_types::text;
 use serde_json::{Value, json};
 
 use super::{
-    names::original,
     result::shape,
     schema::{is_sound, usable},
-    visible::visible,
+    tool_names::original,
+    visible_text::visible,
 };
 use crate::{
     client::OfferedTool,
     config::{ServerConfig, ServerTrust},
-    supervise::{CallFailure, CallOptions, Server},
-    wire::ProgressReport,
+    jsonrpc::ProgressReport,
+    manager::{CallFailure, CallOptions, Server},
 };
 
 /// A longer description is an attack or an accident.

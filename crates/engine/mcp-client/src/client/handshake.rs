@@ -7,8 +7,8 @@ use super::{
     session::{ClientIdentity, ServerSession},
 };
 use crate::{
+    jsonrpc::{CallError, Incoming, Peer, RequestOptions, RpcError},
     transport::{Connector, TransportError},
-    wire::{CallError, Incoming, Peer, RequestOptions, RpcError},
 };
 
 /// The newest revision.

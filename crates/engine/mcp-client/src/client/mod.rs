@@ -1,26 +1,26 @@
 //! One connected server: handshake, requests, lists, calls.
 
-mod decode;
-mod fault;
+mod decode_lists;
+mod error;
 mod handshake;
 mod headers;
-mod host;
-mod rounds;
+mod multi_round;
+mod server_requests;
 mod session;
 
-pub use decode::{
+pub use decode_lists::{
     Annotations, OfferedTool, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, SkippedOffer,
 };
-pub(crate) use decode::{MAX_SCHEMA_BYTES, tools};
-pub(crate) use fault::McpClientError;
+pub(crate) use decode_lists::{MAX_SCHEMA_BYTES, tools};
+pub(crate) use error::McpClientError;
 pub use handshake::protocol_versions;
 pub(crate) use handshake::{ConnectError, Handshake, MODERN};
 pub(crate) use headers::encode as encode_header;
-pub use host::{
+pub use server_requests::{
     CallTracing, ClientPorts, ElicitAnswer, Elicitation, ElicitationHandler, SamplingError, SamplingHandler,
     ServerRoot,
 };
-pub(crate) use host::{ClientSide, Signal};
+pub(crate) use server_requests::{ClientSide, Signal};
 pub use session::{Capabilities, ProtocolRevision, ServerInfo};
 pub(crate) use session::{ClientIdentity, ServerSession};
 

@@ -11,8 +11,8 @@ use haft_types::text;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{decode, handshake};
-use crate::wire::{CallError, Incoming, Peer, RequestOptions, RpcError};
+use super::{decode_lists, handshake};
+use crate::jsonrpc::{CallError, Incoming, Peer, RequestOptions, RpcError};
 
 /// Which of the two protocols a server speaks.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -310,19 +310,19 @@ impl ServerSession {
         }
     }
 
-    pub(crate) async fn resources(&self) -> Result<Vec<decode::ResourceDef>, CallError> {
+    pub(crate) async fn resources(&self) -> Result<Vec<decode_lists::ResourceDef>, CallError> {
         let listing = self.list("resources/list", "resources", LIST_LIMIT).await?;
-        Ok(listing.items.iter().filter_map(decode::resource).collect())
+        Ok(listing.items.iter().filter_map(decode_lists::resource).collect())
     }
 
-    pub(crate) async fn templates(&self) -> Result<Vec<decode::ResourceTemplate>, CallError> {
+    pub(crate) async fn templates(&self) -> Result<Vec<decode_lists::ResourceTemplate>, CallError> {
         let listing = self.list("resources/templates/list", "resourceTemplates", LIST_LIMIT).await?;
-        Ok(listing.items.iter().filter_map(decode::template).collect())
+        Ok(listing.items.iter().filter_map(decode_lists::template).collect())
     }
 
-    pub(crate) async fn prompts(&self) -> Result<Vec<decode::PromptDef>, CallError> {
+    pub(crate) async fn prompts(&self) -> Result<Vec<decode_lists::PromptDef>, CallError> {
         let listing = self.list("prompts/list", "prompts", LIST_LIMIT).await?;
-        Ok(listing.items.iter().filter_map(decode::prompt).collect())
+        Ok(listing.items.iter().filter_map(decode_lists::prompt).collect())
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{ServerDeclaration, ServerScope};
-use crate::supervise::write_atomically;
+use crate::manager::write_atomically;
 
 /// What the user thinks of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

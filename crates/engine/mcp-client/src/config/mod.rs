@@ -5,18 +5,18 @@
 //! reached before [`resolve`] has let it through.
 
 mod approval;
-mod declared;
-mod edit;
+mod declaration;
+mod edit_file;
 mod expand;
-mod policy;
 mod resolve;
-mod server;
+mod server_config;
+mod server_policy;
 
 pub use approval::{Approval, Approvals, ProjectChoices};
-pub use declared::{DeclarationProblem, ServerDeclaration, declared_servers};
-pub use edit::{add_server, remove_server};
-pub use policy::{ServerMatcher, ServerPolicy};
+pub use declaration::{DeclarationProblem, ServerDeclaration, declared_servers};
+pub use edit_file::{add_server, remove_server};
 pub use resolve::{ResolvedServers, ServerRules, UnapprovedServer, resolve};
-pub use server::{
+pub use server_config::{
     SamplingConfirm, SamplingRules, ServerConfig, ServerEndpoint, ServerScope, ServerTrust, Timeouts,
 };
+pub use server_policy::{ServerMatcher, ServerPolicy};

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Connector, OutgoingMessage, PeerInbox, Transport, TransportError};
-use crate::{client::ProtocolRevision, wire::CallError};
+use crate::{client::ProtocolRevision, jsonrpc::CallError};
 
 /// A server the host talks to for us, message by message: the in-process
 /// servers of the Agent SDKs, reached with `mcp_message` control requests.

@@ -1,12 +1,12 @@
 //! The ways to a server. All of them carry the same values.
 
-mod events;
 mod http;
+mod http_site;
 mod in_process;
 mod process;
 mod sse;
+mod sse_decoder;
 mod stdio;
-mod web;
 mod websocket;
 
 use std::{sync::Arc, time::Duration};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::client::ProtocolRevision;
 
-pub use crate::wire::PeerInbox;
+pub use crate::jsonrpc::PeerInbox;
 pub(crate) use http::HttpConnector;
 pub use in_process::{ChannelEnds, ChannelServer, EmbeddedServer, McpConnection};
 pub(crate) use sse::SseConnector;

@@ -13,12 +13,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Connector, OutgoingMessage, PeerInbox, Transport, TransportError,
-    events::SseStream,
-    web::{HttpSite, Protocol, explanation, http_error},
+    http_site::{HttpSite, Protocol, explanation, http_error},
+    sse_decoder::SseStream,
 };
 use crate::{
     client::ProtocolRevision,
-    wire::{CallError, parse_values},
+    jsonrpc::{CallError, parse_values},
 };
 
 /// Reads one stream and posts to the address it names.

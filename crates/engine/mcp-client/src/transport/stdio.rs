@@ -24,7 +24,7 @@ use super::{
     Connector, OutgoingMessage, PeerInbox, Transport, TransportError,
     process::{ServerPipes, ServerProcess},
 };
-use crate::wire::{LineReader, ServerLine};
+use crate::jsonrpc::{LineReader, ServerLine};
 
 /// How a local server is started.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

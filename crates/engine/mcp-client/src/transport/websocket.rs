@@ -22,9 +22,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Connector, OutgoingMessage, PeerInbox, Transport, TransportError,
-    web::{HttpSite, Protocol, explanation, http_error},
+    http_site::{HttpSite, Protocol, explanation, http_error},
 };
-use crate::wire::{CallError, MAX_MESSAGE_BYTES, parse_values};
+use crate::jsonrpc::{CallError, MAX_MESSAGE_BYTES, parse_values};
 
 /// Opens one WebSocket per connection.
 pub(crate) struct WebSocketConnector {

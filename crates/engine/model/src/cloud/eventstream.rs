@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::BytesMut;
 use serde_json::Value;
 
-use crate::{ModelError, failure};
+use crate::{ModelError, http_error};
 
 /// The shortest message: lengths and two checksums.
 const SHORTEST: usize = 16;
@@ -127,7 +127,7 @@ fn exception(kind: &str, payload: &[u8]) -> ModelError {
         "serviceUnavailableException" => 503,
         _ => 500,
     };
-    failure::of_status(status, payload)
+    http_error::of_status(status, payload)
 }
 
 #[cfg(test)]

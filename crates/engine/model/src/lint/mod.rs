@@ -5,15 +5,15 @@
 //! found is kept as long as the message lives), then at the conversation as a
 //! whole, then at the settings. Each repair is told once.
 
-mod clean;
+mod conversation_rules;
 mod media;
+mod message_rules;
+mod model_settings;
 mod pairing;
-mod refusal;
-mod refused;
+mod refusal_cause;
+mod refused_blocks;
 mod repair;
-mod settings;
 mod text;
-mod wide;
 
 use std::{
     collections::HashSet,
@@ -23,14 +23,14 @@ use std::{
 
 use haft_types::{Block, Message, MessageBlock};
 
-use crate::{ModelInfo, Request, ToolLoading, address::ByAddress, tools::WireTool};
-use clean::MessageRules;
+use crate::{ModelInfo, Request, ToolLoading, ptr_map::ByAddress, tool_set::WireTool};
+use conversation_rules::{References, ShrunkImages};
 pub use media::{ImageLimit, ImageShrinker, MediaRules, ShrunkImage};
-pub(crate) use refusal::{RefusalFix, diagnose};
-use refused::RefusedBlocks;
+use message_rules::MessageRules;
+pub(crate) use refusal_cause::{RefusalFix, diagnose};
+use refused_blocks::RefusedBlocks;
 pub use repair::{Repair, RepairKind};
 pub(crate) use text::{clean_text, clean_value};
-use wide::{References, ShrunkImages};
 
 /// What a provider takes, as far as it differs.
 #[derive(Clone, Debug)]
@@ -172,17 +172,17 @@ impl Linter {
         out.messages = self.clean(request, &judge, &mut report);
         out.messages = pairing::order(out.messages, request.paused && rules.server_blocks, &mut report);
         let state = self.state();
-        refused::replace(&mut out.messages, &state.refused);
+        refused_blocks::replace(&mut out.messages, &state.refused);
         let (without_tools, without_fields) = (state.refused_tools.clone(), state.refused_fields.clone());
         let without_betas = state.refused_betas.clone();
         drop(state);
-        wide::limit_media(&mut out.messages, &judge, &self.shrunk, &mut report);
+        conversation_rules::limit_media(&mut out.messages, &judge, &self.shrunk, &mut report);
         let follows_references =
             info.tool_references && !without_fields.iter().any(|field| field == "defer_loading");
         let support = if follows_references { References::Followed } else { References::Unknown };
-        let loaded = wide::references(&mut out.messages, &request.tools, support, &mut report);
+        let loaded = conversation_rules::references(&mut out.messages, &request.tools, support, &mut report);
         clean_system(&mut out);
-        settings::adapt(&mut out, info, &mut report);
+        model_settings::adapt(&mut out, info, &mut report);
         let placeholder_tool = rules.calls_need_tools && out.tools.is_empty() && has_calls(&out.messages);
         let linted = Linted {
             request: out,
@@ -281,7 +281,8 @@ impl LintState {
                 let blocks = messages.iter().flat_map(|message| &message.content).filter(|block| {
                     matches!(block, MessageBlock::Thinking { .. } | MessageBlock::RedactedThinking { .. })
                 });
-                self.refused.extend(blocks.map(|block| (refused::fingerprint(block), reason.to_owned())));
+                self.refused
+                    .extend(blocks.map(|block| (refused_blocks::fingerprint(block), reason.to_owned())));
                 (self.refused.len() > before).then(|| "thinking".to_owned())
             }
             RefusalFix::Block { message, block, inner } => {
@@ -289,9 +290,9 @@ impl LintState {
                 let block = content.get(*block)?;
                 let number = match (block, inner) {
                     (MessageBlock::ToolResult { content, .. }, Some(inner)) => {
-                        refused::fingerprint(content.0.get(*inner)?)
+                        refused_blocks::fingerprint(content.0.get(*inner)?)
                     }
-                    _ => refused::fingerprint(block),
+                    _ => refused_blocks::fingerprint(block),
                 };
                 let new = self.refused.insert(number, reason.to_owned()).is_none();
                 new.then(|| format!("message {message}"))
@@ -359,11 +360,13 @@ fn clean_system(request: &mut Request) {
 /// The picture or document that came last.
 fn last_media(messages: &[Arc<Message>]) -> Option<u64> {
     messages.iter().rev().flat_map(|message| message.content.iter().rev()).find_map(|block| match block {
-        MessageBlock::Image { .. } | MessageBlock::Document { .. } => Some(refused::fingerprint(block)),
+        MessageBlock::Image { .. } | MessageBlock::Document { .. } => {
+            Some(refused_blocks::fingerprint(block))
+        }
         MessageBlock::ToolResult { content, .. } => {
             let inner =
                 content.0.iter().rev().find(|it| matches!(it, Block::Image { .. } | Block::Document { .. }));
-            inner.map(refused::fingerprint)
+            inner.map(refused_blocks::fingerprint)
         }
         _ => None,
     })

@@ -287,7 +287,7 @@ fn unused(id: &CallId, used: &mut HashSet<String>) -> String {
     let mut wire = id.to_string();
     let mut number = 2;
     while !used.insert(wire.clone()) {
-        wire = crate::name::wire_id(&format!("{id}_{number}"));
+        wire = crate::tool_wire_name::wire_id(&format!("{id}_{number}"));
         number += 1;
     }
     wire

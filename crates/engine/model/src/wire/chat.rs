@@ -7,15 +7,14 @@ use haft_types::{Block, Message, MessageBlock, Role};
 use serde_json::{Map, Value, json};
 
 use super::{
-    EncodedBody, MessageCache, RequestSize, TokenEstimator,
-    cache::BodyPiece,
-    chat_prompted,
+    EncodedBody, MessageCache, RequestSize, TokenEstimator, chat_text_tools,
+    message_cache::BodyPiece,
     messages_content::WireMedia,
     openai::{ChatOptions, append_fields, append_raw, data_url, split_result, system_text, tools},
     reasoning_details,
 };
 use crate::{
-    ModelInfo, Request, Thinking, ThinkingSupport, ToolCalls, ToolChoice, lint::Linted, tools::WireTool,
+    ModelInfo, Request, Thinking, ThinkingSupport, ToolCalls, ToolChoice, lint::Linted, tool_set::WireTool,
 };
 
 /// Everything the encoder needs besides the request.
@@ -60,7 +59,7 @@ impl Encoder<'_> {
         let mut origins = Vec::new();
         append_raw(out, "messages", b"[");
         let system = match prompted {
-            true => chat_prompted::system(linted, &system_text(request)),
+            true => chat_text_tools::system(linted, &system_text(request)),
             false => system_text(request),
         };
         if !system.is_empty() {
@@ -153,7 +152,7 @@ fn reasoning_object(request: &Request, info: &ModelInfo) -> Option<Value> {
 
 fn prompted_message(message: &Message) -> BodyPiece {
     let mut media = WireMedia::default();
-    let bytes = chat_prompted::message(message, &mut media).to_string();
+    let bytes = chat_text_tools::message(message, &mut media).to_string();
     let size = RequestSize { text: bytes.len().saturating_sub(media.bytes), media: media.tokens };
     BodyPiece { bytes: Bytes::from(bytes), size, items: Arc::from([None]), ..BodyPiece::default() }
 }

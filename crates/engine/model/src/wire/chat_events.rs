@@ -11,14 +11,13 @@ use serde_json::Value;
 
 use super::{
     ResponseAssembler,
-    assembler::{as_text, count},
     reasoning_details::ReasoningDetails,
-    surrogates,
+    response_assembler::{as_text, count},
+    split_surrogates,
 };
 use crate::{
-    ModelError, ModelEvent, StopReason, ToolSet,
-    dialect::{recover, showable},
-    failure,
+    ModelError, ModelEvent, StopReason, ToolSet, http_error,
+    text_tool_calls::{recover, showable},
 };
 
 const THINKING: usize = 0;
@@ -80,7 +79,7 @@ impl ChatDecoder {
         if data.trim() == "[DONE]" {
             return self.end_with(Some(StopReason::EndTurn));
         }
-        let chunk = surrogates::parse(data)
+        let chunk = split_surrogates::parse(data)
             .map_err(|err| ModelError::protocol(format!("a chunk is no JSON: {err}")))?;
         if let Some(error) = error_of(&chunk) {
             return Err(chunk_error(error));
@@ -285,7 +284,7 @@ impl ChatDecoder {
 
     /// The server's id if it is new, else one of our own.
     fn unique_id(&mut self, id: Option<&str>, at: usize) -> String {
-        let own = format!("call_{}_{at}", crate::name::short_hash(&self.id));
+        let own = format!("call_{}_{at}", crate::tool_wire_name::short_hash(&self.id));
         let id = id.filter(|id| !self.ids.contains(*id)).map_or(own, str::to_owned);
         self.ids.insert(id.clone());
         id
@@ -337,12 +336,12 @@ pub(crate) fn chunk_error(error: &Value) -> ModelError {
     // Routers and local servers say the status they would have answered with.
     let code = error["code"].as_u64().or_else(|| error["code"].as_str()?.parse().ok());
     if let Some(status @ 400..=599) = code.and_then(|code| u16::try_from(code).ok()) {
-        return failure::of_status(status, serde_json::json!({"error": error}).to_string().as_bytes());
+        return http_error::of_status(status, serde_json::json!({"error": error}).to_string().as_bytes());
     }
     let kind = error["type"].as_str().or(error["code"].as_str()).unwrap_or_default();
     match kind {
         "rate_limit_error" | "rate_limit_exceeded" => ModelError::RateLimited { message, retry_after: None },
-        "invalid_request_error" => failure::of_refusal(message),
+        "invalid_request_error" => http_error::of_refusal(message),
         "authentication_error" | "permission_error" => ModelError::Auth { message },
         _ => ModelError::Server { status: 500, message },
     }

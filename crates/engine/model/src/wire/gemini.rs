@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 
 use super::{
     EncodedBody, MessageCache, RequestSize, TokenEstimator,
-    cache::BodyPiece,
+    message_cache::BodyPiece,
     messages::BodyPurpose,
     messages_content::WireMedia,
     openai::{append_fields, append_raw, split_result, system_text, tools},
 };
 use crate::{
     Effort, ModelInfo, Request, Thinking, ThinkingDisplay, ThinkingSupport, ToolChoice, lint::Linted,
-    tools::WireTool,
+    tool_set::WireTool,
 };
 
 /// What a call is signed with that another model made: the service takes it

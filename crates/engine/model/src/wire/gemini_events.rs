@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::{
     ResponseAssembler,
-    assembler::{as_text, count},
-    surrogates,
+    response_assembler::{as_text, count},
+    split_surrogates,
 };
-use crate::{ModelError, ModelEvent, StopReason, ToolSet, failure};
+use crate::{ModelError, ModelEvent, StopReason, ToolSet, http_error};
 
 /// Reads the chunks of one answer.
 pub(crate) struct GeminiDecoder {
@@ -56,7 +56,7 @@ impl GeminiDecoder {
         if data.trim() == "[DONE]" {
             return self.end();
         }
-        let chunk = surrogates::parse(data)
+        let chunk = split_surrogates::parse(data)
             .map_err(|err| ModelError::protocol(format!("a chunk is no JSON: {err}")))?;
         self.chunk(&chunk)?;
         Ok(self.assembler.drain())
@@ -171,7 +171,7 @@ impl GeminiDecoder {
 
     /// The service's id if it is new, else one of our own.
     fn unique_id(&mut self, id: Option<&str>) -> String {
-        let own = format!("call_{}_{}", crate::name::short_hash(&self.id), self.calls);
+        let own = format!("call_{}_{}", crate::tool_wire_name::short_hash(&self.id), self.calls);
         let id = id.filter(|id| !id.is_empty() && !self.ids.contains(*id)).map_or(own, str::to_owned);
         self.ids.insert(id.clone());
         id
@@ -217,7 +217,7 @@ impl GeminiDecoder {
 fn chunk_error(error: &Value) -> ModelError {
     let message = error["message"].as_str().or(error.as_str()).unwrap_or("no message").to_owned();
     match error["code"].as_u64().and_then(|code| u16::try_from(code).ok()) {
-        Some(status @ 400..) => failure::of_status(status, error_body(error).as_bytes()),
+        Some(status @ 400..) => http_error::of_status(status, error_body(error).as_bytes()),
         _ => ModelError::Server { status: 500, message },
     }
 }

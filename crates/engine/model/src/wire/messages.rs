@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     CachePolicy, ModelInfo, Request, Speed, Thinking, ToolChoice, ToolOrigin, lint::Linted,
-    tools::ToolEncoding, tools::WireTool,
+    tool_set::ToolEncoding, tool_set::WireTool,
 };
 
 /// Cache breakpoints a request may have.

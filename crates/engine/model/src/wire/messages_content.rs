@@ -6,7 +6,7 @@ use bytes::Bytes;
 use haft_types::{Block, MediaSource, Message, MessageBlock};
 use serde_json::{Value, json};
 
-use super::{RequestSize, cache::BodyPiece};
+use super::{RequestSize, message_cache::BodyPiece};
 use crate::{CachePolicy, Request};
 
 /// What marks the end of a prefix to cache.

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::{
     ResponseAssembler,
-    assembler::{as_text, count},
-    surrogates,
+    response_assembler::{as_text, count},
+    split_surrogates,
 };
-use crate::{ModelError, ModelEvent, StopReason, ToolSet, failure};
+use crate::{ModelError, ModelEvent, StopReason, ToolSet, http_error};
 
 /// Reads the events of one answer.
 pub(crate) struct MessagesDecoder {
@@ -29,7 +29,7 @@ impl MessagesDecoder {
 
     /// Reads one event.
     pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
-        let event = surrogates::parse(data)
+        let event = split_surrogates::parse(data)
             .map_err(|err| ModelError::protocol(format!("an event is no JSON: {err}")))?;
         let index = || event["index"].as_u64().and_then(|index| usize::try_from(index).ok());
         match event["type"].as_str().unwrap_or_default() {
@@ -182,7 +182,7 @@ fn stream_error(error: &Value) -> ModelError {
     let message = error["message"].as_str().unwrap_or("no message").to_owned();
     match error["type"].as_str().unwrap_or_default() {
         "rate_limit_error" => ModelError::RateLimited { message, retry_after: None },
-        "invalid_request_error" => failure::of_refusal(message),
+        "invalid_request_error" => http_error::of_refusal(message),
         "authentication_error" | "permission_error" => ModelError::Auth { message },
         "not_found_error" => ModelError::UnknownModel { message },
         "overloaded_error" => ModelError::Server { status: 529, message },

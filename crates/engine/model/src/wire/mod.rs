@@ -3,40 +3,40 @@
 #[cfg(test)]
 mod allocations;
 mod arguments;
-mod assembler;
-mod cache;
 pub(crate) mod chat;
 pub(crate) mod chat_events;
-mod chat_prompted;
+mod chat_text_tools;
 mod decoder;
-mod estimate;
-pub(crate) mod framing;
+pub(crate) mod event_framing;
 pub(crate) mod gemini;
 pub(crate) mod gemini_events;
+mod message_cache;
 pub(crate) mod messages;
 mod messages_content;
 pub(crate) mod messages_events;
 pub(crate) mod openai;
 mod reasoning_details;
+mod response_assembler;
 pub(crate) mod responses;
 pub(crate) mod responses_events;
+mod split_surrogates;
 pub(crate) mod sse;
-mod surrogates;
 #[cfg(test)]
 mod tests;
+mod token_estimate;
 
 use bytes::Bytes;
 
 #[cfg(test)]
 pub(crate) use arguments::parse_arguments;
-pub(crate) use assembler::ResponseAssembler;
-pub(crate) use cache::{BodyPiece, MessageCache};
 pub(crate) use decoder::Decoder;
-pub(crate) use estimate::{
-    EstimateCalibration, RequestSize, TokenEstimator, estimate_head, estimate_request, tokens_of_block,
-};
+pub(crate) use message_cache::{BodyPiece, MessageCache};
 #[cfg(test)]
 pub(crate) use messages_content::encode_message as messages_piece;
+pub(crate) use response_assembler::ResponseAssembler;
+pub(crate) use token_estimate::{
+    EstimateCalibration, RequestSize, TokenEstimator, estimate_head, estimate_request, tokens_of_block,
+};
 
 /// A body and what is known about it.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::messages_content::WireMedia;
-use crate::{CachePolicy, Request, lint::Linted, tools::ToolEncoding, tools::WireTool};
+use crate::{CachePolicy, Request, lint::Linted, tool_set::ToolEncoding, tool_set::WireTool};
 
 /// How servers that speak Chat Completions differ.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

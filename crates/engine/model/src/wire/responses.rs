@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::{
     EncodedBody, MessageCache, RequestSize, TokenEstimator,
-    cache::BodyPiece,
+    message_cache::BodyPiece,
     messages_content::WireMedia,
     openai::{append_fields, append_raw, data_url, split_result, system_text, tools},
 };
-use crate::{ModelInfo, Request, ThinkingSupport, ToolChoice, lint::Linted, tools::WireTool};
+use crate::{ModelInfo, Request, ThinkingSupport, ToolChoice, lint::Linted, tool_set::WireTool};
 
 /// Everything the encoder needs besides the request.
 pub(crate) struct Encoder<'a> {

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{ResponseAssembler, assembler::count, chat_events::chunk_error, surrogates};
+use super::{ResponseAssembler, chat_events::chunk_error, response_assembler::count, split_surrogates};
 use crate::{ModelError, ModelEvent, StopReason, ToolSet};
 
 /// Reads the events of one answer.
@@ -29,7 +29,7 @@ impl ResponsesDecoder {
         if data.trim() == "[DONE]" {
             return self.end();
         }
-        let event = surrogates::parse(data)
+        let event = split_surrogates::parse(data)
             .map_err(|err| ModelError::protocol(format!("an event is no JSON: {err}")))?;
         let index = event["output_index"].as_u64().and_then(|index| usize::try_from(index).ok());
         match (event["type"].as_str().unwrap_or_default(), index) {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{
     Decoder,
     chat_events::{ChatDecoder, TextCallPolicy},
-    framing::Framing,
+    event_framing::Framing,
     gemini_events::GeminiDecoder,
     messages_events::MessagesDecoder,
     responses_events::ResponsesDecoder,

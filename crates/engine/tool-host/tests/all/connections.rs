@@ -9,7 +9,7 @@ use std::{
 use haft_tool::{BoxFuture, ErrorKind};
 use haft_tool_host::{
     HostConfig, LinkConfig, RemoteQuestionHandler,
-    frame::{AnswerFrame, HostCommand, QuestionFrame},
+    protocol::{AnswerFrame, HostCommand, QuestionFrame},
 };
 use haft_types::AgentId;
 use serde_json::json;

@@ -15,7 +15,7 @@ use haft_tool::{AccessSet, BoxFuture, DynTool, Outcome, Tool, ToolContext, ToolE
 use haft_tool_host::{
     HostConfig, HostLimits, HostOperations, HostRunRegistry, HostSession, HostSet, LinkConfig, LinkTimeouts,
     RunRequest, SessionFactory, WebOptions,
-    frame::{HostCommand, HostLocation},
+    protocol::{HostCommand, HostLocation},
     serve_web,
 };
 use haft_tool_runtime::{

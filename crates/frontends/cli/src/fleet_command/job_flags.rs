@@ -119,11 +119,11 @@ pub(super) fn job_of(args: &FleetJobArgs, options: &GlobalArgs) -> Result<Value,
         limits.insert(String::from("usd"), json!(usd));
     }
     if let Some(time) = &args.max_time {
-        haft_fleet::jobs::duration_of(time).map_err(CliError::Message)?;
+        haft_fleet::job_file::duration_of(time).map_err(CliError::Message)?;
         limits.insert(String::from("time"), json!(time));
     }
     if let Some(disk) = &args.max_disk {
-        haft_fleet::jobs::size_of(disk).map_err(CliError::Message)?;
+        haft_fleet::job_file::size_of(disk).map_err(CliError::Message)?;
         limits.insert(String::from("disk"), json!(disk));
     }
     put("limits", Value::Object(limits));

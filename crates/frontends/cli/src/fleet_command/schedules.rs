@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use haft_fleet::{
     FleetClient,
-    jobs::{PlannedJob, duration_of},
+    job_file::{PlannedJob, duration_of},
 };
 use haft_fleet_store::{FiringTime, FleetName, JobClass, JobHead, MissedSlots, NewSchedule, RunId};
 use haft_types::text::one_line;

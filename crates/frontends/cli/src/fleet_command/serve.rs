@@ -11,7 +11,7 @@ use axum::{
 };
 use haft_fleet::{
     FleetClient,
-    jobs::{BatchBudget, BatchRate, CheckoutSpec, FileLocation, JobBody, JobPlan, PlannedJob, job_id},
+    job_file::{BatchBudget, BatchRate, CheckoutSpec, FileLocation, JobBody, JobPlan, PlannedJob, job_id},
 };
 use haft_fleet_store::RunId;
 use haft_mcp_server::{AcceptLimits, accept};

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use haft_fleet::{
     FleetClient,
-    jobs::{CheckoutSpec, FileLocation, JobBody, JobLimits, PlannedJob},
+    job_file::{CheckoutSpec, FileLocation, JobBody, JobLimits, PlannedJob},
 };
 use haft_fleet_store::{FiringTime, FleetName, JobRequirements, MissedSlots, NewSchedule, ScheduleRecord};
 use haft_schedule::{CronJob, CronSpec, CronStore, MissedPolicy, zone_named};

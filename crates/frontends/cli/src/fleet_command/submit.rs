@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 use haft_fleet::{
     FleetClient, StageVerdict, SubmitReport,
-    jobs::{
+    job_file::{
         FileLocation, FileProblem, FileRefused, JobBody, JobPlan, PlanDefaults, PlannedJob, Share, job_id,
         size_of,
     },
@@ -30,8 +30,8 @@ pub(super) async fn submit(fleet: &OpenFleet, args: &FleetSubmitArgs, options: &
     let plan = JobPlan {
         batch: args.batch.clone().unwrap_or_default(),
         jobs: vec![job],
-        budget: haft_fleet::jobs::BatchBudget::default(),
-        rate: haft_fleet::jobs::BatchRate::default(),
+        budget: haft_fleet::job_file::BatchBudget::default(),
+        rate: haft_fleet::job_file::BatchRate::default(),
         rollout: Vec::new(),
     };
     let report = desk.submit(&plan, &plan.jobs, Path::new("/")).await?;

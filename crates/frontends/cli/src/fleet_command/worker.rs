@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use haft_fleet::{
     FleetClient, FleetWorker, KeyLimits, SecretRules, WorkerEvent, WorkerSettings,
-    jobs::{duration_of, size_of},
+    job_file::{duration_of, size_of},
 };
 use haft_fleet_store::{FleetName, FleetStore, ResourceRequest};
 use serde::Deserialize;

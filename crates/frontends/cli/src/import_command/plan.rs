@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use haft_agent::Masker;
 use haft_config::{McpScope, SettingsScope, SettingsStore};
 use haft_mcp_client::{ServerScope, declared_servers};
-use haft_types::secrets::is_secret_name;
+use haft_types::secret_variables::is_secret_name;
 use serde_json::{Map, Value, json};
 
 use crate::whole_file;

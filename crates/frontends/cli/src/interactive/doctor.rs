@@ -4,7 +4,7 @@ use haft_session::{Command, SessionHandle};
 use haft_tool::{LineStyle, RenderedLine};
 use haft_tui::{PagerText, TerminalCaps, UiUpdate};
 
-use super::{InteractiveSession, UpdateSink, commands::style_of};
+use super::{InteractiveSession, UpdateSink, slash_commands::style_of};
 
 impl InteractiveSession {
     /// Looks at everything a person would be asked about when something does not

@@ -4,19 +4,19 @@
 //! opened behind it. Everything here translates: events of the session into news
 //! for the terminal, what the person does into commands for the session.
 
-mod answers;
-mod commands;
 mod doctor;
 mod editor;
-mod files;
-mod news;
-mod person_question;
-mod pictures;
-mod questions;
-mod rewind;
-mod sessions;
+mod expand_call;
+mod file_completion;
+mod pasted_images;
+mod question_cards;
+mod rewind_picker;
+mod session_picker;
+mod shell_and_notes;
+mod slash_commands;
 mod status_line;
-mod unfold;
+mod ui_updates;
+mod user_question;
 
 use std::{
     collections::HashMap,
@@ -36,8 +36,8 @@ use haft_session::{
 };
 use haft_tui::{
     ColorRole, KeyMap, PromptHistory, StyledLine, TermEffect, TermEvent, TerminalCaps, TextStyle, UiUpdate,
-    plain::{PlainInput, PlainTerminal},
-    shell::{OpenTerminal, TermSender, TerminalEnd, TerminalSetup, is_there},
+    driver::{OpenTerminal, TermSender, TerminalEnd, TerminalSetup, is_there},
+    line_mode::{PlainInput, PlainTerminal},
 };
 use rustix::process::Signal;
 use tokio::{
@@ -47,7 +47,10 @@ use tokio::{
 
 use tokio_util::sync::CancellationToken;
 
-use self::{files::IgnoredFiles, news::UpdateMapper, questions::OpenCard, status_line::StatusLine};
+use self::{
+    file_completion::IgnoredFiles, question_cards::OpenCard, status_line::StatusLine,
+    ui_updates::UpdateMapper,
+};
 use crate::{
     args::{GlobalArgs, RunArgs},
     output::{CliError, CommandExit},
@@ -172,7 +175,7 @@ struct InteractiveSession {
     handle: Option<SessionHandle>,
     maker: UpdateMapper,
     questions: HashMap<String, OpenCard>,
-    files: Arc<files::FileList>,
+    files: Arc<file_completion::FileList>,
     /// What the person said: its name in the log, and its words.
     said: Vec<(String, String)>,
     status_line: Option<StatusLine>,
@@ -187,7 +190,7 @@ struct InteractiveSession {
 impl InteractiveSession {
     fn new(spec: SessionSpec, options: GlobalArgs, first: Option<String>) -> Self {
         let maker = UpdateMapper::new(spec.place.cwd.clone());
-        let files = Arc::new(files::FileList::new(spec.place.cwd.clone(), IgnoredFiles::LeftOut));
+        let files = Arc::new(file_completion::FileList::new(spec.place.cwd.clone(), IgnoredFiles::LeftOut));
         let (handle, questions, said) = (None, HashMap::new(), Vec::new());
         Self {
             spec,
@@ -248,14 +251,14 @@ impl InteractiveSession {
         let (handle, events) = match opened {
             Ok(opened) => opened,
             Err(problem) => {
-                news.tell(UiUpdate::CannotOpen(commands::what_to_do(&problem.to_string())));
+                news.tell(UiUpdate::CannotOpen(slash_commands::what_to_do(&problem.to_string())));
                 return None;
             }
         };
         self.maker.set_catalog(handle.premises().catalog().ok());
         let ignored = IgnoredFiles::of(handle.premises().flag_setting("respectGitignore"));
-        self.files = Arc::new(files::FileList::new(self.spec.place.cwd.clone(), ignored));
-        for it in commands::preferences(&handle) {
+        self.files = Arc::new(file_completion::FileList::new(self.spec.place.cwd.clone(), ignored));
+        for it in slash_commands::preferences(&handle) {
             news.tell(it);
         }
         self.status_line = StatusLine::of(&handle, self.spec.place.cwd.clone());
@@ -266,7 +269,7 @@ impl InteractiveSession {
         let news = news.clone();
         let place = shortened_home(&self.spec.place.cwd, self.spec.place.home().as_deref());
         // Answers of the session must not keep keys waiting.
-        tokio::spawn(async move { commands::introduce(&handle, place, &news).await });
+        tokio::spawn(async move { slash_commands::introduce(&handle, place, &news).await });
         Some(events)
     }
 
@@ -294,7 +297,7 @@ impl InteractiveSession {
             && let Some(handle) = self.handle.clone()
         {
             let (news, ended) = (news.clone(), Arc::clone(&self.turns_ended));
-            tokio::spawn(async move { commands::tell_bill(&handle, &ended, &news).await });
+            tokio::spawn(async move { slash_commands::tell_bill(&handle, &ended, &news).await });
         }
     }
 

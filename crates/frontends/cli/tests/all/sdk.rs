@@ -107,7 +107,7 @@ async fn prompts_are_kept_and_answered_as_they_came() {
         assert_eq!(result["origin"], echoed, "{result}");
     }
     peer.end().await;
-    let said: Vec<Value> = crate::faces::log_lines(&haft)
+    let said: Vec<Value> = crate::frontends_agree::log_lines(&haft)
         .into_iter()
         .filter(|it| it["type"] == "user" && it["isMeta"] != true)
         .map(|mut it| it["message"]["content"].take())

@@ -11,7 +11,7 @@ use haft_fleet_store::{FleetAddress, FleetStore, RunId};
 use serde_json::json;
 
 use crate::{
-    rig::{FleetRig, WorkerProcess, bash, until_there},
+    harness::{FleetRig, WorkerProcess, bash, until_there},
     support::{
         servers::{Kind, Server, free_port},
         skip,

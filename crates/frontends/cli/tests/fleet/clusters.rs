@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    rig::{FleetRig, bash, until_there},
+    harness::{FleetRig, bash, until_there},
     support::cluster::{another_leads, copies, leader, open_cluster, three_nodes},
 };
 

@@ -10,7 +10,7 @@ use haft_fleet_store::{FleetAddress, FleetStore, RunId};
 use serde_json::{Value, json};
 
 use crate::{
-    rig::{FleetRig, WorkerProcess, bash, until_there},
+    harness::{FleetRig, WorkerProcess, bash, until_there},
     support::{
         cluster::{copies, open_cluster},
         servers::{keep_port, nats_program},

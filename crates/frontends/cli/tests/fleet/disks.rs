@@ -6,7 +6,7 @@ use haft_fleet_store::{FleetAddress, FleetStore, NewJob};
 use serde_json::{Value, json};
 
 use crate::{
-    rig::{FleetRig, bash, until_there},
+    harness::{FleetRig, bash, until_there},
     support::small_disk::{Ballast, SmallDisk},
 };
 

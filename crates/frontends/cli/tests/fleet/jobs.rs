@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::Stdio};
 use serde_json::{Value, json};
 
 use crate::{
-    rig::{FleetRig, WorkerProcess, bash, is_gone, long_sleep, until_there},
+    harness::{FleetRig, WorkerProcess, bash, is_gone, long_sleep, until_there},
     support::servers::Kind,
 };
 

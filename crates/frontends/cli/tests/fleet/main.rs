@@ -7,15 +7,15 @@ mod clusters;
 mod commands;
 #[path = "../all/common/mod.rs"]
 mod common;
-mod cut_lines;
 mod disks;
-mod elsewhere;
+mod harness;
 mod jobs;
 mod limits;
-mod rig;
+mod network_partitions;
+mod run_messages;
 mod scenarios;
 #[path = "../../../../engine/fleet-store/tests/all/support/mod.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its own tests use the rest, from other crates")]
 mod support;
 mod takeovers;
-mod talk;
+mod tool_hosts;

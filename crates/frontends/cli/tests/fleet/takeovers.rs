@@ -6,7 +6,7 @@ use haft_fleet_store::{FleetAddress, FleetStore, JobFilter, JobState};
 use serde_json::{Value, json};
 
 use crate::{
-    rig::{FleetRig, bash, until_there},
+    harness::{FleetRig, bash, until_there},
     support::servers::Kind,
 };
 

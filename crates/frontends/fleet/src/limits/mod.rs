@@ -1,11 +1,11 @@
 //! Limits that many sessions share: what a provider's key takes in a minute, and
 //! money.
 
-mod between;
-mod keys;
-mod money;
+mod budget;
+mod limited_provider;
+mod rate_limits;
 
-pub(crate) use between::{LimitWait, LimitedProvider};
-pub(crate) use keys::RateLimiter;
-pub use keys::{KeyLimit, KeyLimits};
-pub(crate) use money::{RunBudget, money_of};
+pub(crate) use budget::{RunBudget, money_of};
+pub(crate) use limited_provider::{LimitWait, LimitedProvider};
+pub(crate) use rate_limits::RateLimiter;
+pub use rate_limits::{KeyLimit, KeyLimits};

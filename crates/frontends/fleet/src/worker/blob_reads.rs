@@ -7,7 +7,7 @@ use haft_fleet_store::{BlobHash, FleetStore};
 use haft_hooks::{Callback, HookCall, HookDefinition, HookEvent, HookHandler, HookMatcher, HookSource};
 use serde_json::{Value, json};
 
-use crate::kept_results::{BlobDownload, LargeResults};
+use crate::large_results::{BlobDownload, LargeResults};
 
 /// Looks at each `Read` before it is judged, and puts a file in the place of a blob.
 pub(super) fn hook(store: &FleetStore, results: &LargeResults) -> HookDefinition {

@@ -9,7 +9,7 @@ use std::{
 use haft_fleet_store::{FleetName, FleetStore, LeaseKey, LeaseRenewal, StoreError};
 use tokio_util::sync::CancellationToken;
 
-use crate::boot_clock::{LeaseClock, since_boot};
+use crate::lease_clock::{LeaseClock, since_boot};
 
 /// The leases of a worker.
 pub(crate) struct Leases {

@@ -1,16 +1,16 @@
 //! Workers: jobs in, sessions, results out.
 
 mod blob_reads;
-mod disk;
-mod ending;
-mod job;
+mod capacity;
+mod disk_usage;
+mod finish_job;
+mod leased_job;
 mod leases;
 mod outcome;
 mod questions;
 mod results;
-mod room;
-mod run;
-mod run_post;
+mod run_mail;
+mod run_session;
 mod takeover;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use self::leases::Leases;
 use crate::{
     limits::{KeyLimits, RateLimiter},
-    secrets::SecretRules,
+    secret_rules::SecretRules,
 };
 
 /// How a worker works.
@@ -71,7 +71,7 @@ impl WorkerSettings {
             name,
             pool,
             slots: 4,
-            machine: room::machine(),
+            machine: capacity::machine(),
             lease: Duration::from_secs(30),
             root,
             until_empty: false,
@@ -193,7 +193,7 @@ impl FleetWorker {
         let mut told_no_room = false;
         loop {
             let free = self.settings.slots.saturating_sub(u32::try_from(running.len()).unwrap_or(u32::MAX));
-            let room = room::look(&self.settings);
+            let room = capacity::look(&self.settings);
             if let Err(why) = &room
                 && !std::mem::replace(&mut told_no_room, true)
             {
@@ -267,7 +267,7 @@ impl FleetWorker {
         let (worker, drain) = (Arc::clone(self), drain.clone());
         running.spawn(async move {
             let run = lease.key.run.to_string();
-            let what = job::work(&worker, lease, &held, &drain).await;
+            let what = leased_job::work(&worker, lease, &held, &drain).await;
             worker.leases.let_go(&held);
             worker.tell(WorkerEvent::Left { run, what });
         });

@@ -6,7 +6,7 @@ use haft_model::ModelError;
 use haft_session::TurnEnded;
 use serde_json::{Value, json};
 
-use crate::jobs::RetryOn;
+use crate::job_file::RetryOn;
 
 /// How the session of a job ended.
 #[derive(Clone, Debug, PartialEq)]

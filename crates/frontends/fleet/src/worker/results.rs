@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    fence::StoreLog,
-    jobs::JobBody,
-    run_lines::FleetState,
-    secrets::ValueMask,
-    workspace::{FleetGit, RunDirs, RunWorkspace, changes_since, push_branch, run_command},
+    checkout::{FleetGit, RunDirs, RunWorkspace, changes_since, push_branch, run_command},
+    job_file::JobBody,
+    run_log_lines::FleetState,
+    secret_rules::ValueMask,
+    store_log::StoreLog,
 };
 
 /// How long a check may take.

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::FleetWorker;
 use crate::{
-    fence::StoreLog,
-    jobs::OnUnknown,
-    run_lines::{RunHistory, StartedCall},
-    workspace::{RunWorkspace, WorkspaceHome},
+    checkout::{RunWorkspace, WorkspaceHome},
+    job_file::OnUnknown,
+    run_log_lines::{RunHistory, StartedCall},
+    store_log::StoreLog,
 };
 
 /// So many lines are asked for at once.

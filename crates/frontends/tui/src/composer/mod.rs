@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use crate::{
     layout::ScreenRow,
     paint::Caret,
-    text::{ColorRole, StyledSpan, TextStyle, grapheme_width, width_of},
+    styled_text::{ColorRole, StyledSpan, TextStyle, grapheme_width, width_of},
 };
 
 /// Pastes longer than this, or with more lines, become a mark.

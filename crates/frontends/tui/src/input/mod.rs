@@ -26,7 +26,7 @@ pub enum InputItem {
     /// The terminal says in which column its cursor is, counted from 0.
     Column(usize),
     /// The terminal says what size it has.
-    Size(crate::model::ScreenSize),
+    Size(crate::app_state::ScreenSize),
 }
 
 /// Longest sequence that is waited for; longer ones are no keys.
@@ -389,9 +389,9 @@ fn parse_csi(bytes: &[u8]) -> ParsedInput {
 }
 
 /// The size in an answer about it: `ESC [ 8 ; rows ; columns t`.
-fn screen_size(arguments: &[u8]) -> Option<crate::model::ScreenSize> {
+fn screen_size(arguments: &[u8]) -> Option<crate::app_state::ScreenSize> {
     let (rows, columns) = std::str::from_utf8(arguments).ok()?.strip_prefix("8;")?.split_once(';')?;
-    Some(crate::model::ScreenSize { columns: columns.parse().ok()?, rows: rows.parse().ok()? })
+    Some(crate::app_state::ScreenSize { columns: columns.parse().ok()?, rows: rows.parse().ok()? })
 }
 
 /// A key with its arguments: `1;5A`, `3~`, `13;2u`, `27;2;13~`.

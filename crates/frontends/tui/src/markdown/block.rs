@@ -6,8 +6,8 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::table::{TableRows, TableStream};
 use crate::{
-    code::CodeHighlighter,
-    text::{ColorRole, StyledLine, StyledSpan, TextStyle, WrapMode, width_of},
+    highlight::CodeHighlighter,
+    styled_text::{ColorRole, StyledLine, StyledSpan, TextStyle, WrapMode, width_of},
 };
 
 /// What is read beside the usual.

@@ -6,9 +6,9 @@
 //! the whole, by construction. pulldown-cmark reads what is inside a block.
 
 use crate::{
-    code::CodeHighlighter,
-    look::{TerminalCaps, WrapStyle},
-    text::{StyledLine, TextStyle, WrapMode},
+    highlight::CodeHighlighter,
+    styled_text::{StyledLine, TextStyle, WrapMode},
+    terminal_caps::{TerminalCaps, WrapStyle},
 };
 
 mod block;

@@ -7,7 +7,7 @@
 
 use pulldown_cmark::Alignment;
 
-use crate::text::{StyledLine, TextStyle, WrapMode};
+use crate::styled_text::{StyledLine, TextStyle, WrapMode};
 
 /// Rows that are held back at most until the widths of the columns are final.
 const MOST_HELD: usize = 24;

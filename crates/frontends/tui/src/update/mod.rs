@@ -1,18 +1,18 @@
 //! What happens to the model when something happens.
 
-mod background;
-mod keys;
-mod news;
-mod send;
+mod key_press;
+mod submit;
+mod tasks_and_agents;
+mod ui_update;
 mod vi;
 
 use crate::{
-    asks::{CardAnswer, ChosenOption, QuestionKeyResult},
+    app_state::{AppState, ConversationState},
     effect::TermEffect,
     event::TermEvent,
-    model::{AppState, ConversationState},
     overlay::{Overlay, OverlayStep},
-    text::{StyledLine, TextStyle},
+    question_card::{CardAnswer, ChosenOption, QuestionKeyResult},
+    styled_text::{StyledLine, TextStyle},
     transcript::{TranscriptItem, notice_lines},
 };
 
@@ -61,7 +61,7 @@ impl AppState {
             TermEvent::Background(background) => self.background(background),
             TermEvent::Resize(size) => {
                 self.size = size;
-                if let crate::model::StreamingVoice::Answer(stream, _) = &mut self.speaking {
+                if let crate::app_state::StreamingVoice::Answer(stream, _) = &mut self.speaking {
                     stream.set_width(size.columns);
                 }
             }
@@ -187,7 +187,7 @@ impl AppState {
         let Some(card) = self.asks.shown() else { return };
         let mut lines: Vec<StyledLine> =
             card.headline.lines().map(|line| StyledLine::of(line, TextStyle::BOLD)).collect();
-        lines.extend(card.body.iter().map(|line| crate::rendered::body_line(line, 0)));
+        lines.extend(card.body.iter().map(|line| crate::rendered_call::body_line(line, 0)));
         self.overlay = Some(Overlay::pager(&card.title, lines, false));
     }
 
@@ -212,7 +212,7 @@ impl AppState {
     /// Everything that was said and done, on a screen of its own.
     pub(crate) fn open_transcript(&mut self) {
         let mut lines = self.all_lines();
-        if let crate::model::StreamingVoice::Answer(_, source) = &self.speaking {
+        if let crate::app_state::StreamingVoice::Answer(_, source) = &self.speaking {
             lines.push(StyledLine::blank());
             lines.extend(crate::transcript::answer_lines(source, &self.look, self.size.columns));
         }

@@ -1,6 +1,6 @@
 //! Keys of vi, for those who want them.
 
-use crate::{effect::TermEffect, event::KeyPress, keymap::KeyAction, model::AppState, vi::ViStep};
+use crate::{app_state::AppState, effect::TermEffect, event::KeyPress, keymap::KeyAction, vi::ViStep};
 
 impl AppState {
     /// A key for those who want vi's; says whether it was for that.

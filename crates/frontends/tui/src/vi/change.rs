@@ -2,7 +2,7 @@
 
 use super::{
     ViKeys, ViMode, ViStep,
-    glyphs::{CharBuffer, GlyphClass, WordSize},
+    char_buffer::{CharBuffer, GlyphClass, WordSize},
     motion::{self, MotionKind, ViMotion},
     parse::{ViCommand, ViInput, ViInsert, ViOperator, ViTarget},
     register::ViText,

@@ -5,16 +5,16 @@
 //! and nothing else. What concerns more than the draft comes back as a [`ViStep`].
 
 mod change;
-mod glyphs;
+mod char_buffer;
 mod motion;
-mod object;
 mod parse;
 mod register;
+mod text_object;
 
 use std::ops::Range;
 
 use self::{
-    glyphs::CharBuffer,
+    char_buffer::CharBuffer,
     motion::{ViMemory, ViMotion},
     parse::{ParsedKeys, ViCommand, ViInput, ViTarget, parse},
     register::ViRegisters,

@@ -1,6 +1,6 @@
 //! Where the caret goes.
 
-use super::glyphs::{CharBuffer, GlyphClass, WordSize};
+use super::char_buffer::{CharBuffer, GlyphClass, WordSize};
 
 /// A way through the draft.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,9 +1,9 @@
 //! Keys as orders: `"a2d3w`, `ci(`, `gUiw`, `.`.
 
 use super::{
-    glyphs::WordSize,
+    char_buffer::WordSize,
     motion::{CharFind, ViMotion},
-    object::ViObject,
+    text_object::ViObject,
 };
 
 /// What is done to a piece of the draft.

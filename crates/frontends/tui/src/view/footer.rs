@@ -2,10 +2,10 @@
 //! now.
 
 use crate::{
+    app_state::{AppState, ConversationState},
     keymap::KeyAction,
     layout::ScreenRow,
-    model::{AppState, ConversationState},
-    text::{ColorRole, StyledLine, TextStyle, width_of},
+    styled_text::{ColorRole, StyledLine, TextStyle, width_of},
 };
 
 /// What can be typed into an empty prompt.

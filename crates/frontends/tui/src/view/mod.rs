@@ -1,15 +1,15 @@
 //! The model as rows of the screen.
 
-mod ask;
 mod footer;
+mod question;
 
 use crate::{
+    app_state::{AppState, ConversationState, RunningCall, SPIN_MS, StreamingVoice},
     layout::{ScreenRow, layout, layout_all},
-    model::{AppState, ConversationState, RunningCall, SPIN_MS, StreamingVoice},
-    news::{TodoState, TurnPhase},
     paint::Caret,
-    rendered::head_line,
-    text::{ColorRole, StyledLine, TextStyle, WrapMode},
+    rendered_call::head_line,
+    styled_text::{ColorRole, StyledLine, TextStyle, WrapMode},
+    ui_update::{TodoState, TurnPhase},
 };
 
 /// What the screen is to show.
@@ -50,13 +50,13 @@ pub fn view(model: &AppState) -> ScreenFrame {
     // From the bottom up, as far as there is room: what is nearest to the prompt
     // matters most.
     // The rows of a question that decide are always there, though.
-    let beside = below.saturating_sub(ask::least_rows(model));
+    let beside = below.saturating_sub(question::least_rows(model));
     let mut nearest = [offer_rows(model), queue_rows(model)];
     nearest[0].truncate(beside);
     nearest[1].truncate(beside - nearest[0].len());
     below -= nearest.iter().map(Vec::len).sum::<usize>();
     above.extend(nearest);
-    let asked = ask::rows(model, below);
+    let asked = question::rows(model, below);
     for (mut rows, keeps_end) in
         [(asked, false), (activity_rows(model), false), (todo_rows(model), false), (call_rows(model), true)]
     {
@@ -93,7 +93,7 @@ pub fn view(model: &AppState) -> ScreenFrame {
         let line = StyledLine { spans: std::mem::take(&mut row.spans), fit: WrapMode::Cut };
         *row = one(line, width);
     }
-    let caret = match ask::caret(model, &region) {
+    let caret = match question::caret(model, &region) {
         Some(caret) => caret,
         None => Caret { row: row + caret.row, column: caret.column.min(width.saturating_sub(1)) },
     };
@@ -260,7 +260,7 @@ fn offer_rows(model: &AppState) -> Vec<ScreenRow> {
         } else {
             ("  ", TextStyle::PLAIN)
         };
-        let slash = if offers.kind == crate::complete::CompletionKind::Command { "/" } else { "" };
+        let slash = if offers.kind == crate::completion::CompletionKind::Command { "/" } else { "" };
         let room = " ".repeat(widest.saturating_sub(row.name.chars().count()) + 2);
         let mut line = StyledLine::of(sign, ink).with(&format!("{slash}{}", row.name), ink);
         if !row.about.is_empty() {

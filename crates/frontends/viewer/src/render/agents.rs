@@ -1,7 +1,7 @@
 //! The agents of a session, as a tree.
 
-use super::words::{counted, duration, money};
-use crate::{agents::ShownAgent, html::Html};
+use super::numbers::{counted, duration, money};
+use crate::{agent_list::ShownAgent, html::Html};
 
 /// Writes the tree. `key` is what the page of an agent's own log is called.
 pub(crate) fn agents(out: &mut Html, nodes: &[ShownAgent]) {

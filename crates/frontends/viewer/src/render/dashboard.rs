@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use haft_types::text::one_line;
 
-use super::words::{duration, money, short};
-use crate::{html::Html, places::LogLocation, summary::LogSummary};
+use super::numbers::{duration, money, short};
+use crate::{html::Html, log_locations::LogLocation, log_summary::LogSummary};
 
 /// Lines of each table.
 const MOST: usize = 15;

@@ -1,7 +1,7 @@
 //! What was changed, file by file.
 
-use super::{rows::diff, words::counted};
-use crate::{clock::moment, html::Html, journal::JournalChange};
+use super::{numbers::counted, rows::diff};
+use crate::{html::Html, journal_changes::JournalChange, timestamps::moment};
 
 /// A change of so many lines is shown at once.
 const UNFOLDED: usize = 40;

@@ -1,29 +1,32 @@
 //! What is shown, made in one place for pages and for the file.
 
 mod agents;
+mod cost;
 mod dashboard;
 mod files;
 mod markdown;
-mod money;
+mod numbers;
+mod permissions;
 mod rows;
-mod verdicts;
 mod waterfall;
-mod words;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::{Digest as _, Sha256};
 
-use self::words::{counted, money};
+use self::numbers::{counted, money};
 pub(crate) use self::{
     agents::agents,
+    cost::{cost, window},
     dashboard::dashboard,
     files::{UndoOffer, files},
-    money::{cost, window},
+    permissions::permissions,
     rows::{RowForm, detail, row, shown_picture},
-    verdicts::permissions,
     waterfall::timeline,
 };
-use crate::{agents::ShownAgent, clock::moment, html::Html, index::LogIndex, journal::JournalChange};
+use crate::{
+    agent_list::ShownAgent, html::Html, journal_changes::JournalChange, log_index::LogIndex,
+    timestamps::moment,
+};
 
 pub(crate) const STYLE: &str = include_str!("../../assets/style.css");
 

@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::{
     markdown::markdown,
-    words::{cut, duration},
+    numbers::{cut, duration},
 };
 use crate::{
-    clock::{moment, time_of_day},
-    facts::{RowContent, telling},
     html::Html,
-    index::LogIndex,
+    log_index::LogIndex,
     row::{IndexedCall, RowKind},
-    skim::NOTE,
+    row_content::{RowContent, telling},
+    skim_line::NOTE,
     timeline::stages,
+    timestamps::{moment, time_of_day},
 };
 
 /// How much of a row is written.

@@ -1,10 +1,10 @@
 //! Calls over time, one below the other.
 
-use super::words::duration;
+use super::numbers::duration;
 use crate::{
-    facts::{RowContent, telling},
     html::Html,
-    index::LogIndex,
+    log_index::LogIndex,
+    row_content::{RowContent, telling},
     timeline::{CallSpan, CompressedTimeline, spans, stages},
 };
 

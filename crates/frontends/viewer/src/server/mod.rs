@@ -1,8 +1,8 @@
 //! Pages of sessions, on this machine, for whoever has the address.
 
-mod answers;
-mod guard;
-mod pages;
+mod handlers;
+mod request_guard;
+mod static_assets;
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use haft_model::Catalog;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::{index::LogIndex, places::LogLocations};
+use crate::{log_index::LogIndex, log_locations::LogLocations};
 
 /// How pages are served.
 #[derive(Clone, Debug)]
@@ -184,7 +184,7 @@ pub async fn serve(
         following: AtomicUsize::new(0),
         stop: stop.clone(),
     });
-    let app: Router = answers::router(Arc::clone(&shared));
+    let app: Router = handlers::router(Arc::clone(&shared));
     let watched = Arc::clone(&shared);
     tokio::spawn(async move {
         loop {

@@ -2,12 +2,12 @@
 //! what a project may say about it before it is trusted. One list; checking,
 //! merging, trust and help all read it.
 
-mod about;
-mod table;
+mod descriptions;
+mod key_table;
 
 use serde_json::Value;
 
-pub(crate) use table::KEYS;
+pub(crate) use key_table::KEYS;
 
 /// The page about the keys of settings files.
 pub fn settings_page() -> String {
@@ -17,7 +17,7 @@ pub fn settings_page() -> String {
          else the strongest wins. What a project says before it is trusted: **nothing** where the last column is \
          empty.\n\n| key | value | an untrusted project may say | |\n|---|---|---|---|\n",
     );
-    for (name, about) in about::ABOUT {
+    for (name, about) in descriptions::ABOUT {
         if let Some(key) = key_named(name) {
             let managed = if key.from == AllowedLayers::Managed { "Only the organisation. " } else { "" };
             let (shape, may) = (key.shape.words(), key.from_project.words());
@@ -36,7 +36,7 @@ pub fn settings_page() -> String {
 
 /// Whether Haft does something with a key, named with dots.
 pub(crate) fn has_effect(name: &str) -> bool {
-    about::ABOUT.iter().any(|(it, _)| *it == name)
+    descriptions::ABOUT.iter().any(|(it, _)| *it == name)
 }
 
 fn key_named(name: &str) -> Option<&'static SettingKey> {
@@ -283,7 +283,7 @@ mod page_tests {
 
     #[test]
     fn what_is_explained_is_a_key() {
-        for (name, _) in about::ABOUT {
+        for (name, _) in descriptions::ABOUT {
             assert!(key_named(name).is_some(), "{name} is explained and is no key");
         }
     }

@@ -6,21 +6,21 @@
 //! directory and to the content of each item, down to the scripts a command
 //! names. What changes asks again; the rest goes on.
 
-mod files;
-mod list;
+mod bound_files;
+mod trust_list;
 
 use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-pub(crate) use list::{TrustList, agree, folder_key, forget};
+pub(crate) use trust_list::{TrustList, agree, folder_key, forget};
 
 use crate::{
     SettingsOrigin, SettingsText,
     keys::ProjectTrustRule,
-    read::FileFingerprint,
-    units::{SettingUnit, UnitEntry},
+    setting_units::{SettingUnit, UnitEntry},
+    stable_read::FileFingerprint,
 };
 
 /// What kind of thing an item is, for a face that shows it to a person.
@@ -114,7 +114,9 @@ impl TrustItem {
             _ => ItemKind::Setting,
         };
         let named = match kind {
-            ItemKind::Hook | ItemKind::McpServer | ItemKind::Setting => files::named_in(&unit.value, project),
+            ItemKind::Hook | ItemKind::McpServer | ItemKind::Setting => {
+                bound_files::named_in(&unit.value, project)
+            }
             ItemKind::Environment | ItemKind::AllowRule | ItemKind::Directory => Vec::new(),
         };
         let (files, prints) = named.into_iter().map(|it| (it.file, (it.path, it.print))).unzip();

@@ -14,46 +14,46 @@
 //! **Invariant:** whether somebody waits for an agent changes nothing but where
 //! its report goes.
 
+mod agent_logs;
+mod agent_tasks;
+mod agent_tree;
 mod builtin;
-mod child;
-mod delivery;
-mod desk;
-mod facts;
-mod fork;
-mod idle;
-mod isolate;
+mod child_identity;
+mod child_observer;
+mod child_run;
+mod first_prompt;
+mod forked_agent;
+mod idle_members;
+mod isolation;
 mod kind;
 mod lineage;
-mod logged;
-mod nursery;
-mod own_servers;
-mod payer;
-mod post;
-mod prompting;
-mod record;
-mod recover;
+mod logged_agents;
+mod mail;
+mod mail_item;
+mod private_servers;
+mod recovery;
+mod registry;
+mod report_budget;
 mod rights;
 mod roster;
 mod shelf;
+mod spawner;
 mod summaries;
-mod tasks;
-mod tree;
-mod watch;
 
 pub(crate) use self::{
-    child::effort_of,
-    desk::{AgentModels, SubagentRegistry},
+    agent_logs::AgentLogs,
+    agent_tree::{StoppedBy, TreeLimits},
+    child_run::effort_of,
     lineage::USUAL_MODEL,
-    logged::logged_spending,
-    nursery::{ParentCalls, SpawnContext, SpawnJob, start_nursery},
-    record::AgentLogs,
+    logged_agents::logged_spending,
+    registry::{AgentModels, SubagentRegistry},
     shelf::{AgentFiles, AgentKindCatalog},
+    spawner::{ParentCalls, SpawnContext, SpawnJob, start_nursery},
     summaries::summary_pace,
-    tree::{StoppedBy, TreeLimits},
 };
 pub use self::{
-    facts::{ChildIdentity, ChildProgress},
+    child_identity::{ChildIdentity, ChildProgress},
     kind::{AgentDefinition, AgentMemory, AgentProblem, AgentSource},
-    logged::{LoggedAgent, logged_agents, logged_requests},
+    logged_agents::{LoggedAgent, logged_agents, logged_requests},
 };
 pub use haft_builtin_tools::agent::{AgentReport, AgentStatus, KilledBy, SubagentDenial};

@@ -72,7 +72,7 @@ impl SubagentRegistry {
 
     /// Whether an agent works.
     pub(crate) fn works(&self, id: &AgentId) -> bool {
-        self.tree().nodes.get(id).is_some_and(super::tree::AgentNode::is_live)
+        self.tree().nodes.get(id).is_some_and(super::agent_tree::AgentNode::is_live)
     }
 
     /// Whether a name or id means an agent that has ended.
@@ -109,7 +109,7 @@ impl SubagentRegistry {
     /// All agents in a line each, for people and models.
     pub(crate) fn listed(&self) -> Vec<String> {
         let tree = self.tree();
-        let line = |node: &super::tree::AgentNode| {
+        let line = |node: &super::agent_tree::AgentNode| {
             let status = node.report.as_ref().map_or("works", |it| it.status.words());
             let name = node.facts.name.clone().unwrap_or_else(|| node.facts.id.to_string());
             format!("{name} ({}): {} – {status}", node.facts.kind, node.facts.description)

@@ -9,8 +9,10 @@ use std::{
 use haft_agent::SideRequest;
 use haft_types::text;
 
-use super::{ChildIdentity, SpawnContext, SubagentRegistry, isolate::parent_calls, watch::ChildObserver};
-use crate::premises::SessionEnvironment;
+use super::{
+    ChildIdentity, SpawnContext, SubagentRegistry, child_observer::ChildObserver, isolation::parent_calls,
+};
+use crate::environment::SessionEnvironment;
 
 /// How often, unless `HAFT_AGENT_SUMMARY_MS` says so.
 const EVERY: Duration = Duration::from_secs(30);

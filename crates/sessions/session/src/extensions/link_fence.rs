@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::FrontMatter;
-use crate::{AgentSource, premises::SessionEnvironment};
+use crate::{AgentSource, environment::SessionEnvironment};
 
 /// Where the files of an owner may lie.
 #[derive(Clone, Debug, Default)]

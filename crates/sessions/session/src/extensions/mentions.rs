@@ -19,8 +19,8 @@ use haft_tool::{CallContext, Content, DynTool};
 use serde_json::{Value, json};
 
 use crate::{
-    assembly::ReadOnlyTools,
-    servers::{EditorContext, EditorSelection},
+    build::ReadOnlyTools,
+    mcp_servers::{EditorContext, EditorSelection},
 };
 
 /// More are not attached: the model can read the rest.

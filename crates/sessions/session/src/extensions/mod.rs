@@ -53,7 +53,7 @@ use plugins::Plugin;
 use skill_tool::SkillTool;
 
 use crate::{
-    AgentSource, HostedServers, PluginDir, PluginInfo, agents::AgentFiles, premises::SessionEnvironment,
+    AgentSource, HostedServers, PluginDir, PluginInfo, agents::AgentFiles, environment::SessionEnvironment,
 };
 
 /// The name of the tool by which a model uses skills.

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     AgentSource,
     agents::{ParentCalls, SubagentRegistry},
-    premises::SessionEnvironment,
+    environment::SessionEnvironment,
 };
 
 /// The skills of a session.

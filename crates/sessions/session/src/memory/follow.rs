@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use super::{OURS, PathRule, excludes, project_dirs, read_directory, reader::MemoryReader};
 use crate::{
     agents::ParentCalls,
-    assembly::ReadOnlyTools,
+    build::ReadOnlyTools,
+    environment::SessionEnvironment,
     extensions::{ActiveSkills, DiscoveredSkill, SKILL_TOOL},
-    hooks::run_hooks,
-    premises::SessionEnvironment,
+    hook_events::run_hooks,
 };
 
 /// Follows what the agents of a session touch.

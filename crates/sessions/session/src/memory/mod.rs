@@ -15,7 +15,7 @@ use haft_config::SettingsLayer;
 
 pub(crate) use self::follow::{MemoryFollower, tell_hooks};
 use self::reader::MemoryReader;
-use crate::{extensions::PathGlobs, premises::SessionEnvironment};
+use crate::{environment::SessionEnvironment, extensions::PathGlobs};
 
 /// Whether a file may be read, by its real path: no rule denies it, and no kernel
 /// makes it up.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::PermissionQuestion;
-use crate::proposed_text::{ProposedText, input_for, proposed_text};
+use crate::proposed_content::{ProposedText, input_for, proposed_text};
 
 /// Largest file that is shown, in bytes.
 const LARGEST: u64 = 4 << 20;

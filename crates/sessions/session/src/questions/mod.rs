@@ -8,9 +8,9 @@
 //! ([`SessionEventKind::Settled`](crate::SessionEventKind::Settled)), and an answer to it is
 //! ignored.
 
-mod ask_face;
-mod ask_tool;
+mod client_approver;
 mod editor_diff;
+mod mcp_approver;
 
 use std::{
     collections::HashMap,
@@ -26,13 +26,13 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub(crate) use self::{
-    ask_face::{EventApprover, EventElicitation, QuestionedCalls, needs_answers},
-    ask_tool::McpToolApprover,
+    client_approver::{EventApprover, EventElicitation, QuestionedCalls, needs_answers},
     editor_diff::EditorDiffs,
+    mcp_approver::McpToolApprover,
 };
-pub use ask_tool::read_permission_answer;
+pub use mcp_approver::read_permission_answer;
 
-use crate::{Activity, EventSender, QuestionOutcome, SessionEventKind, servers::WaitingServer};
+use crate::{Activity, EventSender, QuestionOutcome, SessionEventKind, mcp_servers::WaitingServer};
 
 /// A question somebody has to answer.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@
 //! Own code: three JSON bodies and three posts; the SDK would bring a runtime of
 //! its own, and a dozen crates, to send them.
 
-mod body;
 mod headers_helper;
 mod observer;
+mod otlp_json;
 mod spans;
 
 use std::time::{Duration, SystemTime};
@@ -79,15 +79,15 @@ impl Telemetry {
     /// Sends everything. Says what went wrong, for those who want to know.
     pub(crate) async fn send(self) -> Result<(), String> {
         let client = reqwest::Client::builder().timeout(PATIENCE).build().map_err(|err| err.to_string())?;
-        let resource = body::resource(&self.settings.service);
+        let resource = otlp_json::resource(&self.settings.service);
         let mut headers = self.settings.headers.clone();
         if let Some(helper) = &self.settings.helper {
             headers.extend(helper.headers().await?);
         }
         let bodies = [
-            ("traces", body::traces(&resource, &self.run)),
-            ("metrics", body::metrics(&resource, &self.run)),
-            ("logs", body::logs(&resource, &self.run)),
+            ("traces", otlp_json::traces(&resource, &self.run)),
+            ("metrics", otlp_json::metrics(&resource, &self.run)),
+            ("logs", otlp_json::logs(&resource, &self.run)),
         ];
         let posts = bodies.map(|(signal, body)| {
             let url = format!("{}/v1/{signal}", self.settings.endpoint);

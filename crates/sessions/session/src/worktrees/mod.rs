@@ -21,7 +21,7 @@ use haft_worktree::{
 };
 use serde_json::json;
 
-use crate::{EventSender, late::LatePipeline, premises::SessionEnvironment, task_hooks::refusal};
+use crate::{EventSender, environment::SessionEnvironment, late_pipeline::LatePipeline, task_hooks::refusal};
 
 /// The worktrees that sessions of a place made, for whoever is no session.
 pub fn worktree_keeper(premises: &SessionEnvironment) -> WorktreeManager {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{
     agents::{agent, first, is_child, main_results, reports},
-    pains::asked,
+    known_pitfalls::asked,
     rig::{Place, Said, call, run, told},
 };
 
@@ -202,7 +202,8 @@ async fn a_yes_to_one_agent_lifts_no_denial() {
     let (handle, mut events) = Session::open(asked(spec, PermissionMode::Default)).unwrap();
     handle.prompt(Prompt::text("go"));
     let all =
-        crate::pains::until_turn_ends(&handle, &mut events, |_| Some(rule_for(Destination::Agent))).await;
+        crate::known_pitfalls::until_turn_ends(&handle, &mut events, |_| Some(rule_for(Destination::Agent)))
+            .await;
     assert_eq!(reports(&all)[0].denials.len(), 1);
     assert!(place.ws().join("fine").exists() && !place.ws().join("denied.txt").exists());
     handle.close().await;

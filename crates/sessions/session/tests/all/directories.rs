@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     agents::main_results,
-    pains::{asked, until_turn_ends},
+    known_pitfalls::{asked, until_turn_ends},
     rig::{Place, Said, call},
 };
 

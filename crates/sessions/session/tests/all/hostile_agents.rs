@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     agents::{agent, is_child, last, main_results, reports, tools},
-    pains::{asked, until_turn_ends},
+    known_pitfalls::{asked, until_turn_ends},
     rig::{Place, Said, call, run},
     skills::{notices, whole},
 };

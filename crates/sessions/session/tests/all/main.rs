@@ -9,28 +9,28 @@
 )]
 
 mod agent_asks;
-mod agent_bills;
 mod agent_endings;
 mod agent_files;
-mod agent_news;
+mod agent_messages;
 mod agent_parts;
-mod agent_talk;
-mod agent_weight;
+mod agent_resource_counters;
 mod agents;
-mod boards;
+mod agents_mid_session;
+mod baseline_protection;
 mod commands;
 mod directories;
 mod forks;
 mod host_settings;
 mod hostile_agents;
-mod kept;
 mod kinds;
+mod known_pitfalls;
 mod main_agent;
-mod many;
+mod many_sessions;
 mod memory;
 mod money;
-mod pains;
 mod rig;
 mod skills;
+mod task_lists_and_teams;
 mod team_mail;
+mod usage_totals;
 mod worktrees;

@@ -13,17 +13,17 @@
 //! [`MAX_DEPTH`].
 
 mod ansi;
+mod ast;
 mod command;
 mod compound;
 mod cursor;
 mod heredoc;
 mod parameter;
 mod test;
-mod tree;
 mod word;
 
+pub(crate) use ast::*;
 pub(crate) use cursor::SyntaxStop;
-pub(crate) use tree::*;
 
 use cursor::Parser;
 

@@ -8,8 +8,8 @@ use landlock::{
 };
 
 use crate::{
-    order::{HelperMechanism, HelperNetwork, Order},
-    policy::DEVICES,
+    helper_request::{HelperMechanism, HelperNetwork, Order},
+    sandbox_policy::DEVICES,
 };
 
 /// The rights we know how to grant.

@@ -9,7 +9,7 @@ mod capabilities;
 mod landlock;
 mod mounts;
 mod namespaces;
-mod net;
+mod net_namespace;
 mod probe;
 pub(crate) mod seccomp;
 mod sys;
@@ -22,7 +22,7 @@ use std::{
     process::Command,
 };
 
-use crate::order::{HELPER, HelperMechanism, Order};
+use crate::helper_request::{HELPER, HelperMechanism, Order};
 
 pub(crate) use self::{
     mounts::{attach as attach_mount, copy_of as copy_of_mount},
@@ -39,7 +39,7 @@ pub fn run_if_helper() {
     let task = arguments.next().unwrap_or_default();
     let ended = match task.to_str() {
         Some("exec") => exec(arguments.collect()),
-        Some("net") => net::serve(),
+        Some("net") => net_namespace::serve(),
         Some("probe") => probe::tell(),
         _ => Err(String::from("the sandbox helper is not meant to be called by hand")),
     };

@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use super::sys;
-use crate::order::{Order, OverlayLayer};
+use crate::helper_request::{Order, OverlayLayer};
 
 /// Builds it. Afterwards nothing of it can be taken back.
 pub(super) fn build(order: &Order) -> Result<(), String> {

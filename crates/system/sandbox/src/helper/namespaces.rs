@@ -8,7 +8,7 @@ use rustix::{
 };
 
 use super::sys;
-use crate::order::HelperNetwork;
+use crate::helper_request::HelperNetwork;
 
 /// Goes where mounts can be changed without anybody outside noticing, and where
 /// the network is what the order says.

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::{namespaces, sys};
-use crate::{features::KernelFeatures, order::HelperNetwork};
+use crate::{features::KernelFeatures, helper_request::HelperNetwork};
 
 /// Prints what works, as JSON, and ends.
 pub(super) fn tell() -> Result<(), String> {

@@ -8,7 +8,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule as Rule, TargetArch,
 };
 
-use crate::order::{HelperNetwork, HelperSockets, Order};
+use crate::helper_request::{HelperNetwork, HelperSockets, Order};
 
 /// Refused whatever the arguments are.
 pub(crate) const REFUSED: &[i64] = &[

@@ -5,7 +5,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{PATIENCE, Proxy, ProxyRefusal, domains::ProxyDestination};
+use super::{PATIENCE, Proxy, ProxyRefusal, allowed_domains::ProxyDestination};
 
 /// A longer head is none.
 const LONGEST_HEAD: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! The only way out of a closed network: a proxy on our side that asks for
 //! every host whether it may be reached. Speaks HTTP, `CONNECT` and SOCKS 5.
 
-pub(crate) mod domains;
+pub(crate) mod allowed_domains;
 mod http;
 mod socks;
 
@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::Domains;
-use domains::{ProxyDestination, ProxyHost};
+use allowed_domains::{ProxyDestination, ProxyHost};
 
 /// Connections at the same time.
 const MOST: usize = 256;

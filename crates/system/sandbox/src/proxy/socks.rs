@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     PATIENCE, Proxy, ProxyRefusal,
-    domains::{ProxyDestination, ProxyHost},
+    allowed_domains::{ProxyDestination, ProxyHost},
 };
 
 pub(super) const VERSION: u8 = 5;

@@ -8,9 +8,9 @@
     reason = "test code"
 )]
 
+mod baseline;
 #[path = "../../../shell/tests/all/common/mod.rs"]
 mod common;
-mod keeping;
-mod reading;
-mod reading_usual;
-mod walls;
+mod policies;
+mod read_only;
+mod read_only_common_commands;

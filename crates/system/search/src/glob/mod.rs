@@ -1,12 +1,12 @@
 //! Finding files by name.
 
+mod glob_plan;
 mod pattern;
-mod plan;
 
 use std::{cmp::Reverse, collections::BinaryHeap, path::Path, sync::Arc};
 
+pub use glob_plan::{GlobPlan, GlobProblem};
 use pattern::{GlobPattern, PatternPositions};
-pub use plan::{GlobPlan, GlobProblem};
 use rustix::fs::{FileType, Stat};
 
 use crate::{

@@ -1,7 +1,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::GlobProblem;
-use crate::disk::as_path;
+use crate::fs::as_path;
 
 /// One pattern, component by component, so that a walk enters only directories
 /// in which it can still match.

@@ -7,9 +7,9 @@ use grep_searcher::{BinaryDetection, Encoding, MmapChoice, Searcher, SearcherBui
 
 use super::{
     GrepQuery, Mode,
-    charset::{self, CharsetReading},
-    giant::{self, FileWindows},
-    query::PatternAlphabet,
+    grep_query::PatternAlphabet,
+    long_lines::{self, FileWindows},
+    non_utf8::{self, CharsetReading},
     sink::{LineCollector, MatchedLines},
 };
 use crate::SearchStop;
@@ -87,7 +87,7 @@ impl<'a> FileSearch<'a> {
     }
 
     fn small(&mut self, bytes: &[u8], origin: GrepOrigin, keep: usize) -> io::Result<Searched> {
-        match charset::marked(bytes) {
+        match non_utf8::marked(bytes) {
             Some((CharsetReading::Through(encoding), mark)) => {
                 let (text, _) = encoding.decode_without_bom_handling(&bytes[mark..]);
                 self.decoded(&text, encoding, keep).map(Searched::Text)
@@ -100,7 +100,7 @@ impl<'a> FileSearch<'a> {
     fn small_unmarked(&mut self, bytes: &[u8], origin: GrepOrigin, keep: usize) -> io::Result<Searched> {
         let nul = memchr::memchr(0, bytes);
         if let Some(nul) = nul {
-            if let Some(encoding) = charset::utf16_without_mark(bytes) {
+            if let Some(encoding) = non_utf8::utf16_without_mark(bytes) {
                 let (text, _) = encoding.decode_without_bom_handling(bytes);
                 return self.decoded(&text, encoding, keep).map(Searched::Text);
             }
@@ -123,7 +123,7 @@ impl<'a> FileSearch<'a> {
         }
         let mut readable = false;
         for (encoding, text) in
-            charset::readings(bytes, self.query.guess, /*all*/ alphabet == PatternAlphabet::Wide)
+            non_utf8::readings(bytes, self.query.guess, /*all*/ alphabet == PatternAlphabet::Wide)
         {
             readable = true;
             let found = self.decoded(&text, encoding, keep)?;
@@ -208,7 +208,7 @@ impl<'a> FileSearch<'a> {
             Err(_) if self.stop.is_over() => (),
             Err(error) if is_out_of_memory(&error) && !self.query.options.multiline => {
                 file.seek(SeekFrom::Start(0))?;
-                let found = giant::search(self.query, self.stop, &mut file, keep, FileWindows::USUAL)?;
+                let found = long_lines::search(self.query, self.stop, &mut file, keep, FileWindows::USUAL)?;
                 return Ok(Searched::Text(found));
             }
             Err(error) if is_out_of_memory(&error) => {
@@ -232,12 +232,12 @@ impl<'a> FileSearch<'a> {
     }
 
     fn reading_of_large(&self, head: &[u8], file: &mut File) -> io::Result<CharsetReading> {
-        if let Some((reading, _)) = charset::marked(head) {
+        if let Some((reading, _)) = non_utf8::marked(head) {
             return Ok(reading);
         }
         if memchr::memchr(0, head).is_some() {
             return Ok(
-                charset::utf16_without_mark(head).map_or(CharsetReading::Utf8, CharsetReading::Through)
+                non_utf8::utf16_without_mark(head).map_or(CharsetReading::Utf8, CharsetReading::Through)
             );
         }
         if self.query.alphabet == PatternAlphabet::Bytes {

@@ -1,16 +1,16 @@
 //! Finding text.
 
-mod charset;
 mod file;
-mod giant;
-mod page;
-mod query;
-mod run;
+mod grep_query;
+mod grep_run;
+mod long_lines;
+mod non_utf8;
+mod paging;
 mod sink;
 
-pub use charset::CharsetGuess;
-pub(crate) use charset::to_text;
-pub use page::{FileHits, GrepPage, GrepTotals};
-pub use query::{GrepOptions, GrepQuery, Mode, PatternProblem};
-pub use run::{GrepResult, GrepRun, LeftOut};
+pub use grep_query::{GrepOptions, GrepQuery, Mode, PatternProblem};
+pub use grep_run::{GrepResult, GrepRun, LeftOut};
+pub use non_utf8::CharsetGuess;
+pub(crate) use non_utf8::to_text;
+pub use paging::{FileHits, GrepPage, GrepTotals};
 pub use sink::{GrepLine, LineKind};

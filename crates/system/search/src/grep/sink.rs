@@ -4,7 +4,7 @@ use grep_matcher::Matcher;
 use grep_searcher::{LineIter, Searcher, Sink, SinkContext, SinkMatch};
 
 use super::{GrepQuery, Mode};
-use crate::{SearchStop, show};
+use crate::{SearchStop, display_text};
 
 /// One line of an answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -93,7 +93,7 @@ impl<'a> LineCollector<'a> {
         for (number, line) in (first..).zip(found.lines()) {
             let line = without_break(line);
             let query = self.query;
-            self.push(number, LineKind::Match, || show::clipped(line, &focus(query, line)));
+            self.push(number, LineKind::Match, || display_text::clipped(line, &focus(query, line)));
         }
     }
 
@@ -117,7 +117,7 @@ impl<'a> LineCollector<'a> {
             for (number, piece) in (number..).zip(lines) {
                 let piece = without_break(piece);
                 if !piece.is_empty() {
-                    self.push(number, LineKind::Match, || show::clipped(piece, &(0..piece.len())));
+                    self.push(number, LineKind::Match, || display_text::clipped(piece, &(0..piece.len())));
                 }
             }
         }
@@ -151,7 +151,7 @@ impl Sink for LineCollector<'_> {
         if context.absolute_byte_offset() < self.show_until {
             let line = without_break(context.bytes());
             let number = context.line_number().unwrap_or(1);
-            self.push(number, LineKind::Context, || show::clipped(line, &(0..0)));
+            self.push(number, LineKind::Context, || display_text::clipped(line, &(0..0)));
         }
         self.go_on()
     }
@@ -170,7 +170,7 @@ impl Sink for LineCollector<'_> {
 
 /// Where the first match in a line is, if anybody needs to know.
 fn focus(query: &GrepQuery, line: &[u8]) -> std::ops::Range<usize> {
-    if line.len() <= show::MAX_LINE {
+    if line.len() <= display_text::MAX_LINE {
         return 0..0;
     }
     match query.matcher.find(line) {

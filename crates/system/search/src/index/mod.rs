@@ -5,15 +5,15 @@
 //! A file that changed in the two seconds before it was read counts as changed
 //! the next time too: the clock of a file system is too coarse to tell.
 
-mod names;
+mod bloom;
+mod name_table;
 mod refresh;
-mod words;
 
 use std::collections::HashMap;
 
-pub(crate) use names::{IndexedNames, NAMELESS, NameId};
+pub(crate) use bloom::{WordBloom, fingerprint, parts};
+pub(crate) use name_table::{IndexedNames, NAMELESS, NameId};
 pub use refresh::{IndexRefreshOptions, RefreshStats};
-pub(crate) use words::{WordBloom, fingerprint, parts};
 
 use crate::{SourceLanguage, SymbolKind};
 

@@ -9,7 +9,7 @@ use rustix::fs::Stat;
 
 use super::{
     IndexStamp, IndexedFile, IndexedFileId, IndexedSymbol, NAMELESS, TreeIndex,
-    words::{WordBloom, WordSet},
+    bloom::{WordBloom, WordSet},
 };
 use crate::{
     CharsetGuess, SearchRoot, SearchStop, SearchStopReason, SourceLanguage, SourceSymbol, SymbolKind,

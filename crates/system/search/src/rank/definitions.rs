@@ -2,12 +2,12 @@ use std::collections::HashMap;
 
 use super::{
     Finder, RankedDefinition,
-    names::{self, SAME, coverage, fit, is_near, kinship},
-    signals,
+    name_score::{self, SAME, coverage, fit, is_near, kinship},
+    path_score,
 };
 use crate::{
+    display_text,
     index::{IndexedFile, IndexedFileId, IndexedSymbol, NAMELESS, NameId, parts},
-    show,
 };
 
 /// No more definitions of one name are compared.
@@ -73,7 +73,7 @@ impl Finder<'_> {
         let starts: Vec<&[u8]> = terms.iter().map(|term| &term.as_bytes()[..term.len().min(4)]).collect();
         for (id, name) in self.index.names().iter() {
             // Most names have nothing to do with it: a quick look first.
-            if !starts.iter().any(|start| names::holds(name.as_bytes(), start)) {
+            if !starts.iter().any(|start| name_score::holds(name.as_bytes(), start)) {
                 continue;
             }
             let found = coverage(terms, weights, name);
@@ -111,8 +111,8 @@ impl Finder<'_> {
             let mut penalty = None;
             for symbol in &file.symbols {
                 let Some(points) = points(id, file, symbol) else { continue };
-                let penalty = *penalty.get_or_insert_with(|| signals::path_penalty(&file.rel));
-                let score = points + signals::kind_points(symbol.kind) - penalty;
+                let penalty = *penalty.get_or_insert_with(|| path_score::path_penalty(&file.rel));
+                let score = points + path_score::kind_points(symbol.kind) - penalty;
                 found.push((score, id, *symbol));
             }
         }
@@ -148,7 +148,7 @@ impl Finder<'_> {
                 name.split_once('.').filter(|(stem, _)| !stem.is_empty()).map_or(&*name, |(stem, _)| stem);
             let is_it = parts(stem).concat() == wanted || parts(&name).concat() == wanted;
             if is_it && (self.may_show)(&file.rel) {
-                let score = 450 - signals::path_penalty(&file.rel);
+                let score = 450 - path_score::path_penalty(&file.rel);
                 let (rel, name) = (file.rel.to_vec(), name.into_owned());
                 found.push(RankedDefinition {
                     rel,
@@ -192,12 +192,12 @@ pub(super) fn shown(line: &[u8], focus: &std::ops::Range<usize>) -> String {
     let trimmed = line.trim_ascii_start();
     let cut = line.len() - trimmed.len();
     let focus = focus.start.saturating_sub(cut)..focus.end.saturating_sub(cut);
-    show::clipped(trimmed.trim_ascii_end(), &focus)
+    display_text::clipped(trimmed.trim_ascii_end(), &focus)
 }
 
 /// How much of each word is in a path.
 fn path_weights(terms: &[String], weights: &[f64], rel: &[u8]) -> Vec<f64> {
     let parts = parts(&String::from_utf8_lossy(rel));
-    let best = |term: &String| parts.iter().map(|part| names::kinship(term, part)).fold(0.0, f64::max);
+    let best = |term: &String| parts.iter().map(|part| name_score::kinship(term, part)).fold(0.0, f64::max);
     terms.iter().zip(weights).map(|(term, weight)| best(term) * weight).collect()
 }

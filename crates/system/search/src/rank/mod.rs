@@ -1,16 +1,16 @@
 //! Answers to "where is this defined, where is it used, where is it written
 //! about".
 
-mod ask;
 mod definitions;
-mod names;
+mod name_score;
 mod occurrences;
 mod passages;
-mod signals;
+mod path_score;
+mod rank_query;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use ask::RankQuery;
+pub use rank_query::RankQuery;
 
 use crate::{
     CharsetGuess, SearchRoot, SearchStop, SearchStopReason, SymbolKind, TreeIndex, WalkLimits,

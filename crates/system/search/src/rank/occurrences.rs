@@ -1,6 +1,6 @@
 use memchr::memmem;
 
-use super::{Finder, RankedAnswer, RankedDefinition, RankedLine, definitions::shown, signals};
+use super::{Finder, RankedAnswer, RankedDefinition, RankedLine, definitions::shown, path_score};
 use crate::{
     SourceLanguage,
     index::{IndexedFile, fingerprint},
@@ -40,8 +40,8 @@ impl Finder<'_> {
                 .collect();
             let mut found = look(&text, file, name, &own)?;
             let from = best.map_or(&b""[..], |best| &best.rel);
-            let penalty = signals::path_penalty(&file.rel) / 30;
-            found.order = (penalty, signals::distance(&file.rel, from));
+            let penalty = path_score::path_penalty(&file.rel) / 30;
+            found.order = (penalty, path_score::distance(&file.rel, from));
             (self.may_show)(&file.rel).then_some(found)
         });
         found.sort_by(|a, b| a.order.cmp(&b.order).then_with(|| a.rel.cmp(&b.rel)));

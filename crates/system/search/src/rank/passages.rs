@@ -1,4 +1,4 @@
-use super::{Finder, RankedAnswer, RankedLine, definitions::shown, names::kinship, signals};
+use super::{Finder, RankedAnswer, RankedLine, definitions::shown, name_score::kinship, path_score};
 use crate::{
     index::{IndexedFile, fingerprint, parts},
     symbols::is_word,
@@ -26,7 +26,7 @@ impl Finder<'_> {
             let held = |(hash, weight): (&u64, &f64)| if file.words.may_hold(*hash) { *weight } else { 0.0 };
             let score: f64 = hashes.iter().zip(weights).map(held).sum();
             if total * 0.5 <= score {
-                files.push((score - f64::from(signals::path_penalty(&file.rel)) / 100.0, file));
+                files.push((score - f64::from(path_score::path_penalty(&file.rel)) / 100.0, file));
             }
         }
         files.sort_by(|(a, file_a), (b, file_b)| b.total_cmp(a).then_with(|| file_a.rel.cmp(&file_b.rel)));
@@ -36,7 +36,7 @@ impl Finder<'_> {
             (total * 0.5 <= passage.score && (self.may_show)(&file.rel)).then_some(passage)
         });
         for passage in &mut passages {
-            passage.score -= f64::from(signals::path_penalty(&passage.place.rel)) / 100.0;
+            passage.score -= f64::from(path_score::path_penalty(&passage.place.rel)) / 100.0;
         }
         passages.sort_by(|a, b| {
             b.score

@@ -1,6 +1,6 @@
 use super::{
     SymbolKind, SymbolView,
-    braces::{BraceWalker, SymbolScope},
+    brace_languages::{BraceWalker, SymbolScope},
 };
 
 /// Go: functions with receivers, and groups of declarations.

@@ -1,7 +1,7 @@
 use super::{
     SymbolKind, SymbolView,
-    braces::{BraceWalker, SymbolScope},
-    words,
+    brace_languages::{BraceWalker, SymbolScope},
+    keywords,
 };
 
 /// JavaScript and TypeScript: bindings at the top, methods of classes, and
@@ -25,7 +25,7 @@ pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
 
 fn binding(walker: &mut BraceWalker<'_>, name: usize) -> Option<usize> {
     let view = walker.view;
-    if view.word(name) == b"enum" || words::is_reserved(walker.grammar, view.word(name)) {
+    if view.word(name) == b"enum" || keywords::is_reserved(walker.grammar, view.word(name)) {
         return None;
     }
     if !view.is_word(name) {

@@ -8,22 +8,22 @@
 //! rules get over broken files. What they miss is what macros make, and local
 //! variables, which nobody looks for from afar.
 
-mod braces;
-mod calls;
+mod brace_languages;
+mod c_like;
 mod go;
 mod javascript;
-mod lang;
+mod keywords;
+mod language;
 mod lexer;
-mod lines;
+mod line_languages;
 mod rust;
 mod syntax;
-mod view;
-mod words;
+mod token_view;
 
-use lang::Grammar;
-pub use lang::SourceLanguage;
+use language::Grammar;
+pub use language::SourceLanguage;
 pub(crate) use lexer::{CommentPolicy, SourceToken, TokenKind, is_word, tokens};
-use view::SymbolView;
+use token_view::SymbolView;
 
 /// Something with a name.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -108,11 +108,11 @@ pub fn symbols(lang: &SourceLanguage, source: &[u8], scratch: &mut SymbolScratch
     tokens(lang.syntax, source, CommentPolicy::Skip, &mut scratch.tokens);
     let view = SymbolView { source, tokens: &scratch.tokens };
     let mut found = match lang.grammar {
-        Grammar::Python | Grammar::Ruby | Grammar::Elixir => lines::indented(lang.grammar, view),
+        Grammar::Python | Grammar::Ruby | Grammar::Elixir => line_languages::indented(lang.grammar, view),
         Grammar::Lua | Grammar::Perl | Grammar::Shell | Grammar::Sql | Grammar::Make => {
-            lines::flat(lang.grammar, view)
+            line_languages::flat(lang.grammar, view)
         }
-        _ => braces::walk(lang.grammar, view),
+        _ => brace_languages::walk(lang.grammar, view),
     };
     found.truncate(MAX_SYMBOLS);
     found

@@ -1,6 +1,6 @@
 use super::{
     SymbolKind,
-    braces::{BraceWalker, SymbolScope},
+    brace_languages::{BraceWalker, SymbolScope},
 };
 
 /// What only Rust has: `impl` blocks and `macro_rules!`.

@@ -1,21 +1,21 @@
 //! Walking a tree: who is below, and what was left out.
 
-mod filter;
-mod queue;
-mod rules;
-mod tally;
-mod worker;
+mod file_filter;
+mod ignore_rules;
+mod stats;
+mod walk_worker;
+mod work_queue;
 
 use std::{num::NonZero, path::Path, sync::Arc, thread};
 
-pub use filter::{GlobFilter, UnknownType, VCS_DIRS, WalkFilter, file_type};
-use queue::WorkQueue;
-use rules::IgnoreRules;
-pub use rules::left_out;
-pub(crate) use tally::SkippedDir;
-pub use tally::{FileRequirement, Unreadable, WalkStats};
-pub use worker::WalkEntry;
-use worker::{PendingDir, WalkJob, WalkWorker};
+pub use file_filter::{GlobFilter, UnknownType, VCS_DIRS, WalkFilter, file_type};
+use ignore_rules::IgnoreRules;
+pub use ignore_rules::left_out;
+pub(crate) use stats::SkippedDir;
+pub use stats::{FileRequirement, Unreadable, WalkStats};
+pub use walk_worker::WalkEntry;
+use walk_worker::{PendingDir, WalkJob, WalkWorker};
+use work_queue::WorkQueue;
 
 use crate::{SearchRoot, SearchStop};
 

@@ -1,16 +1,16 @@
 //! The environment commands run in: the user's, minus our secrets, and with
 //! nobody to ask.
 
-mod capture;
-mod definitions;
-mod policy;
-mod remembered;
-mod seal;
+mod aliases;
+mod env_policy;
+mod hide_secrets;
+mod login_env;
+mod login_env_cache;
 
-pub use capture::{LoginEnv, LoginEnvOptions};
-pub use definitions::ShellDefinitions;
-pub use policy::{CredentialPolicy, EnvPolicy};
-pub use seal::{mask, seal};
+pub use aliases::ShellDefinitions;
+pub use env_policy::{CredentialPolicy, EnvPolicy};
+pub use hide_secrets::{mask, seal};
+pub use login_env::{LoginEnv, LoginEnvOptions};
 
-pub(crate) use definitions::quote;
+pub(crate) use aliases::quote;
 pub(crate) use haft_process::environment_entry as entry;

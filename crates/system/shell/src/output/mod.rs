@@ -1,17 +1,17 @@
 //! What commands print: kept within bounds, and made fit to be read.
 
-mod blank;
-mod dir;
+mod binary_kind;
 mod excerpt;
-mod quota;
-mod sniff;
+mod redact;
 mod spool;
+mod spool_dir;
+mod spool_quota;
 
-pub use blank::Blank;
-pub use dir::SpoolDir;
+pub use binary_kind::binary_kind;
 pub use excerpt::{Excerpt, Mark, OutputView, excerpt};
-pub use quota::SpoolQuota;
-pub use sniff::binary_kind;
+pub use redact::Blank;
 pub use spool::{Spool, SpoolLimits};
+pub use spool_dir::SpoolDir;
+pub use spool_quota::SpoolQuota;
 
-pub use haft_types::terminal::{AnsiStripper, PlainPiece, clean};
+pub use haft_types::ansi::{AnsiStripper, PlainPiece, clean};

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{
     output::{Excerpt, Mark, OutputView, Spool, binary_kind, excerpt},
-    run::terminal,
+    run::pty,
 };
 
 /// A command to run.
@@ -370,13 +370,13 @@ impl Job {
         let Some(keyboard) = keyboard else {
             return Err(std::io::ErrorKind::NotConnected.into());
         };
-        tokio::task::spawn_blocking(move || terminal::type_all(&keyboard, &bytes)).await?
+        tokio::task::spawn_blocking(move || pty::type_all(&keyboard, &bytes)).await?
     }
 
     /// Whether its terminal shows what is typed, as it does unless a program asks
     /// for a password or takes every key itself.
     pub fn echoes(&self) -> bool {
-        self.0.keyboard().as_ref().is_some_and(terminal::echoes)
+        self.0.keyboard().as_ref().is_some_and(pty::echoes)
     }
 
     /// Waits until it has printed more than this many bytes and then nothing for

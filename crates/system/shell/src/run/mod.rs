@@ -10,21 +10,21 @@
 mod bash;
 mod cgroup;
 mod job;
-mod lines;
-mod notice;
-mod precious;
+mod job_lines;
+mod pty;
+mod rm_guard;
 mod shell;
-mod supervise;
+mod supervisor;
+mod task_notice;
 mod tasks;
-mod terminal;
-mod threads;
+mod thread_pool;
 
 pub use bash::{NO_BASH, find_bash};
 pub use cgroup::parse_bytes;
 pub use job::{Exit, FeedJob, FinalCwd, Job, JobEnd, JobPhase, JobSpec, Stop, TerminalMode};
-pub use notice::{BackgroundStatus, TaskNotice, TaskNoticeKind, signal_name};
-pub(crate) use precious::rm_guard;
+pub(crate) use rm_guard::rm_guard;
 pub use shell::{BaselineGuard, Shell, ShellConfig};
+pub use task_notice::{BackgroundStatus, TaskNotice, TaskNoticeKind, signal_name};
 pub use tasks::{
     ForegroundCall, TaskAbout, TaskInfo, TaskKind, TaskRead, TaskReader, TaskRegistry, WaitUntil,
 };

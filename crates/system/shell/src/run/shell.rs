@@ -37,9 +37,9 @@ use crate::{
         bash::{NO_BASH, find_bash, is_program},
         cgroup::Cgroup,
         job::{ControlState, Exit, FeedJob, FinalCwd, Job, JobEnd, JobPhase, JobSpec, SharedJob},
-        supervise::{StartedJob, Supervisor},
-        terminal::JobIo,
-        threads,
+        pty::JobIo,
+        supervisor::{StartedJob, Supervisor},
+        thread_pool,
     },
 };
 
@@ -261,7 +261,7 @@ impl Shell {
         let shared = self.shared(spec, "bash")?;
         let wake = shared.wake_descriptor().ok_or(io::ErrorKind::NotConnected)?;
         let (shell, job) = (Arc::clone(self), Job(Arc::clone(&shared)));
-        threads::run(move || {
+        thread_pool::run(move || {
             // Set once there is a process.
             let running = Cell::new(None);
             let supervised = AssertUnwindSafe(|| {

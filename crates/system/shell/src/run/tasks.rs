@@ -13,8 +13,8 @@ use crate::{
     run::{
         Shell,
         job::{Job, JobEnd, JobPhase, Stop},
-        lines::JobLines,
-        notice::{BackgroundStatus, PendingLines, TaskNotice},
+        job_lines::JobLines,
+        task_notice::{BackgroundStatus, PendingLines, TaskNotice},
     },
 };
 

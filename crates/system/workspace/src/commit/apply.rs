@@ -12,18 +12,18 @@ use super::{
     CommitError, CommittedBatch, CommittedFile, FileSlot, PlannedWrite, WriteMethod,
     free_name::{lacks_flags, move_to_free_name},
     in_place::{open_for_writing, overwrite},
-    parents::remove_created,
-    plan::{LARGE, PlannedChange},
+    parent_dirs::remove_created,
+    plan_change::{LARGE, PlannedChange},
     slot::{SlotExchange, exchange, open_temp},
     stage::{StageError, StagedFile, link_open_file},
 };
 use crate::{
     ChangeOrigin, EntryAttachments, FileChange, FileError, FileSnapshot, FileState, Journal, LinkedName,
     MAX_EDITABLE, RetainedObject,
+    background_sync::{BackgroundSync, SyncItem},
     journal::{EntryId, InProgressChange, JournalPlan, new_entry},
-    later::{BackgroundSync, SyncItem},
-    open::{open_dir, open_in},
-    unrecorded::PendingEntries,
+    open_checked::{open_dir, open_in},
+    pending_entries::PendingEntries,
 };
 
 /// Where a batch goes: which trees count as the user's, and where it is

@@ -80,7 +80,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::open::open_dir;
+    use crate::open_checked::open_dir;
 
     /// What the three ways do is the same.
     #[test]

@@ -8,20 +8,20 @@
 
 mod apply;
 mod free_name;
+mod hard_links;
 mod in_place;
-mod links;
-mod parents;
-mod plan;
+mod parent_dirs;
+mod plan_change;
 mod slot;
 mod stage;
 
 use std::path::PathBuf;
 
 pub(crate) use apply::{CommitContext, commit};
+pub(crate) use hard_links::name_of_object;
 pub(crate) use in_place::torn;
-pub(crate) use links::name_of_object;
-pub(crate) use parents::remove_created;
-pub(crate) use plan::overwrite_at;
+pub(crate) use parent_dirs::remove_created;
+pub(crate) use plan_change::overwrite_at;
 pub(crate) use slot::{FileSlot, SlotProgress, WriteMethod};
 pub(crate) use stage::{copy_attributes, link_open_file, temporary_name};
 

@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     ContentHash, FileError, OpenFile,
-    journal::path_text,
-    open::{open_dir, open_in},
+    journal::path_serde,
+    open_checked::{open_dir, open_in},
     snapshot::hash_open,
 };
 
@@ -31,10 +31,10 @@ pub(crate) struct FileSlot {
     /// Which change of the batch it belongs to.
     pub(crate) change: usize,
     /// Directory of both names.
-    #[serde(with = "path_text")]
+    #[serde(with = "path_serde")]
     pub(crate) dir: PathBuf,
     /// The name the user knows.
-    #[serde(with = "path_text")]
+    #[serde(with = "path_serde")]
     pub(crate) name: PathBuf,
     /// The temporary name beside it.
     pub(crate) temp: String,

@@ -19,8 +19,8 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{EntryId, FileObject, Journal, path_text, store::read_dir};
-use crate::lock::private_dir;
+use super::{EntryId, FileObject, Journal, content_store::read_dir, path_serde};
+use crate::path_locks::private_dir;
 
 /// More than this of extended attributes is not looked at.
 const MOST_EXTENDED: usize = 64 << 10;
@@ -41,7 +41,7 @@ pub struct Attributes {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AttributeChange {
     /// Where.
-    #[serde(with = "path_text")]
+    #[serde(with = "path_serde")]
     pub path: PathBuf,
     /// What was there, if anything was.
     pub before: Option<Attributes>,
@@ -54,7 +54,7 @@ pub struct AttributeChange {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct LinkedName {
     /// The name.
-    #[serde(with = "path_text")]
+    #[serde(with = "path_serde")]
     pub path: PathBuf,
     /// The object it was before, if it was a file or a link.
     pub before: Option<FileObject>,

@@ -3,7 +3,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use haft_types::{CallId, SessionId};
 use serde::{Deserialize, Serialize};
 
-use super::path_text;
+use super::path_serde;
 use crate::ContentHash;
 
 /// Names one entry of the journal, in a form a person can type.
@@ -78,7 +78,7 @@ pub enum FileState {
     /// A symbolic link.
     Symlink {
         /// Where it leads.
-        #[serde(with = "path_text")]
+        #[serde(with = "path_serde")]
         target: PathBuf,
     },
     /// A directory.
@@ -102,7 +102,7 @@ impl FileState {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct FileChange {
     /// The path that changed.
-    #[serde(with = "path_text")]
+    #[serde(with = "path_serde")]
     pub path: PathBuf,
     /// What was there.
     pub before: FileState,

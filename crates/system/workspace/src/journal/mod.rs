@@ -4,16 +4,16 @@
 //! changed. Nothing here knows git, and nothing touches the user's tree: undo
 //! goes through the same careful writes as every other change.
 
-mod active;
 mod attributes;
-mod bulk;
+mod bulk_store;
+mod content_store;
 mod entry;
-mod kept_names;
-mod log;
+mod entry_log;
+mod held_objects;
+mod in_progress;
 mod object;
-pub(crate) mod path_text;
+pub(crate) mod path_serde;
 mod prune;
-mod store;
 
 use std::{
     fs::File,
@@ -22,16 +22,19 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-pub(crate) use active::{InProgressChange, JournalPlan};
 pub use attributes::{AttributeChange, Attributes, EntryAttachments, LinkedName};
+use content_store::ContentStore;
 pub use entry::{ChangeOrigin, EntryId, FileChange, FileState, How, JournalEntry, TurnId};
-pub use kept_names::RetainedObject;
-use log::EntryLog;
+use entry_log::EntryLog;
+pub use held_objects::RetainedObject;
+pub(crate) use in_progress::{InProgressChange, JournalPlan};
 pub use object::FileObject;
 pub use prune::JournalLimits;
-use store::ContentStore;
 
-use crate::{ContentHash, FileError, OpenFile, commit::temporary_name, later::SyncItem, lock::private_dir};
+use crate::{
+    ContentHash, FileError, OpenFile, background_sync::SyncItem, commit::temporary_name,
+    path_locks::private_dir,
+};
 
 /// The journal of one workspace.
 #[derive(Debug)]

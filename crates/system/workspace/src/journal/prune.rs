@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{EntryAttachments, Journal, JournalEntry, store::read_dir};
+use super::{EntryAttachments, Journal, JournalEntry, content_store::read_dir};
 use crate::ContentHash;
 
 /// How much a journal may keep, and for how long.

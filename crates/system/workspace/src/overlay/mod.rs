@@ -5,8 +5,8 @@
 //! what it shows, what the disk holds, and what the disk held when both were last
 //! the same.
 
-mod change;
-mod judge;
+mod compare;
+mod editor_write;
 
 use std::{
     collections::HashMap,
@@ -15,8 +15,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-pub(crate) use change::commit_through_editor;
-pub(crate) use judge::{BufferState, judge};
+pub(crate) use compare::{BufferState, judge};
+pub(crate) use editor_write::commit_through_editor;
 
 use crate::{ContentHash, FileError, FileSnapshot, Workspace};
 

@@ -8,7 +8,7 @@ use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
 use super::{
     CurrentFile, LineHash, line_print,
-    seen::{LineHashes, SeenFile},
+    seen_lines::{LineHashes, SeenFile},
 };
 
 /// Whether some lines are as they were seen.

@@ -6,10 +6,10 @@
 //! the file and of its lines, for as long as the session lives.
 
 mod freshness;
-mod printed;
-mod recent;
-mod seen;
-mod shown;
+mod printed_lines;
+mod recent_contents;
+mod seen_lines;
+mod shown_calls;
 
 use std::{
     collections::HashMap,
@@ -23,11 +23,11 @@ use haft_types::{AgentId, CallId};
 use serde::{Deserialize, Serialize};
 
 pub use freshness::{Freshness, WholeFileSeen, count_lines};
-pub(crate) use printed::printed_lines;
-use recent::RecentReads;
-use seen::SeenFile;
-pub use seen::{LineHash, line_print};
-use shown::ShownReads;
+pub(crate) use printed_lines::printed_lines;
+use recent_contents::RecentReads;
+use seen_lines::SeenFile;
+pub use seen_lines::{LineHash, line_print};
+use shown_calls::ShownReads;
 
 use crate::{ContentHash, FileSnapshot, OpenFile};
 
@@ -95,7 +95,7 @@ pub struct LinesView<'a> {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SeenRecord {
     /// The resolved path.
-    #[serde(with = "crate::journal::path_text")]
+    #[serde(with = "crate::journal::path_serde")]
     pub path: PathBuf,
     /// The content of the whole file, where it was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

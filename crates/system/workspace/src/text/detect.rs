@@ -2,7 +2,7 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{EUC_KR, GBK, IBM866, ISO_8859_15, SHIFT_JIS, WINDOWS_1252};
 use memchr::memchr;
 
-use super::{Charset, Encoding, plausible::plausibility, shifted::shifted, view::literal};
+use super::{Charset, Encoding, guess_charset::plausibility, stateful_charsets::shifted, text_file::literal};
 
 /// How much of a file the bytes at hand are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,19 +6,19 @@
 //! knows for each place in it the place in the file. An edit is stated in the
 //! view and cut into the file, so what it does not touch stays byte for byte.
 
+pub(crate) mod char_units;
 mod charset;
 mod detect;
+mod guess_charset;
 mod line_break;
-mod plausible;
-mod shifted;
 mod splice;
-pub(crate) mod units;
-mod view;
+mod stateful_charsets;
+mod text_file;
 
+pub(crate) use char_units::CarriageReturns;
 pub use charset::{Charset, Encoding, Unencodable, describe_char};
 pub use detect::{SampleExtent, detect};
 pub use line_break::LineBreak;
-pub use shifted::shifted;
 pub use splice::{Bytes, Splice, SpliceError, TextPiece, encode_whole};
-pub(crate) use units::CarriageReturns;
-pub use view::{LineBreaks, Text};
+pub use stateful_charsets::shifted;
+pub use text_file::{LineBreaks, Text};

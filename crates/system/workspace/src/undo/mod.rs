@@ -4,11 +4,11 @@
 //! has changed since is reported and stays.
 
 mod attributes;
+mod hard_links;
 mod history;
-mod links;
-mod plan;
+mod plan_undo;
 mod restore;
-mod tree;
+mod tree_restore;
 
 use std::{fmt, path::PathBuf};
 
@@ -152,7 +152,7 @@ impl Workspace {
         let history = self.history()?;
         let entries = history::find(&history, target)?;
         let mut conflicts = Vec::new();
-        let steps = plan::plan(&history, &entries, &mut conflicts)?;
+        let steps = plan_undo::plan(&history, &entries, &mut conflicts)?;
         let steps = steps.into_iter().map(|step| UndoPlanStep {
             what: match (&step.current, &step.wanted) {
                 (_, FileState::Absent) => PlannedChange::Removed,

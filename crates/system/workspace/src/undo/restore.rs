@@ -11,14 +11,14 @@ use rustix::{
 
 use super::{
     Conflict, HistoryItem, UndoError, UndoReport,
-    plan::{UndoStep, plan},
-    tree,
+    plan_undo::{UndoStep, plan},
+    tree_restore,
 };
 use crate::{
     ChangeOrigin, FileChange, FileError, FileSnapshot, FileState, How, Journal, JournalEntry, LockedFiles,
     OpenFile, PlannedWrite, Workspace,
     commit::temporary_name,
-    open::{open_dir, split},
+    open_checked::{open_dir, split},
     text::Bytes,
 };
 
@@ -57,7 +57,7 @@ pub(super) fn restore(
         return Ok(report);
     }
     if entries.iter().any(observed) || steps.iter().any(is_linked) {
-        return tree::restore((workspace, journal), history, steps, &entries, origin, report);
+        return tree_restore::restore((workspace, journal), history, steps, &entries, origin, report);
     }
     let done = before_files(&mut steps, &mut report);
     let (files, others): (Vec<UndoStep>, Vec<UndoStep>) = steps.into_iter().partition(is_about_files);

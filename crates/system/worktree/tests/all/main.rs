@@ -1,9 +1,9 @@
 //! Worktrees against the real git.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "test code")]
 
-mod cutting;
+mod create;
 mod hostile;
-mod losing;
-mod making;
+mod interrupted;
+mod no_data_loss;
 mod rig;
 mod sweeping;

@@ -26,15 +26,15 @@ use work::{Document, MediaAnswer, MediaTask, choose};
 
 use super::{
     Failure, MediaWork, NotebookFile, ReadJob,
-    fetched::FetchedPages,
+    fetched_media::FetchedPages,
+    file_format::{self, Format, ImageFormat},
+    line_page::{fit, tokens},
     media_work::parts_dir,
     output::{Dimensions, ImageFile, Output, Parts, PdfFile},
-    page::{fit, tokens},
     parse_pages,
-    sniff::{self, Format, ImageFormat},
-    text::TextReadResult,
+    text_lines::TextReadResult,
 };
-use crate::files::thousands;
+use crate::edit_common::thousands;
 
 /// Larger files are refused.
 const MAX_BYTES: u64 = 100 * 1024 * 1024;
@@ -132,7 +132,7 @@ impl ReadJob {
         choose(asked.as_deref(), count).map_err(|why| self.failed(&why))?;
         let (pages, rest) = within(pages, self.limits.max_tokens);
         let notices = rest
-            .map(|rest| format!("{}continue with pages=\"{rest}\"]", crate::files::PARTIAL_MARK))
+            .map(|rest| format!("{}continue with pages=\"{rest}\"]", crate::edit_common::PARTIAL_MARK))
             .into_iter()
             .collect();
         let original_size = file.stamp().len;
@@ -236,7 +236,7 @@ fn framed(
     frame: ImageBounds,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Picture, String> {
-    let Format::Image(format) = sniff::format(&bytes) else {
+    let Format::Image(format) = file_format::format(&bytes) else {
         return Err("it is no picture".to_owned());
     };
     let task = MediaTask::Picture(format, frame);

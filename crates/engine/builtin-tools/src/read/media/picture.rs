@@ -9,7 +9,7 @@ use image::{
 
 use serde::{Deserialize, Serialize};
 
-use super::super::sniff::ImageFormat;
+use super::super::file_format::ImageFormat;
 
 /// A picture as it is sent.
 #[derive(Debug, Deserialize, Serialize)]

@@ -3,7 +3,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::sniff::ImageFormat,
+    super::file_format::ImageFormat,
     pdf::{self, Page},
     picture::{self, ImageBounds, Picture},
 };

@@ -9,10 +9,10 @@
 //! not stored, and others read.
 
 mod blobs;
+mod command_log;
 mod connection;
-mod ledger;
-mod logs;
 mod monitor;
+mod run_logs;
 mod streams;
 
 use std::{
@@ -24,10 +24,10 @@ use url::Url;
 
 use crate::{
     EngineFinding, RunId, StoreError, StoreFuture,
-    engine::{FleetEngine, examine::finding},
+    engine::{FleetEngine, health_check::finding},
 };
 use connection::Connection;
-use logs::LogTailMessage;
+use run_logs::LogTailMessage;
 
 /// An open connection to a cluster.
 pub(crate) struct NatsEngine {

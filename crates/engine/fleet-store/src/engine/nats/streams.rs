@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::connection::{Connection, NatsFailure};
-use crate::{EngineFinding, RunId, StoreError, engine::examine::finding};
+use crate::{EngineFinding, RunId, StoreError, engine::health_check::finding};
 
 pub(super) const LEDGER: &str = "HAFT_LEDGER";
 pub(super) const LEDGER_SUBJECT: &str = "haft.ledger";

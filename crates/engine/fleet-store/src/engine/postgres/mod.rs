@@ -10,16 +10,16 @@
 //! second.
 
 mod blobs;
+mod command_log;
 mod connections;
-mod ledger;
-mod logs;
+mod run_logs;
 mod tls;
 
 use std::sync::{Arc, atomic::AtomicU64};
 
 use crate::{
     EngineFinding, StoreError, StoreFuture,
-    engine::{FleetEngine, examine::finding},
+    engine::{FleetEngine, health_check::finding},
 };
 use connections::PgConnections;
 
@@ -52,7 +52,7 @@ impl FleetEngine for PostgresEngine {
                             current_setting('synchronous_commit'), current_setting('full_page_writes'), \
                             (extract(epoch from clock_timestamp()) * 1000)::bigint, \
                             pg_database_size(current_database())";
-            let begin = crate::core::wall_ms();
+            let begin = crate::store::wall_ms();
             let rows = self.connections.rows(settings, &[]).await?;
             let Some(row) = rows.first() else { return Ok(Vec::new()) };
             let text = |index: usize| row.get::<_, String>(index);

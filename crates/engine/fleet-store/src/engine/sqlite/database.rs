@@ -11,7 +11,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{beside, news::FileWakeup};
+use super::{beside, wakeup::FileWakeup};
 use crate::StoreError;
 
 /// The form of the tables.

@@ -5,10 +5,10 @@
 //! byte in a file beside it, and look by themselves twice a second.
 
 mod blobs;
+mod command_log;
 mod database;
-mod ledger;
-mod logs;
-mod news;
+mod run_logs;
+mod wakeup;
 
 use std::{
     path::{Path, PathBuf},
@@ -17,10 +17,10 @@ use std::{
 
 use crate::{
     EngineFinding, StoreError, StoreFuture,
-    engine::{FleetEngine, examine::finding},
+    engine::{FleetEngine, health_check::finding},
 };
 use database::SqliteDatabase;
-use news::FileWakeup;
+use wakeup::FileWakeup;
 
 /// A store in a file.
 pub(crate) struct SqliteEngine {
@@ -66,7 +66,7 @@ impl FleetEngine for SqliteEngine {
             let is_safe = mode == "wal" && sync >= 2;
             let sync = finding("sync", is_safe, format!("journal {mode}, synchronous {sync}"))
                 .advice("another program changed the file's settings; open it with haft only");
-            let room = crate::engine::examine::room(&place);
+            let room = crate::engine::health_check::room(&place);
             Ok(vec![finding("version", true, format!("SQLite {version}")).done(), sync.done(), room])
         })
     }

@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Connector, OutgoingMessage, PeerInbox, SseConnector, Transport, TransportError,
-    web::{HttpSite, Protocol},
+    http_site::{HttpSite, Protocol},
 };
 use crate::client::MODERN;
 

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::{HttpLine, SESSION, VERSION, routing_headers};
 use crate::{
     client::MODERN,
+    jsonrpc::{CallError, JsonRpcMessage, MAX_MESSAGE_BYTES, parse_values},
     transport::{
         OutgoingMessage,
-        web::{body, challenge, elsewhere, explanation, http_error},
+        http_site::{body, challenge, elsewhere, explanation, http_error},
     },
-    wire::{CallError, JsonRpcMessage, MAX_MESSAGE_BYTES, parse_values},
 };
 
 /// How long a legacy server may take to open its stream or to say that it has

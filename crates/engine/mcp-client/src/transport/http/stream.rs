@@ -5,11 +5,11 @@ use tokio::sync::oneshot;
 
 use super::{HttpLine, SESSION, VERSION};
 use crate::{
+    jsonrpc::{CallError, parse_values},
     transport::{
-        events::{SseMessage, SseStream, StreamPosition},
-        web::http_error,
+        http_site::http_error,
+        sse_decoder::{SseMessage, SseStream, StreamPosition},
     },
-    wire::{CallError, parse_values},
 };
 
 /// How often a broken stream is taken up again in a row.

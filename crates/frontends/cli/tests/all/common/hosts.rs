@@ -105,7 +105,7 @@ pub fn node_kit(name: &str, options: &[&str], packages: &[&str]) -> Option<PathB
 }
 
 /// The directory for a kit in exactly this version. It lies in the user's cache, as
-/// the other programs for tests do (`xtask/src/setup.rs`), so that a clean clone does
+/// the other programs for tests do (`xtask/src/install_tools.rs`), so that a clean clone does
 /// not install it again.
 pub fn kit_directory(name: &str, what: &str) -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());

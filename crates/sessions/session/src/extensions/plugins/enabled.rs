@@ -12,7 +12,7 @@ use super::{
     manifest::JsonText,
     market::{self, Marketplace},
 };
-use crate::{PluginDir, premises::SessionEnvironment};
+use crate::{PluginDir, environment::SessionEnvironment};
 
 /// A plugin that is known here, whether it is on or not.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use super::{
     market_limits::MarketplacePolicy,
     options::{self, PluginOption},
 };
-use crate::premises::SessionEnvironment;
+use crate::environment::SessionEnvironment;
 
 /// The lists that are known, below Haft's own directory.
 const KNOWN: &str = "plugins/known_marketplaces.json";
@@ -28,7 +28,7 @@ impl SessionEnvironment {
     /// What is wrong with a plugin or a list of plugins in a directory, and what
     /// it adds. An error when there is neither.
     pub fn validate_plugin(&self, dir: &Path) -> Result<(String, Vec<ExtensionProblem>), String> {
-        let dir = crate::premises::absolute(dir, &self.cwd);
+        let dir = crate::environment::absolute(dir, &self.cwd);
         if dir.join(".claude-plugin/marketplace.json").exists() {
             let file = JsonText::read(&dir.join(".claude-plugin/marketplace.json"), "marketplace");
             let name = file.ok().flatten().and_then(|it| it.string("name")).unwrap_or_default();
@@ -332,7 +332,7 @@ impl LocalSource {
         if plain.is_empty() || is_far {
             return Err(format!("{text} is not on this machine: name a directory or a git repository"));
         }
-        let dir = crate::premises::absolute(Path::new(plain), base);
+        let dir = crate::environment::absolute(Path::new(plain), base);
         let dir = dir.canonicalize().map_err(|err| format!("{}: {err}", dir.display()))?;
         match dir.join("HEAD").is_file() && dir.join("objects").is_dir() {
             true => Ok(Self::Git(dir)),

@@ -10,7 +10,7 @@ use super::{
     manifest::{COMPONENTS, JsonText, inside, is_name},
     market_limits::MarketplacePolicy,
 };
-use crate::premises::SessionEnvironment;
+use crate::environment::SessionEnvironment;
 
 /// A list of plugins that is on this machine.
 #[derive(Clone, Debug)]
@@ -71,7 +71,12 @@ pub(super) fn known(premises: &SessionEnvironment) -> (Vec<Marketplace>, Vec<Ext
             let source = &entry["source"];
             // Others have to be fetched first; nothing is fetched here.
             if let (Some("directory"), Some(path)) = (source["source"].as_str(), source["path"].as_str()) {
-                take(name, crate::premises::absolute(Path::new(path), &places.project), source, from.clone());
+                take(
+                    name,
+                    crate::environment::absolute(Path::new(path), &places.project),
+                    source,
+                    from.clone(),
+                );
             }
         }
     }

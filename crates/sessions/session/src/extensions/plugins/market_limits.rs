@@ -4,7 +4,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use crate::premises::SessionEnvironment;
+use crate::environment::SessionEnvironment;
 
 /// What the settings say about sources.
 pub(super) struct MarketplacePolicy {

@@ -31,7 +31,7 @@ use manifest::{JsonText, check, paths};
 use options::PluginOptions;
 
 use super::{ExtensionProblem, LinkGuard};
-use crate::{HostedServers, PluginInfo, premises::SessionEnvironment, servers::server_configs};
+use crate::{HostedServers, PluginInfo, environment::SessionEnvironment, mcp_servers::server_configs};
 
 /// A plugin that can be used.
 #[derive(Clone, Debug)]

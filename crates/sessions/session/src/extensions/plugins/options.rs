@@ -7,7 +7,7 @@ use haft_config::SettingsScope;
 use serde_json::{Map, Value, json};
 
 use super::{super::ExtensionProblem, manifest::JsonText};
-use crate::premises::SessionEnvironment;
+use crate::environment::SessionEnvironment;
 
 /// Where secret values are, below Haft's own directory.
 const SECRETS: &str = "plugins/options.json";

@@ -1,0 +1,105 @@
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    sync::Arc,
+};
+
+use crate::secret_variables::{is_own_secret, is_provider_secret};
+
+/// The environment variables that one session sees. Clones share them.
+///
+/// A process has one environment, but sessions of one process may have different
+/// homes and keys: a session reads its variables here and nowhere else.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct EnvVars(Arc<BTreeMap<OsString, OsString>>);
+
+impl EnvVars {
+    /// The environment of this process, as it is now.
+    pub fn of_process() -> Self {
+        Self(Arc::new(std::env::vars_os().collect()))
+    }
+
+    /// The same variables, but for this one.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        Arc::make_mut(&mut self.0).insert(name.into(), value.into());
+        self
+    }
+
+    /// The same variables without this one.
+    #[must_use]
+    pub fn without(mut self, name: impl AsRef<OsStr>) -> Self {
+        Arc::make_mut(&mut self.0).remove(name.as_ref());
+        self
+    }
+
+    /// The value of a variable, if it is set and is text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.os_text(name)?.into_string().ok()
+    }
+
+    /// The value of a variable, whatever it is made of.
+    pub fn os_text(&self, name: &str) -> Option<OsString> {
+        self.0.get(OsStr::new(name)).cloned()
+    }
+
+    /// Whether a variable is set to something that does not mean no.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|it| !matches!(it.as_str(), "" | "0" | "false"))
+    }
+
+    /// The variables that programs inherit: all but keys of models and search
+    /// services, which are ours, and where our telemetry goes. `HAFT_ENV_KEEP` names
+    /// keys that are the person's own after all.
+    pub fn inherited(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        let kept = self.text("HAFT_ENV_KEEP").unwrap_or_default();
+        let kept: Vec<String> = kept.split(',').map(|name| name.trim().to_owned()).collect();
+        self.iter().filter(move |(name, _)| {
+            let Some(name) = name.to_str() else { return true };
+            let is_kept = kept.iter().any(|it| it == name) && !is_own_secret(name);
+            is_kept || !(is_provider_secret(name) || name.starts_with("OTEL_"))
+        })
+    }
+
+    /// All variables, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for EnvVars {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
+        let all = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Self(Arc::new(all.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_a_session_are_its_own() {
+        let base: EnvVars = [("HOME", "/a"), ("FLAG", "0")].into_iter().collect();
+        let other = base.clone().with("HOME", "/b").with("FLAG", "1").without("NONE");
+        let seen = |it: &EnvVars| (it.text("HOME"), it.is_on("FLAG"), it.text("NONE"));
+        assert_eq!(seen(&base), (Some("/a".to_owned()), false, None));
+        assert_eq!(seen(&other), (Some("/b".to_owned()), true, None));
+        assert_eq!(other.without("HOME").text("HOME"), None);
+    }
+
+    #[test]
+    fn keys_of_models_are_not_inherited() {
+        let names = |keep: &str| {
+            let all = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GH_TOKEN", "OTEL_X", "PATH"];
+            let variables: EnvVars = all.into_iter().map(|name| (name, "x")).collect();
+            let variables = variables.with("HAFT_ENV_KEEP", keep);
+            let names: Vec<_> =
+                variables.inherited().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+            names.join(" ")
+        };
+        assert_eq!(names(""), "GH_TOKEN HAFT_ENV_KEEP PATH");
+        let kept = names("OPENAI_API_KEY, ANTHROPIC_API_KEY");
+        assert_eq!(kept, "GH_TOKEN HAFT_ENV_KEEP OPENAI_API_KEY PATH");
+    }
+}

@@ -1,0 +1,600 @@
+//! One answer of the model and the calls in it.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use futures_util::StreamExt as _;
+use haft_model::{ModelError, ModelEvent, ModelStream, SentPrefixSlot, StopReason};
+use haft_tool::{ContextChange, ErrorKind};
+use haft_tool_runtime::{CallReport, CallSummary, Executor};
+use haft_types::{Message, MessageBlock, ToolUse, Usage};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Agent, AgentEvent, BlockEvent, InjectedMessage, InjectionReason, LimitReached, ResultEvent,
+    RetractedAnswer,
+    agent::ReplayCalls,
+    conversation::{MessageOrigin, NewLogLine, uuid},
+    log::{CallFinishedLine, LogState, ShownReason},
+    prefix::CacheMissReason,
+    repetition_guard::{RepetitionEffect, RepetitionVerdict},
+    request_cost::UsedTokens,
+    shown_output::OpenText,
+    structured_output::{STRUCTURED_OUTPUT, StructuredOutput},
+    unique_call_ids::CallIds,
+};
+
+/// How an answer ended.
+pub(crate) struct EndedAnswer {
+    pub(crate) stop: StopReason,
+    pub(crate) reports: Vec<(ToolUse, CallReport)>,
+    /// A call that led nowhere too often.
+    pub(crate) futile: Option<String>,
+    /// A call that no recording answers.
+    pub(crate) miss: Option<ModelError>,
+    /// Whether a call was cut by the output limit.
+    pub(crate) truncated: bool,
+}
+
+/// Why there is no answer.
+pub(crate) enum NoAnswer {
+    /// The person interrupted. What was said until then is in the conversation.
+    Interrupted(Vec<(ToolUse, CallReport)>),
+    /// The provider failed before any call was handed out.
+    Failed(ModelError),
+    /// Nobody pays for the request: it was not sent.
+    TooDear(LimitReached),
+}
+
+/// The answer while it comes in.
+pub(crate) struct IncomingAnswer {
+    pub(crate) message_id: String,
+    pub(crate) model: String,
+    pub(crate) usage: Usage,
+    pub(crate) paid: Option<UsedTokens>,
+    /// Whether the log says what it took.
+    pub(crate) is_settled: bool,
+    /// What was sent, as the provider's cache sees it.
+    pub(crate) sent: SentPrefixSlot,
+    /// Words that may have to be kept when the answer is cut short.
+    words: OpenText,
+    /// Blocks that were told and may still be taken back: as long as no call was
+    /// handed out, the answer may be asked for again.
+    pending: Vec<(String, MessageBlock)>,
+    ids: CallIds,
+    calls: Vec<AnswerSlot>,
+    /// Reports by position in the answer.
+    done: BTreeMap<usize, CallReport>,
+    /// What came of the early call, before it was part of the answer.
+    early_done: Option<CallReport>,
+    /// Positions of the calls the executor knows, by its numbers; `None` for one
+    /// that was only written, as long as it is not part of the answer.
+    running: Vec<Option<usize>>,
+    /// A call that only looks and runs already, although the answer may still be
+    /// taken back: the executor's number of it.
+    early: Option<(ToolUse, usize, RepetitionEffect)>,
+    /// How many results are in the log.
+    flushed: usize,
+    /// Whether blocks may still come. Results wait for the last block: a
+    /// message is not interrupted by its own results.
+    open: bool,
+    stop: Option<StopReason>,
+    futile: Option<String>,
+    miss: Option<ModelError>,
+    /// Changes of recorded calls.
+    changes: Vec<ContextChange>,
+    truncated: bool,
+}
+
+/// A call of the answer.
+struct AnswerSlot {
+    call: ToolUse,
+    effect: RepetitionEffect,
+    ran: bool,
+}
+
+impl Agent {
+    /// Asks the model, runs what it calls while it still speaks, and puts
+    /// everything into the conversation.
+    pub(crate) async fn ask(&mut self, cancel: &CancellationToken) -> Result<EndedAnswer, NoAnswer> {
+        let started = Instant::now();
+        let mut request = self.request();
+        self.note_fork_point();
+        if let Err(bound) = self.affordable(&mut request, cancel).await? {
+            return Err(NoAnswer::TooDear(bound));
+        }
+        let mut answer = IncomingAnswer::new(&self.settings.model);
+        request.sent = Some(answer.sent.clone());
+        let (session, turn) = (self.conversation.session_id().clone(), self.spending.turns);
+        tracing::debug!(%session, turn, messages = request.messages.len(), "waits for the model");
+        let mut stream = self.provider.stream(request);
+        self.tools.witness = Some(self.conversation.witness());
+        let mut executor = self.tools.executor(cancel);
+        let mut streaming = true;
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled(), if streaming => {
+                    drop(stream);
+                    self.spending.api_time += started.elapsed();
+                    return Err(NoAnswer::Interrupted(self.cut_off(executor, answer).await));
+                }
+                event = next(&mut stream), if streaming => match event {
+                    Some(Ok(event)) => {
+                        self.take(event, &mut answer, &mut executor);
+                    }
+                    Some(Err(error)) if answer.calls.is_empty() => {
+                        self.spending.api_time += started.elapsed();
+                        self.settle_begun(&mut answer);
+                        self.withdraw(&mut answer);
+                        return Err(NoAnswer::Failed(error));
+                    }
+                    ended => {
+                        // Calls were handed out: their results go on from here.
+                        if let Some(Err(error)) = ended {
+                            self.tell(AgentEvent::Notice(error.to_string()));
+                            answer.stop = Some(StopReason::Interrupted);
+                        }
+                        self.settle_blocks(&mut answer);
+                        // Before its calls have run: their agents need what was set aside, and a kill loses nothing.
+                        self.window_held(&answer.usage);
+                        self.settle_begun(&mut answer);
+                        self.spending.api_time += started.elapsed();
+                        streaming = false;
+                        answer.open = false;
+                        executor.close();
+                        self.flush(&mut answer);
+                        let (calls, done) = (answer.calls.len(), answer.done.len());
+                        tracing::debug!(%session, turn, calls, done, "the model is done; waits for calls");
+                    }
+                },
+                Some((number, report)) = executor.next() => {
+                    let id = report.id.clone();
+                    answer.ended(number, report);
+                    self.flush(&mut answer);
+                    self.tell_waiting(&answer, &id);
+                }
+                else => break,
+            }
+            if !streaming && answer.is_done() {
+                break;
+            }
+        }
+        self.flush(&mut answer);
+        self.finish(&executor, answer).await
+    }
+
+    fn take(&mut self, mut event: ModelEvent, answer: &mut IncomingAnswer, executor: &mut Executor) {
+        answer.ids.make_unique(&mut event, |id| self.conversation.has_call(id));
+        match &event {
+            ModelEvent::Started { id, model } => {
+                answer.message_id.clone_from(id);
+                answer.model.clone_from(model);
+            }
+            ModelEvent::Text(piece) => answer.words.said(piece),
+            ModelEvent::Thinking(piece) => answer.words.thought(piece),
+            ModelEvent::ToolStarted { name, .. } if self.cassette.is_none() => executor.foresee(name),
+            ModelEvent::Usage(usage) => answer.usage = *usage,
+            ModelEvent::Stopped(reason) => {
+                self.settle_blocks(answer);
+                answer.stop = Some(reason.clone());
+            }
+            ModelEvent::Retrying(_) => {
+                self.settle_broken(answer);
+                self.withdraw(answer);
+                answer.usage = Usage::default();
+                answer.message_id.clear();
+            }
+            _ => (),
+        }
+        self.tell(AgentEvent::Model(event.clone()));
+        match event {
+            ModelEvent::Block(block) => {
+                answer.words.closed_by(&block);
+                if let MessageBlock::ToolUse(call) = block {
+                    self.add_block(MessageBlock::ToolUse(call.clone()), answer);
+                    self.add_call(call, answer, executor);
+                } else if answer.calls.is_empty() {
+                    let event = answer.hold_block(block);
+                    self.tell(event);
+                } else {
+                    self.add_block(block, answer);
+                }
+            }
+            ModelEvent::CallWritten(call) => self.start_early(call, answer, executor),
+            ModelEvent::BadCall(bad) => {
+                answer.forget_early();
+                let message = bad.message();
+                answer.truncated |= matches!(bad.problem, haft_model::CallProblem::Truncated { .. });
+                self.add_block(MessageBlock::ToolUse(bad.call.clone()), answer);
+                answer.refuse(bad.call, message);
+            }
+            ModelEvent::Repaired(repair) => {
+                self.watch.because(CacheMissReason::Repaired(repair.clone()));
+                self.tell(AgentEvent::Repaired(repair));
+            }
+            ModelEvent::Retrying(mut retry) => {
+                if let Some(masked) = self.conversation.masker.mask(&retry.reason) {
+                    retry.reason = masked;
+                }
+                self.tell(AgentEvent::Retrying(retry));
+            }
+            _ => (),
+        }
+    }
+
+    /// Takes back what was told of an answer that breaks off.
+    fn withdraw(&mut self, answer: &mut IncomingAnswer) {
+        let (shown, has_spoken) = answer.words.take_shown(answer.pending.iter().map(|(_, block)| block));
+        let withdrawn = RetractedAnswer {
+            message_id: answer.message_id.clone(),
+            blocks: answer.pending.drain(..).map(|(uuid, _)| uuid).collect(),
+            calls: answer.early.iter().map(|(call, ..)| call.id.clone()).collect(),
+        };
+        answer.forget_early();
+        if has_spoken || !withdrawn.blocks.is_empty() || !withdrawn.calls.is_empty() {
+            self.keep_words(ShownReason::BrokenOff, &withdrawn.message_id, shown);
+            self.tell(AgentEvent::Withdrawn(withdrawn));
+        }
+    }
+
+    /// Blocks that nobody takes back any more become part of the conversation.
+    fn settle_blocks(&mut self, answer: &mut IncomingAnswer) {
+        for (uuid, block) in std::mem::take(&mut answer.pending) {
+            let origin = MessageOrigin::Model {
+                model: answer.model.clone(),
+                id: answer.message_id.clone(),
+                usage: answer.usage,
+            };
+            let message = Message::assistant(vec![block]);
+            self.add(vec![NewLogLine { uuid, message, origin, tool_use_result: None }]);
+        }
+    }
+
+    /// Adds a block that stays.
+    fn add_block(&mut self, block: MessageBlock, answer: &mut IncomingAnswer) {
+        let event = answer.hold_block(block);
+        self.settle_blocks(answer);
+        self.tell(event);
+    }
+
+    /// A call that only looks need not wait until it is certain that the answer
+    /// goes on behind it.
+    fn start_early(&mut self, call: ToolUse, answer: &mut IncomingAnswer, executor: &mut Executor) {
+        let is_plain =
+            self.cassette.is_none() && call.name != STRUCTURED_OUTPUT && !self.repeats.knows(&call);
+        if !is_plain || answer.early.is_some() || self.calls_are_over {
+            return;
+        }
+        if let Some(outline) = executor.push_if_read_only(&call) {
+            answer.early = Some((call, answer.running.len(), effect_of(outline)));
+            answer.running.push(None);
+            self.tell_calls(executor);
+        }
+    }
+
+    /// Tells what calls do that were just taken up.
+    fn tell_calls(&self, executor: &mut Executor) {
+        for shown in executor.take_shown() {
+            self.tell(AgentEvent::Called(shown));
+        }
+    }
+
+    fn add_call(&mut self, call: ToolUse, answer: &mut IncomingAnswer, executor: &mut Executor) {
+        if call.name == STRUCTURED_OUTPUT
+            && let Some(structured) = &mut self.structured
+        {
+            match structured.check(&call.input) {
+                Ok(()) => answer.accept(call),
+                Err(message) => answer.refuse(call, message),
+            }
+            return;
+        }
+        if self.calls_are_over {
+            return answer.refuse(call, String::from("Not run: only your report is wanted now, in words."));
+        }
+        if answer.confirm_early(&call) {
+            return self.tell_waiting(answer, &call.id);
+        }
+        let looked = self.repeats.look(&call);
+        if looked == RepetitionVerdict::Run
+            && let Some((cassette, calls)) = &self.cassette
+            && *calls != ReplayCalls::Real
+        {
+            match cassette.call(&call.id) {
+                Some(report) => {
+                    let effect = effect_of(executor.outline(&call));
+                    self.tell_calls(executor);
+                    return answer.recorded(call, report, effect);
+                }
+                None if *calls == ReplayCalls::Recorded => {
+                    let miss = cassette.miss(&call);
+                    answer.refuse(call, miss.to_string());
+                    answer.miss.get_or_insert(miss);
+                    return;
+                }
+                None => (),
+            }
+        }
+        match looked {
+            RepetitionVerdict::Run => {
+                answer.running.push(Some(answer.calls.len()));
+                let outline = executor.push(match &self.cassette {
+                    Some((cassette, _)) => cassette.with_new_ids(call.clone()),
+                    None => call.clone(),
+                });
+                answer.calls.push(AnswerSlot { call, effect: effect_of(outline), ran: true });
+                self.tell_calls(executor);
+            }
+            RepetitionVerdict::Refuse(message) => {
+                answer.refuse(call, message);
+            }
+            RepetitionVerdict::Stop(reason) => {
+                answer.refuse(call, format!("Not run: {reason}"));
+                answer.futile = Some(reason);
+            }
+        }
+    }
+
+    /// A result that has to wait for its place in the conversation is told at
+    /// once to whoever watches.
+    fn tell_waiting(&self, answer: &IncomingAnswer, id: &haft_types::CallId) {
+        let mut waiting = answer.done.range(answer.flushed..).map(|it| it.1);
+        if let Some(report) = waiting.find(|it| it.id == *id) {
+            self.tell(AgentEvent::CallEnded(Box::new(report.clone())));
+        }
+    }
+
+    /// Puts results into the conversation in the order of the calls, as far as
+    /// they are there.
+    fn flush(&mut self, answer: &mut IncomingAnswer) {
+        while let Some(report) = answer.done.get(&answer.flushed).filter(|_| !answer.open) {
+            let slot = &answer.calls[answer.flushed];
+            let mut report = report.clone();
+            if let Some((cassette, _)) = &self.cassette {
+                cassette.reconcile(&mut report);
+            }
+            answer.changes.extend(self.refer(&slot.call, &mut report));
+            if slot.ran {
+                self.repeats.tell(&slot.call, &report, slot.effect);
+                self.kept.see(&slot.call, &report, slot.effect);
+            }
+            self.add_result(&slot.call, report);
+            answer.flushed += 1;
+        }
+    }
+
+    pub(crate) fn add_result(&mut self, call: &ToolUse, report: CallReport) {
+        if let Some(tape) = &self.tape {
+            tape.call(call, &report);
+        }
+        let uuid = uuid();
+        let tool_use_result = match report.error {
+            None => report.data.clone(),
+            Some(_) => Some(format!("Error: {}", report.content.to_text()).into()),
+        };
+        let line = NewLogLine {
+            uuid: uuid.clone(),
+            message: Message { role: haft_types::Role::User, content: vec![report.to_block()] },
+            origin: MessageOrigin::User,
+            tool_use_result,
+        };
+        match report.left_for_later {
+            true => self.left.insert(call.id.clone()),
+            false => self.left.remove(&call.id),
+        };
+        let mut states = vec![LogState::Call(Box::new(CallFinishedLine::of(&report, &self.tools.agent_id)))];
+        let ours = report.meta.as_ref().and_then(Value::as_object).map(|meta| {
+            let ours = meta.iter().filter(|(key, _)| key.starts_with("haft/"));
+            ours.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>()
+        });
+        states.extend(
+            ours.filter(|it| !it.is_empty()).map(|meta| LogState::Meta { call: call.id.clone(), meta }),
+        );
+        self.add_with(vec![line], states);
+        for notice in &report.notices {
+            self.tell(AgentEvent::Notice(notice.clone()));
+        }
+        self.tell(AgentEvent::Result(Box::new(ResultEvent { uuid, report, input: call.input.clone() })));
+    }
+
+    async fn finish(
+        &mut self,
+        executor: &Executor,
+        mut answer: IncomingAnswer,
+    ) -> Result<EndedAnswer, NoAnswer> {
+        self.settle_begun(&mut answer);
+        let mut changes = executor.committed().to_vec();
+        changes.append(&mut answer.changes);
+        self.tools.state.apply(&changes);
+        if !changes.is_empty() {
+            self.note(LogState::Changes { changes });
+        }
+        let mut reports: Vec<CallReport> = std::mem::take(&mut answer.done).into_values().collect();
+        let calls: Vec<ToolUse> = answer.calls.into_iter().map(|slot| slot.call).collect();
+        let inputs: Vec<_> = calls.iter().map(|call| call.input.clone()).collect();
+        if !reports.is_empty() {
+            self.tools.after_batch(&inputs, &mut reports).await;
+        }
+        for report in &mut reports {
+            for message in report.take_messages() {
+                self.say(message, InjectionReason::Addition);
+            }
+            for context in std::mem::take(&mut report.context) {
+                self.say(Message::user(context), InjectionReason::Context);
+            }
+        }
+        Ok(EndedAnswer {
+            stop: answer.stop.unwrap_or(StopReason::Interrupted),
+            reports: calls.into_iter().zip(reports).collect(),
+            futile: answer.futile,
+            miss: answer.miss,
+            truncated: answer.truncated,
+        })
+    }
+
+    /// The user interrupted: text stays, running calls report how far they came.
+    async fn cut_off(
+        &mut self,
+        mut executor: Executor,
+        mut answer: IncomingAnswer,
+    ) -> Vec<(ToolUse, CallReport)> {
+        self.settle_blocks(&mut answer);
+        self.keep_words(ShownReason::Interrupted, &answer.message_id, answer.words.take_thought());
+        if !answer.words.text.trim().is_empty() {
+            let text = std::mem::take(&mut answer.words.text);
+            self.add_block(MessageBlock::Text { text }, &mut answer);
+        }
+        self.settle_begun(&mut answer);
+        executor.close();
+        answer.open = false;
+        while let Some((number, report)) = executor.next().await {
+            answer.ended(number, report);
+        }
+        self.flush(&mut answer);
+        let mut changes = executor.committed().to_vec();
+        changes.append(&mut answer.changes);
+        self.tools.state.apply(&changes);
+        if !changes.is_empty() {
+            self.note(LogState::Changes { changes });
+        }
+        let reports = std::mem::take(&mut answer.done).into_values();
+        answer.calls.into_iter().map(|slot| slot.call).zip(reports).collect()
+    }
+
+    /// Sets money aside for the request; an interrupt ends the wait for it.
+    async fn affordable(
+        &mut self,
+        request: &mut haft_model::Request,
+        cancel: &CancellationToken,
+    ) -> Result<Result<(), LimitReached>, NoAnswer> {
+        tokio::select! {
+            afforded = self.afford(request) => Ok(afforded),
+            () = cancel.cancelled() => Err(NoAnswer::Interrupted(Vec::new())),
+        }
+    }
+
+    /// Says something in the person's place.
+    pub(crate) fn say(&mut self, message: Message, why: InjectionReason) {
+        self.say_from(message, why, MessageOrigin::Meta);
+    }
+
+    /// The same; the log says where it comes from.
+    pub(crate) fn say_from(&mut self, message: Message, why: InjectionReason, origin: MessageOrigin) {
+        let uuid = uuid();
+        self.add(vec![NewLogLine {
+            uuid: uuid.clone(),
+            message: message.clone(),
+            origin,
+            tool_use_result: None,
+        }]);
+        self.tell(AgentEvent::Said(InjectedMessage { uuid, message, why }));
+    }
+}
+
+impl IncomingAnswer {
+    fn new(model: &str) -> Self {
+        Self {
+            message_id: String::new(),
+            model: model.to_owned(),
+            usage: Usage::default(),
+            paid: None,
+            is_settled: false,
+            sent: SentPrefixSlot::default(),
+            words: OpenText::default(),
+            pending: Vec::new(),
+            ids: CallIds::default(),
+            calls: Vec::new(),
+            done: BTreeMap::new(),
+            running: Vec::new(),
+            early: None,
+            early_done: None,
+            flushed: 0,
+            open: true,
+            stop: None,
+            futile: None,
+            miss: None,
+            changes: Vec::new(),
+            truncated: false,
+        }
+    }
+
+    /// A complete block joins the conversation when the answer is certain to stand.
+    fn hold_block(&mut self, block: MessageBlock) -> AgentEvent {
+        let uuid = uuid();
+        self.pending.push((uuid.clone(), block.clone()));
+        AgentEvent::Block(BlockEvent {
+            uuid,
+            message_id: self.message_id.clone(),
+            model: self.model.clone(),
+            block,
+            usage: self.usage,
+        })
+    }
+
+    /// A call of the executor has ended.
+    fn ended(&mut self, number: usize, report: CallReport) {
+        match self.running.get(number).copied().flatten() {
+            Some(position) => {
+                self.done.insert(position, report);
+            }
+            None if self.early.as_ref().is_some_and(|(_, early, _)| *early == number) => {
+                self.early_done = Some(report);
+            }
+            // It was taken back.
+            None => (),
+        }
+    }
+
+    /// Whether this is the call that runs already; it is part of the answer from
+    /// now on.
+    fn confirm_early(&mut self, call: &ToolUse) -> bool {
+        let Some((_, number, effect)) = self.early.take_if(|(early, ..)| early == call) else { return false };
+        let position = self.calls.len();
+        self.running[number] = Some(position);
+        self.calls.push(AnswerSlot { call: call.clone(), effect, ran: true });
+        if let Some(report) = self.early_done.take() {
+            self.done.insert(position, report);
+        }
+        true
+    }
+
+    fn forget_early(&mut self) {
+        self.early = None;
+        self.early_done = None;
+    }
+
+    fn is_done(&self) -> bool {
+        self.done.len() == self.calls.len()
+    }
+
+    /// The call hands over the output that was asked for.
+    fn accept(&mut self, call: ToolUse) {
+        tracing::debug!(call = %call.id, tool = call.name, "the model calls a tool");
+        self.done.insert(self.calls.len(), StructuredOutput::accepted(&call));
+        self.calls.push(AnswerSlot { call, effect: RepetitionEffect::Looked, ran: false });
+    }
+
+    /// Answers a call as it was answered before.
+    fn recorded(&mut self, call: ToolUse, report: CallReport, effect: RepetitionEffect) {
+        self.changes.extend(report.changes.iter().filter(|change| change.is_lasting()).cloned());
+        self.done.insert(self.calls.len(), report);
+        self.calls.push(AnswerSlot { call, effect, ran: true });
+    }
+
+    /// Answers a call without running it.
+    fn refuse(&mut self, call: ToolUse, message: String) {
+        let report =
+            CallReport::refused(call.id.clone(), call.name.clone(), ErrorKind::InvalidInput, message);
+        self.done.insert(self.calls.len(), report);
+        self.calls.push(AnswerSlot { call, effect: RepetitionEffect::Looked, ran: false });
+    }
+}
+
+fn effect_of(outline: CallSummary) -> RepetitionEffect {
+    if outline.is_read_only { RepetitionEffect::Looked } else { RepetitionEffect::Acted }
+}
+
+async fn next(stream: &mut ModelStream) -> Option<Result<ModelEvent, ModelError>> {
+    stream.next().await
+}

@@ -1,0 +1,198 @@
+//! What is asked.
+
+use std::sync::Arc;
+
+use haft_model::{Effort, ModelInfo, Request, SentPrefix, SystemPart, Thinking, ThinkingSupport, ToolSet};
+use haft_tool::ContextChange;
+use haft_tool_runtime::CallReport;
+use haft_types::{Block, Message, Role, ToolUse, tags};
+
+use crate::{
+    Agent, AgentEvent, Compaction, InjectionReason, SystemPrompt, UserInput,
+    conversation::MessageOrigin,
+    log::{LogState, RequestLine, RequestPurpose},
+    prefix::{CacheMissReason, CacheTracker, DeclaredPrefix, PrefixSources},
+    request_cost::UsedTokens,
+    structured_output::StructuredOutput,
+};
+
+/// Room for an answer when nobody says otherwise.
+pub(crate) const DEFAULT_MAX_TOKENS: u32 = 32_000;
+
+impl Agent {
+    /// The next request.
+    pub(crate) fn request(&mut self) -> Request {
+        let info = self.provider.info(&self.settings.model);
+        let most = u32::try_from(info.max_output).unwrap_or(u32::MAX);
+        let (system, tools) = self.declaration();
+        let mut request = Request {
+            system,
+            tools,
+            messages: self.conversation.messages().to_vec(),
+            max_tokens: self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS).min(most),
+            thinking: self.thinking(info.thinking),
+            thinking_display: self.settings.thinking_display,
+            effort: self.effort_for(&info),
+            cache: self.settings.cache,
+            task_budget: self.settings.task_budget,
+            betas: self.settings.betas.clone(),
+            paused: self.paused,
+            ..Request::new(self.settings.model.clone(), [])
+        };
+        self.leave_room(&mut request);
+        request
+    }
+
+    /// How hard the model is asked to try. Where nobody asked for anything, a model
+    /// without levels is told nothing about the most.
+    fn effort_for(&self, info: &ModelInfo) -> Option<Effort> {
+        let asked = self.settings.effort_asked();
+        asked.filter(|_| self.settings.effort.is_some() || !info.efforts.is_empty())
+    }
+
+    /// What was said about thinking; nobody has to say it for models that know how
+    /// much.
+    fn thinking(&self, support: ThinkingSupport) -> Thinking {
+        match (self.settings.thinking, support) {
+            (Thinking::Default, ThinkingSupport::Adaptive | ThinkingSupport::Both)
+                if self.settings.thinks_where_it_can =>
+            {
+                Thinking::Adaptive
+            }
+            (said, _) => said,
+        }
+    }
+
+    /// What the next request begins with: the same as the one before, if that is
+    /// possible.
+    fn declaration(&mut self) -> (Vec<SystemPart>, Arc<ToolSet>) {
+        let declared = self.declare(PrefixContinuity::Kept);
+        (declared.system(), declared.set())
+    }
+
+    pub(crate) fn declare(&mut self, beginning: PrefixContinuity) -> &mut DeclaredPrefix {
+        if self.declared.as_ref().is_some_and(|it| !it.is_of(self.conversation.session_id())) {
+            // Another session: nothing of the old one is in its requests.
+            self.declared = None;
+            self.watch = CacheTracker::default();
+        }
+        let pool = self.tools.pool.get();
+        let from = PrefixSources {
+            session: self.conversation.session_id(),
+            prompt: &self.prompt,
+            pool: &pool,
+            loaded: &self.tools.state.loaded,
+            structured: self
+                .structured
+                .as_ref()
+                .map(StructuredOutput::definition)
+                .or_else(|| self.declared_only.clone()),
+            messages: self.conversation.messages(),
+        };
+        let declared =
+            self.declared.get_or_insert_with(|| DeclaredPrefix::new(&from, std::mem::take(&mut self.stored)));
+        match beginning {
+            PrefixContinuity::Kept => declared.follow(&from),
+            PrefixContinuity::Renewed => declared.renew(&from),
+        }
+        declared
+    }
+
+    /// The prompt that requests begin with: [`Agent::prompt`], or the one an
+    /// earlier process sent, where the difference can be told.
+    pub fn sent_prompt(&mut self) -> SystemPrompt {
+        self.declare(PrefixContinuity::Kept).prompt().clone()
+    }
+
+    /// The conversation is another one now: everything is declared anew.
+    pub(crate) fn renew(&mut self, how: Compaction) {
+        self.watch.because(CacheMissReason::Shortened(how));
+        if let Some(companion) = &self.tools.companion {
+            companion.forget(&self.tools);
+        }
+        if !self.prompt.deferred_tools.is_empty() {
+            let pool = self.tools.pool.get();
+            self.prompt.deferred_tools = pool.deferred().map(|(name, _)| name.to_owned()).collect();
+        }
+        self.declare(PrefixContinuity::Renewed);
+    }
+
+    /// Tells the model what the beginning of its requests does not, and the log
+    /// what that beginning is.
+    pub(crate) fn catch_up(&mut self) {
+        for UserInput { content, origin, .. } in self.inbox.take_mentioned() {
+            let origin = origin.map_or(MessageOrigin::Meta, MessageOrigin::Reported);
+            self.say_from(Message { role: Role::User, content }, InjectionReason::Context, origin);
+        }
+        let pool = self.tools.pool.get();
+        let declared = self.declare(PrefixContinuity::Kept);
+        let (news, states) = (declared.take_news(&pool), declared.take_log());
+        if !news.is_empty() {
+            let told = tags::reminder(&news.join("\n\n"));
+            self.say(Message::user(told), InjectionReason::Context);
+        }
+        states.into_iter().for_each(|state| self.note(state));
+    }
+
+    /// A result that used a tool the model has not seen names it, so that it is
+    /// seen from then on. Says what else has to be loaded for that.
+    pub(crate) fn refer(&mut self, call: &ToolUse, report: &mut CallReport) -> Option<ContextChange> {
+        let pool = self.tools.pool.get();
+        let declared = self.declare(PrefixContinuity::Kept);
+        for block in &report.content.0 {
+            if let Block::ToolReference { tool_name } = block {
+                declared.refer(tool_name);
+            }
+        }
+        let name = pool.wire_name(&call.name).filter(|_| report.error.is_none())?;
+        declared.wants_reference(name).then(|| {
+            report.content.0.push(Block::ToolReference { tool_name: name.to_owned() });
+            ContextChange::LoadTools(vec![name.to_owned()])
+        })
+    }
+
+    /// Writes down a request that was answered, and says so if it could not go
+    /// on from what the provider had cached.
+    pub(crate) fn settle(
+        &mut self,
+        sent: Option<&Arc<SentPrefix>>,
+        used: UsedTokens,
+        purpose: RequestPurpose,
+    ) {
+        let usage = used.usage;
+        let model = self.settings.model.clone();
+        let price = self.provider.info(&model).price;
+        let (request, sent, bust) = match sent.filter(|_| purpose == RequestPurpose::Answer) {
+            Some(sent) => {
+                let parts = self.declared.as_ref().map(DeclaredPrefix::part_names).unwrap_or_default();
+                let (request, kept, bust) = self.watch.answered(sent, &usage, &parts);
+                (request, Some(kept), bust)
+            }
+            None => (self.watch.aside(), None, None),
+        };
+        if let Some(bust) = &bust {
+            self.busts.push(bust.clone());
+            self.tell(AgentEvent::Bust(bust.clone()));
+        }
+        self.note(LogState::Asked(Box::new(RequestLine {
+            request,
+            timestamp: crate::log::now(),
+            model,
+            purpose,
+            usage,
+            is_estimate: !used.is_told,
+            usd: price.map(|price| price.of(&usage, haft_model::Speed::Normal)),
+            bust,
+            sent,
+        })));
+    }
+}
+
+/// Whether a request begins as the one before did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum PrefixContinuity {
+    /// It does.
+    Kept,
+    /// The conversation is another one, so that it need not.
+    Renewed,
+}

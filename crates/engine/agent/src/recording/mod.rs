@@ -1,0 +1,287 @@
+//! A whole run in one file: what was asked, what the model answered, what the
+//! calls returned. Enough to run it again without the model, and without the
+//! tools if one likes.
+//!
+//! JSON lines. The first is the [`RecordingHeader`], then prompts, exchanges and
+//! calls as they happened. Directories have names instead of paths, secrets are
+//! masked, and a request is written as what it adds to the one before.
+
+mod compare;
+mod directories;
+mod recorder;
+mod transcript;
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, BufRead as _, BufReader},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_model::{Catalog, ModelError, Provider, RecordedExchange, ReplayProvider, RequestNormalizer};
+use haft_tool::{ContextChange, ErrorKind};
+use haft_tool_runtime::CallReport;
+use haft_types::{CallId, Content, Message, MessageBlock, ToolUse};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use self::{directories::RecordingDirs, recorder::RunRecorder, transcript::RunTranscript};
+use crate::{AgentSettings, SystemPrompt, secret_masker::Masker};
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// How a recorded run began.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct RecordingHeader {
+    /// The version of the format.
+    pub haft_cassette: u32,
+    /// How the agent asked.
+    pub settings: AgentSettings,
+    /// What it was told first.
+    pub prompt: SystemPrompt,
+    /// What its output had to follow.
+    pub output_schema: Option<Value>,
+    /// Names of the tools it had.
+    pub tools: Vec<String>,
+    /// The conversation it went on from.
+    pub messages: Vec<Message>,
+}
+
+/// A tool of a server, as a recording knows it.
+#[derive(Clone, Debug)]
+pub struct RecordedTool {
+    /// What it is called.
+    pub name: String,
+    /// What the model was told about it.
+    pub description: String,
+    /// What it takes.
+    pub input_schema: Value,
+    /// Whether the first request declares it.
+    pub is_declared_first: bool,
+}
+
+/// A line after the first.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum RecordingLine {
+    /// Somebody said something.
+    Prompt(Vec<MessageBlock>),
+    /// The model was asked.
+    Exchange(RecordedExchange),
+    /// A call ended.
+    Call(RecordedCall),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct RecordedCall {
+    id: CallId,
+    name: String,
+    input: Value,
+    content: Content,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    new_messages: Vec<Message>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<ContextChange>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stop: Option<String>,
+}
+
+impl RecordedCall {
+    fn report(&self) -> CallReport {
+        let mut report =
+            CallReport::refused(self.id.clone(), self.name.clone(), ErrorKind::Failed, String::new());
+        report.content = self.content.clone();
+        report.error = self.error;
+        report.data.clone_from(&self.data);
+        report.new_messages.clone_from(&self.new_messages);
+        report.changes.clone_from(&self.changes);
+        report.stop.clone_from(&self.stop);
+        report
+    }
+}
+
+/// A recorded run, ready to be run again in other directories.
+#[derive(Debug)]
+pub struct RecordedRun {
+    /// How it began.
+    pub header: RecordingHeader,
+    /// What was said, in order.
+    pub prompts: Vec<Vec<MessageBlock>>,
+    exchanges: Vec<RecordedExchange>,
+    calls: HashMap<CallId, RecordedCall>,
+    places: RecordingDirs,
+    /// Ids of the recording, and what they are now.
+    ids: Mutex<Vec<(String, String)>>,
+}
+
+impl RecordedRun {
+    /// Reads one, for a run in these directories.
+    pub fn load(path: &Path, places: RecordingDirs) -> io::Result<Self> {
+        let mut lines = BufReader::new(File::open(path)?).lines();
+        let bad = |at: usize, err: String| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("line {at} is not of a cassette: {err}"))
+        };
+        let first = lines.next().transpose()?.unwrap_or_default();
+        let header: RecordingHeader = read_line(&first, &places).map_err(|err| bad(1, err))?;
+        if header.haft_cassette != VERSION {
+            return Err(bad(1, format!("version {} is not known here", header.haft_cassette)));
+        }
+        let mut cassette = Self {
+            header,
+            prompts: Vec::new(),
+            exchanges: Vec::new(),
+            calls: HashMap::new(),
+            places: places.clone(),
+            ids: Mutex::default(),
+        };
+        let mut last = Value::Null;
+        for (at, line) in lines.enumerate() {
+            let line = line?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            cassette.take(&line, &mut last).map_err(|err| bad(at + 2, err))?;
+        }
+        Ok(cassette)
+    }
+
+    fn take(&mut self, line: &str, last: &mut Value) -> Result<(), String> {
+        let mut value: Value = serde_json::from_str(line).map_err(|err| err.to_string())?;
+        if let Some(exchange) = value.get_mut("exchange") {
+            // The request stays as it is: it is compared by names, not by paths.
+            let request = exchange["request"].take();
+            *last = recorder::whole(request, last);
+            self.places.to_paths(exchange);
+            exchange["request"] = last.clone();
+        } else {
+            self.places.to_paths(&mut value);
+        }
+        match serde_json::from_value(value).map_err(|err| err.to_string())? {
+            RecordingLine::Prompt(content) => self.prompts.push(content),
+            RecordingLine::Exchange(exchange) => self.exchanges.push(exchange),
+            RecordingLine::Call(call) => {
+                self.calls.insert(call.id.clone(), call);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tools of servers that requests of the recording declare.
+    pub fn server_tools(&self) -> Vec<RecordedTool> {
+        let mut found: Vec<RecordedTool> = Vec::new();
+        for (at, exchange) in self.exchanges.iter().enumerate() {
+            let declared = exchange.request["tools"].as_array().into_iter().flatten();
+            for tool in declared.filter(|it| it["origin"] == "external") {
+                let name = tool["name"].as_str().unwrap_or_default();
+                if found.iter().any(|it| it.name == name) {
+                    continue;
+                }
+                let mut tool = tool.clone();
+                self.places.to_paths(&mut tool);
+                found.push(RecordedTool {
+                    name: name.to_owned(),
+                    description: tool["description"].as_str().unwrap_or_default().to_owned(),
+                    input_schema: tool["input_schema"].take(),
+                    is_declared_first: at == 0,
+                });
+            }
+        }
+        // Those that were there and never declared.
+        let is_of_server = |it: &&String| it.starts_with("mcp__");
+        for name in self.header.tools.iter().filter(is_of_server) {
+            if !found.iter().any(|it| it.name == *name) {
+                let input_schema = serde_json::json!({"type": "object"});
+                let (name, description) = (name.clone(), String::new());
+                found.push(RecordedTool { name, description, input_schema, is_declared_first: false });
+            }
+        }
+        found
+    }
+
+    /// How many times the model was asked.
+    pub fn exchanges(&self) -> usize {
+        self.exchanges.len()
+    }
+
+    /// A provider that answers as it was recorded.
+    pub fn model(&self, catalog: Arc<Catalog>) -> ReplayProvider {
+        ReplayProvider::new(self.exchanges.clone(), self.normalise(), catalog)
+    }
+
+    /// The same for the first `turns` requests; then `live` answers.
+    pub fn fork(
+        &self,
+        turns: usize,
+        catalog: Arc<Catalog>,
+        live: Arc<dyn Provider>,
+    ) -> impl Provider + use<> {
+        let first = self.exchanges.iter().take(turns).cloned().collect();
+        let replay = ReplayProvider::new(first, self.normalise(), catalog);
+        recorder::RecordedThenLive::new(replay, turns, live)
+    }
+
+    fn normalise(&self) -> RequestNormalizer {
+        let (places, masker) = (self.places.clone(), Masker::of_env(std::env::vars()));
+        Arc::new(move |request| {
+            masker.mask_value(request);
+            places.to_names(request);
+        })
+    }
+
+    /// What came of a call then.
+    pub(crate) fn call(&self, id: &CallId) -> Option<CallReport> {
+        self.calls.get(id).map(RecordedCall::report)
+    }
+
+    /// A real result that says what the recorded one says, but for ids and
+    /// times, is taken for the recorded one; later calls that name a recorded
+    /// id mean the new one.
+    pub(crate) fn reconcile(&self, report: &mut CallReport) {
+        let Some(recorded) = self.calls.get(&report.id) else { return };
+        if recorded.error != report.error || recorded.content.0.len() != report.content.0.len() {
+            return;
+        }
+        let texts = recorded.content.0.iter().zip(&report.content.0).map(|(old, new)| {
+            match (old.as_text(), new.as_text()) {
+                (Some(old), Some(new)) => compare::same_but_ids(old, new),
+                _ => (old == new).then(Vec::new),
+            }
+        });
+        let Some(ids) = texts.collect::<Option<Vec<_>>>() else { return };
+        report.content = recorded.content.clone();
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).extend(ids.into_iter().flatten());
+    }
+
+    /// The call with the ids of this run.
+    pub(crate) fn with_new_ids(&self, mut call: ToolUse) -> ToolUse {
+        let ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        directories::each_text(&mut call.input, &mut |text| {
+            for (old, new) in ids.iter().filter(|(old, _)| text.contains(old.as_str())).collect::<Vec<_>>() {
+                *text = text.replace(old.as_str(), new);
+            }
+        });
+        call
+    }
+
+    /// What to say about a call nobody recorded.
+    pub(crate) fn miss(&self, call: &ToolUse) -> ModelError {
+        let message = format!(
+            "the call {} ({}) was not recorded; run it again with real tools (--tools real)",
+            call.id, call.name
+        );
+        ModelError::ReplayMiss { message }
+    }
+}
+
+fn read_line<T: serde::de::DeserializeOwned>(line: &str, places: &RecordingDirs) -> Result<T, String> {
+    let mut value: Value = serde_json::from_str(line).map_err(|err| err.to_string())?;
+    places.to_paths(&mut value);
+    serde_json::from_value(value).map_err(|err| err.to_string())
+}

@@ -1,0 +1,350 @@
+//! The short way for calls over pipes.
+//!
+//! The SDK carries the protocol, and a request takes a long way through it:
+//! every message is tried as every kind of message, then goes through two
+//! channels and two tasks. So the calls of a client with a session, which are
+//! nearly all that is ever sent, are answered here. Every other line goes to
+//! the SDK untouched and comes back untouched, through a pipe in memory.
+//!
+//! Invariants: lines are never mixed; what a call reported before it ended is
+//! written before its result; reading goes on while writing has to wait.
+
+use std::{
+    collections::HashMap,
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use bytes::{Buf, BytesMut};
+use futures_util::FutureExt;
+use memchr::memmem;
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, JsonObject, ProtocolVersion, RequestId,
+        RequestMetaObject,
+    },
+    service::Peer,
+};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream},
+    task::{JoinError, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{ToolServer, call_clients::DeclaredCapabilities, caller::McpCaller, tool_call::until};
+
+/// Longer lines are left to the SDK, which bounds them.
+const MAX_LINE: usize = 1 << 20;
+/// What may wait for a client that does not read, or for the SDK.
+const MAX_WAITING: usize = 1 << 20;
+/// Calls whose results may wait for a client that does not read.
+const MAX_CALLS: usize = 1 << 16;
+/// What a pipe holds.
+const READ_BYTES: usize = 64 << 10;
+/// How long calls may go on after the client has said all it will say.
+const AFTER_END: Duration = Duration::from_secs(5);
+/// How long they may take to end when they are told to.
+const AFTER_STOP: Duration = Duration::from_secs(2);
+
+/// A line that is answered here.
+#[derive(Debug)]
+enum FastPathLine {
+    Call { id: RequestId, params: CallParams },
+    Cancel { id: RequestId },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DirectRequest {
+    jsonrpc: JsonRpcVersion,
+    id: RequestId,
+    #[serde(rename = "method")]
+    _method: CallMethod,
+    params: CallParams,
+}
+
+#[derive(Deserialize)]
+enum CallMethod {
+    #[serde(rename = "tools/call")]
+    Call,
+}
+
+#[derive(Deserialize, Serialize)]
+enum JsonRpcVersion {
+    #[serde(rename = "2.0")]
+    Two,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallParams {
+    name: String,
+    #[serde(default)]
+    arguments: Option<JsonObject>,
+    #[serde(default, rename = "_meta")]
+    meta: RequestMetaObject,
+}
+
+#[derive(Deserialize)]
+struct CancelledNote {
+    #[serde(rename = "method")]
+    _method: CancelMethod,
+    params: CancelledParams,
+}
+
+#[derive(Deserialize)]
+enum CancelMethod {
+    #[serde(rename = "notifications/cancelled")]
+    Cancel,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelledParams {
+    request_id: RequestId,
+}
+
+impl FastPathLine {
+    /// Reads what is certain to be understood in full; all else is the SDK's.
+    fn parse(line: &[u8]) -> Option<Self> {
+        if memmem::find(line, b"\"tools/call\"").is_some() {
+            let DirectRequest { jsonrpc: JsonRpcVersion::Two, id, params, .. } =
+                serde_json::from_slice(line).ok()?;
+            // The other era says with every request who is there.
+            if params.meta.0.keys().any(|key| key.starts_with("io.modelcontextprotocol/")) {
+                return None;
+            }
+            return Some(Self::Call { id, params });
+        }
+        memmem::find(line, b"\"notifications/cancelled\"")?;
+        let cancelled: CancelledNote = serde_json::from_slice(line).ok()?;
+        Some(Self::Cancel { id: cancelled.params.request_id })
+    }
+}
+
+/// An answer as it is written.
+#[derive(Serialize)]
+struct DirectAnswer<'a> {
+    jsonrpc: JsonRpcVersion,
+    id: &'a RequestId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a CallToolResult>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ErrorData>,
+}
+
+fn answer(id: &RequestId, outcome: Result<CallToolResponse, ErrorData>) -> Vec<u8> {
+    let outcome = match outcome {
+        Ok(CallToolResponse::Complete(mut result)) => {
+            // Clients of this era do not know kinds of results.
+            result.result_type = None;
+            Ok(result)
+        }
+        Ok(_) => Err(ErrorData::internal_error("the client does not know results of this kind", None)),
+        Err(error) => Err(error),
+    };
+    let (result, error) = (outcome.as_ref().ok(), outcome.as_ref().err());
+    let answer = DirectAnswer { jsonrpc: JsonRpcVersion::Two, id, result, error };
+    let mut line = serde_json::to_vec(&answer).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// A session the SDK has begun.
+pub(super) struct SdkSession {
+    peer: Peer<RoleServer>,
+    can: DeclaredCapabilities,
+}
+
+impl SdkSession {
+    /// Nothing for clients whose calls have to take the long way: those of the
+    /// modern protocol have no session, and those that know tasks may get one.
+    pub(super) fn of(peer: Peer<RoleServer>) -> Option<Self> {
+        let info = peer.peer_info()?;
+        let is_modern = ProtocolVersion::V_2026_07_28.as_str() <= info.protocol_version.as_str();
+        let can = DeclaredCapabilities::from_capabilities(&info.capabilities);
+        (!is_modern && !can.follow_tasks).then_some(Self { peer, can })
+    }
+}
+
+/// One client over two pipes, with the SDK behind.
+pub(super) struct ClientLines<R, W> {
+    pub(super) server: ToolServer,
+    pub(super) input: R,
+    pub(super) output: W,
+    pub(super) sdk: DuplexStream,
+    /// Filled when a session has begun.
+    pub(super) session: Arc<OnceLock<SdkSession>>,
+    pub(super) stop: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ClientLines<R, W> {
+    /// Carries lines until the SDK is done and all calls are answered, or that
+    /// takes too long after the client has said its last word.
+    pub(super) async fn carry(self) {
+        let Self { server, mut input, mut output, sdk, session, stop } = self;
+        let (mut sdk_out, mut sdk_in) = tokio::io::split(sdk);
+        let mut calls = CallsInFlight { server, session, running: JoinSet::new(), withdraw: HashMap::new() };
+        let mut between = StdioPipes::default();
+        let (mut is_sdk_here, mut is_stopped) = (true, false);
+        // Set once the client has nothing more to say.
+        let mut deadline = None;
+        while is_sdk_here || !calls.running.is_empty() || !between.to_client.is_empty() {
+            let has_room = between.to_client.len() < MAX_WAITING;
+            let may_read = deadline.is_none() && between.to_sdk.len() < MAX_WAITING && calls.may_grow();
+            between.line.reserve(READ_BYTES);
+            tokio::select! {
+                biased;
+                written = output.write(&between.to_client), if !between.to_client.is_empty() => match written {
+                    Ok(written @ 1..) => between.to_client.advance(written),
+                    // Nobody reads any more.
+                    Ok(0) | Err(_) => return,
+                },
+                read = sdk_out.read_buf(&mut between.from_sdk), if is_sdk_here && has_room => {
+                    is_sdk_here = read.is_ok_and(|read| read != 0);
+                    between.take_lines_of_sdk();
+                    if !is_sdk_here {
+                        deadline.get_or_insert_with(|| Instant::now() + AFTER_STOP);
+                    }
+                }
+                Some(done) = calls.running.join_next(), if has_room => calls.ended(done, &mut between.to_client),
+                written = sdk_in.write(&between.to_sdk), if is_sdk_here && !between.to_sdk.is_empty() => {
+                    between.to_sdk.advance(written.unwrap_or(between.to_sdk.len()));
+                    if deadline.is_some() && between.to_sdk.is_empty() {
+                        sdk_in.shutdown().await.ok();
+                    }
+                }
+                read = input.read_buf(&mut between.line), if may_read => match read {
+                    Ok(1..) => between.take_lines_of_client(&mut calls),
+                    // Whoever cannot be read any more has left.
+                    Ok(0) | Err(_) => {
+                        deadline = Some(Instant::now() + AFTER_END);
+                        between.end_last_line(&mut calls);
+                        if between.to_sdk.is_empty() {
+                            sdk_in.shutdown().await.ok();
+                        }
+                    }
+                },
+                () = stop.cancelled(), if !is_stopped => {
+                    is_stopped = true;
+                    deadline = Some(Instant::now() + AFTER_STOP);
+                    calls.cancel_all();
+                }
+                // Dropping the calls cancels them.
+                () = until(deadline) => return,
+            }
+        }
+        output.flush().await.ok();
+    }
+}
+
+/// What is between the pipes.
+#[derive(Default)]
+struct StdioPipes {
+    /// Read, but not a whole line yet.
+    line: BytesMut,
+    /// The rest of the line goes to the SDK as it comes.
+    is_passing: bool,
+    to_sdk: BytesMut,
+    /// Not a whole line yet.
+    from_sdk: BytesMut,
+    to_client: BytesMut,
+}
+
+impl StdioPipes {
+    fn take_lines_of_client(&mut self, calls: &mut CallsInFlight) {
+        while let Some(end) = memchr::memchr(b'\n', &self.line) {
+            let line = self.line.split_to(end + 1);
+            if std::mem::take(&mut self.is_passing) || !calls.take(&line) {
+                self.to_sdk.extend_from_slice(&line);
+            }
+        }
+        if self.is_passing || MAX_LINE < self.line.len() {
+            self.is_passing = true;
+            self.pass_rest();
+        }
+    }
+
+    /// A last line may lack its line break.
+    fn end_last_line(&mut self, calls: &mut CallsInFlight) {
+        if !self.line.is_empty() || self.is_passing {
+            self.line.extend_from_slice(b"\n");
+            self.take_lines_of_client(calls);
+        }
+    }
+
+    fn pass_rest(&mut self) {
+        self.to_sdk.extend_from_slice(&self.line.split());
+    }
+
+    fn take_lines_of_sdk(&mut self) {
+        if let Some(end) = memchr::memrchr(b'\n', &self.from_sdk) {
+            self.to_client.extend_from_slice(&self.from_sdk.split_to(end + 1));
+        }
+    }
+}
+
+/// Calls under way.
+struct CallsInFlight {
+    server: ToolServer,
+    session: Arc<OnceLock<SdkSession>>,
+    running: JoinSet<(RequestId, Vec<u8>)>,
+    /// Those whose results the client still waits for.
+    withdraw: HashMap<RequestId, CancellationToken>,
+}
+
+impl CallsInFlight {
+    fn may_grow(&self) -> bool {
+        self.running.len() < MAX_CALLS
+    }
+
+    /// Takes a line, if it is one that is answered here.
+    fn take(&mut self, line: &[u8]) -> bool {
+        let Some(session) = self.session.get() else { return false };
+        match FastPathLine::parse(line) {
+            None => false,
+            Some(FastPathLine::Cancel { id }) => match self.withdraw.remove(&id) {
+                None => false,
+                Some(token) => {
+                    token.cancel();
+                    true
+                }
+            },
+            Some(FastPathLine::Call { id, params }) => {
+                let withdrawn = CancellationToken::new();
+                self.withdraw.insert(id.clone(), withdrawn.clone());
+                let caller = McpCaller::legacy(session.peer.clone(), session.can, &params.meta, withdrawn);
+                let mut call = CallToolRequestParams::new(params.name);
+                call.arguments = params.arguments;
+                let server = self.server.clone();
+                self.running.spawn(async move {
+                    let outcome = AssertUnwindSafe(server.call(call, caller)).catch_unwind().await;
+                    let line = answer(&id, outcome.unwrap_or_else(|_| Err(crashed())));
+                    (id, line)
+                });
+                true
+            }
+        }
+    }
+
+    fn ended(&mut self, done: Result<(RequestId, Vec<u8>), JoinError>, to_client: &mut BytesMut) {
+        // A call the client has taken back gets no answer.
+        if let Ok((id, line)) = done
+            && self.withdraw.remove(&id).is_some()
+        {
+            to_client.extend_from_slice(&line);
+        }
+    }
+
+    fn cancel_all(&self) {
+        self.withdraw.values().for_each(CancellationToken::cancel);
+    }
+}
+
+fn crashed() -> ErrorData {
+    ErrorData::internal_error("the call crashed; this is a bug of the server", None)
+}

@@ -1,0 +1,101 @@
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use bytes::Bytes;
+use haft_types::Message;
+
+use super::RequestSize;
+use crate::{SentBlock, lint::SWEPT_EVERY, ptr_map::ByAddress, sent_prefix::message_prints};
+
+/// Messages that were encoded before. A conversation grows at its end, so all
+/// but the last messages of a request are found here.
+#[derive(Debug, Default)]
+pub(crate) struct MessageCache(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_address: ByAddress<usize, CachedMessage>,
+    sweeps: u32,
+}
+
+/// A message on the wire.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BodyPiece {
+    pub(crate) bytes: Bytes,
+    pub(crate) size: RequestSize,
+    /// Where the form splits a message: the block each item begins with.
+    pub(crate) items: Arc<[Option<usize>]>,
+    /// Where each block is in the bytes, in forms that write blocks as they are.
+    pub(crate) blocks: Arc<[Range<usize>]>,
+}
+
+impl BodyPiece {
+    /// A block as it is written, where the form writes blocks as they are.
+    pub(crate) fn block(&self, at: usize) -> Option<&[u8]> {
+        self.bytes.get(self.blocks.get(at)?.clone())
+    }
+}
+
+#[derive(Debug)]
+struct CachedMessage {
+    message: Weak<Message>,
+    piece: Option<BodyPiece>,
+    prints: Option<Arc<[SentBlock]>>,
+}
+
+impl CachedMessage {
+    fn of(message: &Arc<Message>) -> Self {
+        Self { message: Arc::downgrade(message), piece: None, prints: None }
+    }
+}
+
+impl Entries {
+    /// What is known of a message; an address may belong to another one by now.
+    fn of(&mut self, message: &Arc<Message>) -> &mut CachedMessage {
+        let address = Arc::as_ptr(message).addr();
+        let entry = self.by_address.entry(address).or_insert_with(|| CachedMessage::of(message));
+        if entry.message.as_ptr().addr() != address || entry.message.strong_count() == 0 {
+            *entry = CachedMessage::of(message);
+        }
+        entry
+    }
+}
+
+impl MessageCache {
+    /// The bytes of a message, made by `encode` if they are not there.
+    pub(crate) fn get(&self, message: &Arc<Message>, encode: impl FnOnce() -> BodyPiece) -> BodyPiece {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.of(message).piece.get_or_insert_with(encode).clone()
+    }
+
+    /// The bytes of all messages.
+    pub(crate) fn pieces(
+        &self,
+        messages: &[Arc<Message>],
+        encode: impl Fn(&Message) -> BodyPiece,
+    ) -> Vec<BodyPiece> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let piece = |message| entries.of(message).piece.get_or_insert_with(|| encode(message)).clone();
+        messages.iter().map(piece).collect()
+    }
+
+    /// The numbers of all blocks, in order; those of a message are made once.
+    pub(crate) fn add_prints(&self, messages: &[Arc<Message>], out: &mut Vec<SentBlock>) {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for message in messages {
+            let CachedMessage { piece, prints, .. } = entries.of(message);
+            out.extend_from_slice(prints.get_or_insert_with(|| message_prints(message, piece.as_ref())));
+        }
+    }
+
+    /// Forgets messages nobody holds any more, every so many requests.
+    pub(crate) fn sweep(&self) {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.sweeps = entries.sweeps.wrapping_add(1);
+        if entries.sweeps.is_multiple_of(SWEPT_EVERY) {
+            entries.by_address.retain(|_, entry| entry.message.strong_count() > 0);
+        }
+    }
+}

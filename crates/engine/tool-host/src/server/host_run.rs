@@ -1,0 +1,370 @@
+//! One session of one caller: its calls, each at most once.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use haft_tool::{CallContext, ErrorKind, ProgressSink};
+use haft_tool_runtime::{CallLog, CallStart, ParsedCall, Persisted};
+use haft_types::ToolUse;
+use serde_json::Value;
+use tokio::sync::{OnceCell, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    HostSession,
+    call_journal::{NotStarted, RunJournal, digest},
+    questions::PendingQuestions,
+};
+use crate::protocol::{CallFrame, CallKey, HostCommand, HostFrame, ReportFrame};
+
+/// A run: a session of a caller, as long as somebody may come back to it.
+pub(crate) struct HostRun {
+    pub(crate) name: String,
+    pub(crate) journal: RunJournal,
+    pub(crate) lent: OnceCell<HostSession>,
+    pub(crate) questions: PendingQuestions,
+    calls: Mutex<HashMap<CallKey, LiveCall>>,
+    orders: Mutex<ExecutedCommands>,
+    caller: Mutex<Option<ClientConnection>>,
+    attended: AtomicBool,
+    /// Counts connections, so that one that went knows whether another came.
+    pub(crate) visits: watch::Sender<u64>,
+    pub(crate) closed: CancellationToken,
+}
+
+/// A call that runs, or ended and was not heard of yet.
+struct LiveCall {
+    digest: String,
+    cancel: CancellationToken,
+    report: Option<Arc<ReportFrame>>,
+}
+
+/// Where the caller is.
+struct ClientConnection {
+    lines: mpsc::Sender<String>,
+    visit: u64,
+    /// Ends the connection.
+    end: CancellationToken,
+}
+
+/// Orders of the caller's process: each is done once.
+#[derive(Default)]
+struct ExecutedCommands {
+    instance: String,
+    seen: BTreeMap<u64, Option<Result<Value, String>>>,
+}
+
+/// Answers to orders that may be asked for again.
+const KEPT_ORDERS: usize = 64;
+
+/// What a call is worth knowing about before it may act.
+struct JournalCallLog<'a> {
+    run: &'a HostRun,
+    key: &'a CallKey,
+    epoch: u64,
+    digest: &'a str,
+}
+
+impl CallLog for JournalCallLog<'_> {
+    fn starting(&self, call: &CallStart<'_>) -> Result<Option<Persisted>, String> {
+        let started = self.run.journal.start(self.key, self.epoch, call.tool, self.digest);
+        started.map(|()| None).map_err(|why| match why {
+            NotStarted::Fenced(epoch) => fenced(call.tool, self.epoch, epoch),
+            NotStarted::Again => format!("{} did not run again: the call has run before", call.tool),
+            NotStarted::Disk(err) => format!(
+                "{} did not run: the tool host cannot write down that it starts ({err}), and a call that may change \
+                 something runs only then. Calls that only read still run. Tell the user that the host's disk needs \
+                 room",
+                call.tool
+            ),
+        })
+    }
+}
+
+fn fenced(tool: &str, ours: u64, current: u64) -> String {
+    format!(
+        "{tool} did not run: another process has taken this session over (turn {current}, this one has {ours}). \
+         Nothing this process does counts any more"
+    )
+}
+
+impl HostRun {
+    pub(crate) fn new(name: String, journal: RunJournal) -> Self {
+        Self {
+            name,
+            journal,
+            lent: OnceCell::new(),
+            questions: PendingQuestions::default(),
+            calls: Mutex::default(),
+            orders: Mutex::default(),
+            caller: Mutex::default(),
+            attended: AtomicBool::new(false),
+            visits: watch::Sender::new(0),
+            closed: CancellationToken::new(),
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<CallKey, LiveCall>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn caller(&self) -> MutexGuard<'_, Option<ClientConnection>> {
+        self.caller.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the caller's person can be asked.
+    pub(crate) fn is_attended(&self) -> bool {
+        self.attended.load(Ordering::Acquire)
+    }
+
+    /// The caller is here. A connection it had before is over.
+    pub(crate) fn enter(&self, lines: mpsc::Sender<String>, attended: bool) -> (u64, CancellationToken) {
+        self.attended.store(attended, Ordering::Release);
+        let end = CancellationToken::new();
+        let mut caller = self.caller();
+        let mut visit = 0;
+        self.visits.send_modify(|it| {
+            *it += 1;
+            visit = *it;
+        });
+        let before = caller.replace(ClientConnection { lines, visit, end: end.clone() });
+        drop(caller);
+        if let Some(before) = before {
+            before.end.cancel();
+        }
+        (visit, end)
+    }
+
+    /// A connection is over. From here on it is counted how long nobody comes.
+    pub(crate) fn leave(&self, visit: u64) {
+        let mut caller = self.caller();
+        if caller.as_ref().is_some_and(|it| it.visit == visit) {
+            *caller = None;
+        }
+        drop(caller);
+        self.visits.send_modify(|_| ());
+    }
+
+    /// Whether nobody came since this connection ended.
+    pub(crate) fn is_left_since(&self, visit: u64) -> bool {
+        self.caller().is_none() && *self.visits.borrow() == visit
+    }
+
+    /// Tells the caller, if it is there. What it has to know it asks for again
+    /// when it comes back.
+    pub(crate) fn say(&self, frame: &HostFrame) {
+        let Ok(line) = serde_json::to_string(frame) else { return };
+        let caller = self.caller();
+        let Some(door) = caller.as_ref() else { return };
+        let is_courtesy = matches!(frame, HostFrame::Progress { .. } | HostFrame::Ping);
+        let has_room = !is_courtesy || door.lines.max_capacity() / 2 < door.lines.capacity();
+        // Who does not read that much is cut off, and asks again when it comes back.
+        if has_room && door.lines.try_send(line).is_err() {
+            door.end.cancel();
+        }
+    }
+
+    /// Runs a call, or tells what came of it.
+    pub(crate) fn call(self: &Arc<Self>, frame: CallFrame) {
+        let CallFrame { meta, tool, .. } = &frame;
+        let (key, epoch) = (meta.key.clone(), meta.epoch);
+        let current = self.journal.epoch();
+        if epoch != current {
+            return self.refuse(key, tool, ErrorKind::NotStarted, fenced(tool, epoch, current));
+        }
+        let digest = digest(&frame);
+        let mut calls = self.calls();
+        let known = match calls.get(&key) {
+            Some(live) => Some((live.digest.clone(), live.report.clone())),
+            None => self.journal.call(&key).map(|it| {
+                let report = self.journal.report(&it).unwrap_or_else(|| unknown_outcome(tool));
+                (it.digest, Some(Arc::new(report)))
+            }),
+        };
+        match known {
+            None => {
+                let cancel = self.closed.child_token();
+                let live = LiveCall { digest: digest.clone(), cancel: cancel.clone(), report: None };
+                calls.insert(key, live);
+                drop(calls);
+                tokio::spawn(Arc::clone(self).run(frame, digest, cancel));
+            }
+            Some((other, _)) if other != digest => {
+                drop(calls);
+                let message = format!("{tool} did not run: the id {} belongs to another call", &*key.call);
+                self.refuse(key, tool, ErrorKind::NotStarted, message);
+            }
+            // It runs: its report comes when it is done.
+            Some((_, None)) => (),
+            Some((_, Some(report))) => {
+                drop(calls);
+                self.tell_report(&key, &report);
+            }
+        }
+    }
+
+    /// Tells what came of a call, and runs nothing.
+    pub(crate) fn find(&self, key: CallKey) {
+        let live = self.calls().get(&key).map(|it| it.report.clone());
+        let known = live.or_else(|| {
+            let call = self.journal.call(&key)?;
+            let report = self.journal.report(&call).unwrap_or_else(|| unknown_outcome("the call"));
+            Some(Some(Arc::new(report)))
+        });
+        match known {
+            None => self.say(&HostFrame::Absent { key }),
+            Some(None) => (),
+            Some(Some(report)) => self.tell_report(&key, &report),
+        }
+    }
+
+    fn refuse(&self, key: CallKey, tool: &str, kind: ErrorKind, message: String) {
+        let report = Box::new(ReportFrame::failure(tool, kind, message));
+        self.say(&HostFrame::Report { key, report });
+    }
+
+    fn tell_report(&self, key: &CallKey, report: &Arc<ReportFrame>) {
+        self.say(&HostFrame::Report { key: key.clone(), report: Box::new(ReportFrame::clone(report)) });
+    }
+
+    async fn run(self: Arc<Self>, frame: CallFrame, digest: String, cancel: CancellationToken) {
+        let CallFrame { meta, tool, input, cwd } = frame;
+        let key = meta.key;
+        let report = match self.lent.get() {
+            None => ReportFrame::failure(&tool, ErrorKind::NotStarted, "the session is over"),
+            Some(lent) => {
+                let (progress, mut events) = ProgressSink::channel();
+                let cx = CallContext {
+                    call_id: key.call.clone(),
+                    agent_id: key.agent.clone(),
+                    cwd: cwd.map_or_else(|| Arc::clone(&lent.state.cwd), Arc::<Path>::from),
+                    home: lent.state.home.clone(),
+                    cancel,
+                    progress,
+                };
+                let mut tool_use = ToolUse { id: key.call.clone(), name: tool.clone(), input };
+                let secrets = lent.pipeline.secrets.as_ref();
+                match secrets.map_or(Ok(()), |it| it.unmask_input(&mut tool_use.input)) {
+                    Err(why) => ReportFrame::failure(&tool, ErrorKind::InvalidInput, why),
+                    Ok(()) => {
+                        let parsed = ParsedCall::parse(&lent.pool.get(), tool_use, &cx);
+                        let witness =
+                            JournalCallLog { run: &self, key: &key, epoch: meta.epoch, digest: &digest };
+                        let running = lent.pipeline.run_witnessed(parsed, cx, Some(&witness));
+                        let telling = async {
+                            while let Some(event) = events.recv().await {
+                                self.say(&HostFrame::Progress { key: key.clone(), data: event.data });
+                            }
+                            std::future::pending::<()>().await;
+                        };
+                        let report = tokio::select! {
+                            report = running => report,
+                            () = telling => return,
+                        };
+                        report.changes.iter().for_each(|it| lent.pipeline.gate.take_over(it));
+                        ReportFrame::from(&report)
+                    }
+                }
+            }
+        };
+        self.ended(&key, report);
+    }
+
+    fn ended(&self, key: &CallKey, report: ReportFrame) {
+        if let Err(err) = self.journal.end(key, &report) {
+            // The caller still hears it now; after a restart it would be unknown.
+            tracing::warn!(call = %key.call, %err, "the result of a call could not be written down");
+        }
+        let report = Arc::new(report);
+        if let Some(live) = self.calls().get_mut(key) {
+            live.report = Some(Arc::clone(&report));
+        }
+        self.tell_report(key, &report);
+    }
+
+    /// The caller has the report of a call. What acted stays in the journal.
+    pub(crate) fn heard(&self, key: &CallKey) {
+        let mut calls = self.calls();
+        if calls.get(key).is_some_and(|it| it.report.is_some()) {
+            calls.remove(key);
+        }
+    }
+
+    /// Nobody wants a call any more.
+    pub(crate) fn cancel(&self, key: &CallKey) {
+        if let Some(live) = self.calls().get(key) {
+            live.cancel.cancel();
+        }
+    }
+
+    /// Does what was ordered, once.
+    pub(crate) fn order(self: &Arc<Self>, instance: &str, id: u64, order: HostCommand) {
+        let known = {
+            let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+            if orders.instance != instance {
+                *orders = ExecutedCommands { instance: instance.to_owned(), seen: BTreeMap::new() };
+            }
+            let known = orders.seen.get(&id).cloned();
+            if known.is_none() {
+                orders.seen.insert(id, None);
+                while KEPT_ORDERS < orders.seen.len() {
+                    orders.seen.pop_first();
+                }
+            }
+            known
+        };
+        match known {
+            Some(Some(outcome)) => self.say(&HostFrame::Done { id, outcome }),
+            Some(None) => (),
+            None => {
+                let (run, instance) = (Arc::clone(self), instance.to_owned());
+                tokio::spawn(async move {
+                    let outcome = match run.lent.get() {
+                        Some(lent) => lent.hands.order(order).await,
+                        None => Err(String::from("the session is over")),
+                    };
+                    {
+                        let mut orders = run.orders.lock().unwrap_or_else(PoisonError::into_inner);
+                        if orders.instance == instance {
+                            orders.seen.insert(id, Some(outcome.clone()));
+                        }
+                    }
+                    run.say(&HostFrame::Done { id, outcome });
+                });
+            }
+        }
+    }
+
+    /// Tells who has something to be told, each time somebody has.
+    pub(crate) async fn watch_news(self: Arc<Self>) {
+        let Some(lent) = self.lent.get() else { return };
+        let watching = async {
+            loop {
+                lent.hands.news().await;
+                self.tell_news();
+            }
+        };
+        self.closed.run_until_cancelled(watching).await;
+    }
+
+    /// Tells who has something to be told.
+    pub(crate) fn tell_news(&self) {
+        let agents = self.lent.get().map(|it| it.hands.agents_with_news()).unwrap_or_default();
+        if !agents.is_empty() {
+            self.say(&HostFrame::NewsWaits { agents });
+        }
+    }
+}
+
+/// The process that ran a call is gone, and what came of it with it.
+fn unknown_outcome(tool: &str) -> ReportFrame {
+    let message = "interrupted, outcome unknown: the tool host was ended while the call ran. It may or may not have \
+                   had its effect. Check before doing it again.";
+    ReportFrame::failure(tool, ErrorKind::Interrupted, message)
+}

@@ -1,0 +1,104 @@
+//! What a session changed, from the record that `haft undo` uses.
+
+use std::path::Path;
+
+use haft_workspace::{
+    EntryState, FileChange, FileState, HistoryItem, Journal, JournalLimits, Workspace, WorkspaceConfig,
+    counts, patch,
+};
+
+use crate::log_index::LogIndex;
+
+/// Changes that are listed; older ones are in `haft history`.
+const MOST_CHANGES: usize = 200;
+
+/// Contents that are compared, in bytes.
+const LARGEST: u64 = 512 << 10;
+
+/// Lines of a diff.
+const MOST_LINES: usize = 600;
+
+/// One change of files.
+#[derive(Debug)]
+pub(crate) struct JournalChange {
+    pub(crate) id: String,
+    pub(crate) time: i64,
+    pub(crate) tool: String,
+    pub(crate) standing: &'static str,
+    pub(crate) can_undo: bool,
+    pub(crate) files: Vec<JournalledFile>,
+}
+
+/// What happened to one file.
+#[derive(Debug)]
+pub(crate) struct JournalledFile {
+    pub(crate) path: String,
+    pub(crate) what: &'static str,
+    pub(crate) added: usize,
+    pub(crate) removed: usize,
+    pub(crate) lines: Vec<String>,
+}
+
+impl JournalChange {
+    /// The changes of a session, the newest first.
+    pub(crate) fn all(index: &LogIndex, state_dir: Option<&Path>) -> Vec<Self> {
+        let Some(workspace) = state_dir.and_then(|dir| workspace(index, dir)) else { return Vec::new() };
+        let (Ok(history), Ok(journal)) = (workspace.history(), workspace.journal()) else {
+            return Vec::new();
+        };
+        let id = index.id();
+        let mine = |it: &&HistoryItem| it.entry.origin.session.as_ref().is_some_and(|of| of.as_str() == id);
+        history.iter().filter(mine).take(MOST_CHANGES).map(|it| Self::of(it, journal)).collect()
+    }
+
+    fn of(item: &HistoryItem, journal: &Journal) -> Self {
+        let entry = &item.entry;
+        Self {
+            id: entry.id.to_string(),
+            time: i64::try_from(entry.time).unwrap_or(0),
+            tool: entry.origin.tool.clone(),
+            standing: match item.standing {
+                EntryState::InEffect => "in effect",
+                EntryState::Undone => "taken back",
+                EntryState::Undo => "an undo",
+                EntryState::Redo => "brought back",
+            },
+            can_undo: item.standing == EntryState::InEffect,
+            files: entry.changes.iter().take(100).map(|it| JournalledFile::of(it, journal)).collect(),
+        }
+    }
+}
+
+impl JournalledFile {
+    fn of(change: &FileChange, journal: &Journal) -> Self {
+        let what = match (&change.before, &change.after) {
+            (FileState::Absent, _) => "made",
+            (_, FileState::Absent) => "removed",
+            _ => "changed",
+        };
+        let text = |state: &FileState| match state {
+            FileState::Absent => Some(String::new()),
+            FileState::File { hash, len, .. } if *len <= LARGEST => {
+                String::from_utf8(journal.content(hash).ok()?).ok()
+            }
+            _ => None,
+        };
+        let hunks = match (text(&change.before), text(&change.after)) {
+            (Some(before), Some(after)) => patch(&before, &after),
+            _ => Vec::new(),
+        };
+        let (added, removed) = counts(&hunks);
+        let lines = hunks.into_iter().flat_map(|it| it.lines).take(MOST_LINES).collect();
+        Self { path: change.path.display().to_string(), what, added, removed, lines }
+    }
+}
+
+/// The workspace a session worked in, where it has a record.
+pub(crate) fn workspace(index: &LogIndex, state_dir: &Path) -> Option<Workspace> {
+    if index.cwd.is_empty() || !state_dir.join("journal").is_dir() {
+        return None;
+    }
+    let root = Path::new(&index.cwd).canonicalize().ok()?;
+    let config = WorkspaceConfig { state_dir: state_dir.to_owned(), root, limits: JournalLimits::default() };
+    Workspace::open(config).ok()
+}

@@ -1,0 +1,99 @@
+//! The end of a session.
+
+use std::time::Duration;
+
+use haft_hooks::{HookInput, SessionEnd};
+
+use super::{RunnerState, SessionActor, calls_of, running::FinishedWork};
+use crate::{CloseMode, build::SessionRunner};
+
+/// How long what runs may take to end when the session is told to go.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How long everything may take to end. Hooks of the end have limits of their
+/// own; this one is for what has none.
+const LONGEST_CLOSING: Duration = Duration::from_secs(10);
+
+/// How long processes may take to go.
+const PROCESS_PATIENCE: Duration = Duration::from_secs(2);
+
+impl SessionActor {
+    /// Ends everything the session started.
+    pub(super) async fn close(&mut self, how: CloseMode) {
+        self.desk.close();
+        self.end_running().await;
+        self.tell_cut_off();
+        self.agents.close(LAST_WORDS).await;
+        let closing = async {
+            if how == CloseMode::Orderly {
+                self.say_goodbye().await;
+            }
+            if let Some(calls) = calls_of(&self.seat) {
+                calls.close().await;
+            }
+            self.servers.stop().await;
+            if let Some(hosts) = self.watch.background.hosts() {
+                hosts.close().await;
+            }
+            self.end_processes().await;
+        };
+        let limit = if how == CloseMode::Orderly { LONGEST_CLOSING } else { LAST_WORDS * 3 };
+        tokio::time::timeout(limit, closing).await.ok();
+        self.watch.finish().await;
+    }
+
+    /// Nothing is ended in silence: what still runs in the background is named to
+    /// the person and, in the log, to the model.
+    fn tell_cut_off(&mut self) {
+        let cut_off = self.watch.background.running();
+        if cut_off.is_empty() {
+            return;
+        }
+        let words = self.watch.background.tell_cut_off(&cut_off);
+        if let RunnerState::Idle(SessionRunner::Agent(agent)) = &mut self.seat {
+            agent.remind(words);
+        }
+    }
+
+    async fn end_running(&mut self) {
+        let RunnerState::Working(running) = &mut self.seat else { return };
+        running.cancel();
+        let ended = tokio::time::timeout(LAST_WORDS, running.ended()).await;
+        self.seat = match ended {
+            Ok(FinishedWork::Turn(Ok((agent, _))) | FinishedWork::Look(Ok(agent))) => {
+                RunnerState::Idle(SessionRunner::Agent(agent))
+            }
+            Ok(FinishedWork::Calls(Ok(session))) => RunnerState::Idle(SessionRunner::Calls(session)),
+            _ => RunnerState::Broken,
+        };
+    }
+
+    /// Hooks of the session hear that it ends; a host that added hooks knows.
+    async fn say_goodbye(&self) {
+        let gate = &self.pipeline.gate;
+        let base = gate.hooks().base(self.premises.cwd.clone(), gate.mode());
+        let event = SessionEnd { reason: String::from("other") }.into();
+        self.own_hooks.run(&HookInput { base, event, aliases: Vec::new() }).await;
+    }
+
+    /// Ends what commands left running.
+    async fn end_processes(&mut self) {
+        let Some(tasks) = self.watch.background.tasks().cloned() else { return };
+        let ended = tokio::task::spawn_blocking(move || tasks.shell().owner().end(PROCESS_PATIENCE)).await;
+        self.processes_ended = true;
+        if !ended.unwrap_or(true) {
+            self.events.notice("some processes of this session are still running");
+        }
+    }
+}
+
+impl Drop for SessionActor {
+    /// A runtime that goes away takes the task with it; what commands left
+    /// running ends all the same.
+    fn drop(&mut self) {
+        self.server_tools.let_go();
+        if let Some(tasks) = self.watch.background.tasks().filter(|_| !self.processes_ended) {
+            tasks.shell().owner().end(PROCESS_PATIENCE);
+        }
+    }
+}

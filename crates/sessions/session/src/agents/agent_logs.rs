@@ -1,0 +1,303 @@
+//! Logs of agents: `subagents/agent-<id>.jsonl` beside the session's log, and a
+//! small file about each that says what it is, as readers of the Agent SDKs
+//! expect them.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_agent::{
+    Conversation, Masker, Restored,
+    log::{LogFile, RemoteLog, RemoteLogHandle},
+};
+use haft_builtin_tools::agent::AgentStatus;
+use haft_paths::{Durability, ModeOnReplace, replace_file};
+use haft_types::{AgentId, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{ChildIdentity, mail_item::AgentMessage};
+
+/// Where the agents of a session are logged.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentLogs {
+    pub(super) dir: PathBuf,
+    /// What every line says beside the rest.
+    pub(crate) stamp: Map<String, Value>,
+    pub(crate) session: SessionId,
+    /// Whether faces are told every line.
+    pub(crate) mirror: bool,
+    /// The store that lines go to as well.
+    fence: Option<Arc<dyn RemoteLog>>,
+}
+
+/// What an agent is, beside its log.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct AgentMeta {
+    pub(super) agent_type: String,
+    pub(super) is_built_in: bool,
+    pub(super) description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    pub(super) tool_use_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent_agent_id: Option<String>,
+    pub(super) spawn_depth: u32,
+    /// The team it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) team: Option<String>,
+    /// When this run of it began, in milliseconds since 1970.
+    pub(super) began_at: u64,
+    pub(super) model: String,
+    /// Who chose it, in words.
+    pub(super) model_from: String,
+    pub(super) run_id: String,
+    pub(super) prompt: String,
+    pub(super) in_background: bool,
+    pub(super) cwd: PathBuf,
+    /// Its worktree, if it has one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) worktree_path: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) worktree_branch: Option<String>,
+    /// Names of the tools it has.
+    pub(super) tools: Vec<String>,
+    pub(super) finished: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<AgentStatus>,
+}
+
+/// A line of the mail.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum MailLine {
+    Letter(AgentMessage),
+    /// What was written to these agents before is for nobody any more.
+    Gone {
+        gone: Vec<String>,
+    },
+}
+
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl AgentMeta {
+    pub(super) fn of(facts: &ChildIdentity, is_built_in: bool, cwd: &Path) -> Self {
+        Self {
+            agent_type: facts.kind.clone(),
+            is_built_in,
+            description: facts.description.clone(),
+            name: facts.name.clone(),
+            tool_use_id: facts.call.to_string(),
+            parent_agent_id: facts.parent.child().map(ToString::to_string),
+            spawn_depth: facts.depth,
+            team: facts.team.clone(),
+            began_at: now(),
+            model: facts.model.clone(),
+            model_from: facts.model_from.clone(),
+            run_id: facts.run_id.clone(),
+            prompt: facts.prompt.clone(),
+            in_background: facts.in_background,
+            cwd: cwd.to_owned(),
+            worktree_path: None,
+            worktree_branch: None,
+            tools: Vec::new(),
+            finished: false,
+            status: None,
+        }
+    }
+}
+
+impl AgentLogs {
+    /// Those of the session with this log.
+    pub(crate) fn beside(log: &Path, session: SessionId, stamp: Map<String, Value>, mirror: bool) -> Self {
+        Self { dir: log.with_extension("").join("subagents"), stamp, session, mirror, fence: None }
+    }
+
+    /// The same; lines go to a store as well.
+    pub(crate) fn fenced(self, fence: Option<Arc<dyn RemoteLog>>) -> Self {
+        Self { fence, ..self }
+    }
+
+    /// Opens the log of an agent.
+    fn open(&self, id: &AgentId) -> io::Result<LogFile> {
+        let fence = self.fence.clone();
+        let fence = fence.map(|fence| RemoteLogHandle::new(fence, format!("subagents/agent-{id}.jsonl")));
+        Ok(LogFile::open(self.path(id))?.fenced(fence))
+    }
+
+    /// The log of an agent.
+    pub(crate) fn path(&self, id: &AgentId) -> PathBuf {
+        self.dir.join(format!("agent-{id}.jsonl"))
+    }
+
+    pub(super) fn meta_path(&self, id: &AgentId) -> PathBuf {
+        self.dir.join(format!("agent-{id}.meta.json"))
+    }
+
+    /// Writes down what an agent is.
+    pub(super) fn write_meta(&self, id: &AgentId, meta: &AgentMeta) -> io::Result<()> {
+        let bytes = serde_json::to_vec(meta).map_err(io::Error::other)?;
+        if let Some(fence) = &self.fence {
+            fence.put(&format!("subagents/agent-{id}.meta.json"), &bytes);
+        }
+        replace_file(&self.meta_path(id), &bytes, ModeOnReplace::KeptOr(0o600), Durability::Whenever)
+    }
+
+    /// What an agent was when it last began or ended.
+    pub(super) fn meta(&self, id: &AgentId) -> Option<AgentMeta> {
+        serde_json::from_slice(&std::fs::read(self.meta_path(id)).ok()?).ok()
+    }
+
+    /// Keeps a message until it was read, and after.
+    pub(super) fn keep_letter(&self, letter: &AgentMessage) -> io::Result<()> {
+        self.keep_line(serde_json::to_vec(letter).map_err(io::Error::other)?)
+    }
+
+    /// Messages to these agents are for nobody any more.
+    pub(super) fn drop_letters(&self, gone: &[AgentId]) -> io::Result<()> {
+        let gone = gone.iter().map(ToString::to_string).collect();
+        self.keep_line(serde_json::to_vec(&MailLine::Gone { gone }).map_err(io::Error::other)?)
+    }
+
+    /// Adds a line to the mail, in one write.
+    fn keep_line(&self, mut line: Vec<u8>) -> io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        let path = self.dir.join("mail.jsonl");
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        line.push(b'\n');
+        if let Some(fence) = &self.fence {
+            fence.take("subagents/mail.jsonl", &line);
+        }
+        // A line that a dying process left half is ended first.
+        line.insert(0, b'\n');
+        file.write_all(&line)
+    }
+
+    /// Messages of this session, as far as they can be read and are for somebody.
+    pub(super) fn letters(&self) -> Vec<AgentMessage> {
+        let bytes = std::fs::read(self.dir.join("mail.jsonl")).unwrap_or_default();
+        let mut letters: Vec<AgentMessage> = Vec::new();
+        // A process that died may have left half a letter, and half a character with it.
+        let lines = bytes.split(|byte| *byte == b'\n');
+        for line in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
+            match line {
+                MailLine::Letter(letter) => letters.push(letter),
+                MailLine::Gone { gone } => letters.retain(|it| !gone.contains(&it.to)),
+            }
+        }
+        letters
+    }
+
+    /// The line about an agent that faces are told with its log.
+    pub(super) fn meta_line(id: &AgentId, meta: &AgentMeta) -> Value {
+        let mut line = json!(meta);
+        line["type"] = json!("agent_metadata");
+        line["agentId"] = json!(id);
+        line
+    }
+
+    /// The conversation of an agent that begins, and its log.
+    pub(super) fn begin(
+        &self,
+        facts: &ChildIdentity,
+        meta: &AgentMeta,
+        masker: Masker,
+    ) -> io::Result<Conversation> {
+        let log = self.open(&facts.id)?;
+        self.write_meta(&facts.id, meta)?;
+        let mut conversation = Conversation::of_child(self.session.clone(), &meta.cwd);
+        self.dress(&mut conversation, &facts.id, log, masker);
+        Ok(conversation)
+    }
+
+    /// The conversation of an agent that goes on.
+    pub(super) fn resume(
+        &self,
+        facts: &ChildIdentity,
+        meta: &AgentMeta,
+        masker: Masker,
+    ) -> io::Result<(Conversation, Restored)> {
+        let path = self.path(&facts.id);
+        let log = self.open(&facts.id)?;
+        let epoch = self.fence.as_ref().map(|fence| fence.owner().epoch);
+        let (mut conversation, restored) =
+            Conversation::resume_child(self.session.clone(), &meta.cwd, &path, epoch)?;
+        self.write_meta(&facts.id, meta)?;
+        self.dress(&mut conversation, &facts.id, log, masker);
+        Ok((conversation, restored))
+    }
+
+    fn dress(&self, conversation: &mut Conversation, id: &AgentId, log: LogFile, masker: Masker) {
+        conversation.mask(masker);
+        let mut stamp = self.stamp.clone();
+        stamp.insert(String::from("agentId"), json!(id));
+        conversation.stamp(stamp);
+        conversation.set_log(log);
+        if self.mirror {
+            conversation.mirror();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_for_agents_that_are_gone_is_for_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = SessionId::from("s");
+        let logs = AgentLogs::beside(&dir.path().join("s.jsonl"), session, Map::new(), false);
+        let letter = |id: &str, to: &str| AgentMessage {
+            id: id.to_owned(),
+            from: String::from("main"),
+            name: String::from("main"),
+            to: to.to_owned(),
+            body: String::from("hello"),
+        };
+        for (id, to) in [("1", "a1"), ("2", "a2"), ("3", "main")] {
+            logs.keep_letter(&letter(id, to)).unwrap();
+        }
+        logs.drop_letters(&[AgentId::new("a1")]).unwrap();
+        logs.keep_letter(&letter("4", "a1")).unwrap();
+        let left: Vec<String> = logs.letters().into_iter().map(|it| it.id).collect();
+        assert_eq!(left, ["2", "3", "4"], "what was written before, and to nobody else");
+    }
+
+    /// A process may die at every byte of a line: the letters before it are there,
+    /// those after it too, and the one it wrote is there in full or not at all.
+    #[test]
+    fn mail_survives_a_process_that_dies_while_it_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = SessionId::from("s");
+        let logs = AgentLogs::beside(&dir.path().join("s.jsonl"), session, Map::new(), false);
+        let letter = |id: &str| AgentMessage {
+            id: id.to_owned(),
+            from: String::from("main"),
+            name: String::from("main"),
+            to: String::from("a1"),
+            body: String::from("Grüße \u{1f41d} \u{4f60}"),
+        };
+        let file = logs.dir.join("mail.jsonl");
+        logs.keep_letter(&letter("1")).unwrap();
+        let before = std::fs::read(&file).unwrap();
+        logs.keep_letter(&letter("2")).unwrap();
+        let whole = std::fs::read(&file).unwrap();
+        for cut in before.len()..=whole.len() {
+            std::fs::write(&file, &whole[..cut]).unwrap();
+            logs.keep_letter(&letter("3")).unwrap();
+            let left: Vec<String> = logs.letters().into_iter().map(|it| it.id).collect();
+            // The last byte is only the end of the line.
+            let wanted: &[&str] = if whole.len() - 1 <= cut { &["1", "2", "3"] } else { &["1", "3"] };
+            assert_eq!(left, wanted, "cut at {cut} of {}", whole.len());
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Rules, modes and directories of all layers, as one policy.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_bash_analysis::{AnalysisContext, SharedAnalysis};
+use haft_config::{LoadedSettings, SettingsLayer, Sourced};
+use haft_permission::{
+    BashJudge, Behavior, CommandJudge, Destination, OutsideWorkspace, PathRuleReach, Policy, PolicyBuilder,
+    ReadOnlyEnforced, RuleSource, RunningCommands, SandboxedAskPolicy, SessionCommands,
+};
+use haft_shell::run::TaskRegistry;
+use haft_types::PermissionMode;
+
+use super::{SessionEnvironment, SessionRoots, absolute, split_rules};
+use crate::{OpenError, RuleOrigin, mcp_servers::ToolPolicies};
+
+/// What takes command lines apart where no command of a session is running.
+fn command_judge() -> Arc<dyn CommandJudge> {
+    Arc::new(BashJudge)
+}
+
+/// The running commands of a session.
+struct SessionTasks {
+    tasks: Arc<TaskRegistry>,
+    home: Option<PathBuf>,
+    roots: Arc<SessionRoots>,
+}
+
+impl RunningCommands for SessionTasks {
+    fn running(&self) -> Vec<Arc<SharedAnalysis>> {
+        let roots = self.roots.now();
+        let read = |(line, cwd): (String, PathBuf)| {
+            let place = AnalysisContext { cwd: &cwd, home: self.home.as_deref(), roots: &roots };
+            Arc::new(SharedAnalysis::new(&line, place))
+        };
+        self.tasks.running().into_iter().map(read).collect()
+    }
+}
+
+/// What takes the command lines of a session apart.
+fn session_commands(premises: &SessionEnvironment) -> Arc<dyn CommandJudge> {
+    let Some(tasks) = premises.tasks.get() else { return command_judge() };
+    let (tasks, home) = (Arc::clone(tasks), premises.home.clone());
+    let running = SessionTasks { tasks, home, roots: Arc::clone(&premises.roots) };
+    Arc::new(SessionCommands::new(Arc::new(running)))
+}
+
+/// Whether this machine can hold what only reads to that.
+const READING_HELD: ReadOnlyEnforced = ReadOnlyEnforced::AsTried(|| super::read_only_guard::stands().is_ok());
+
+/// The policy of a session.
+pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError> {
+    let loaded = premises.loaded();
+    let permissions = &loaded.settings.permissions;
+    let mode = mode(premises, &loaded)?;
+    let (cwd, home) = premises.work_place();
+    let mut builder =
+        Policy::builder(&cwd).mode(mode).commands(session_commands(premises)).reading(READING_HELD);
+    if let Some(home) = &home {
+        builder = builder.home(home);
+    }
+    builder = on_hosts(builder, premises);
+    for (behavior, rules) in [
+        (Behavior::Allow, &permissions.allow),
+        (Behavior::Ask, &permissions.ask),
+        (Behavior::Deny, &permissions.deny),
+    ] {
+        builder = add_rules(builder, behavior, rules, premises);
+    }
+    let spec = &premises.permissions;
+    let origin = match spec.origin {
+        RuleOrigin::CommandLine => RuleSource::new("the command line", Destination::CliArg),
+        RuleOrigin::Program => RuleSource::new("the program", Destination::Session),
+    };
+    let origin = origin.rooted(cwd.as_path());
+    builder = builder.rules(&origin, Behavior::Allow, split_rules(&spec.allow)).rules(
+        &origin,
+        Behavior::Deny,
+        split_rules(&spec.deny),
+    );
+    for (behavior, tool) in premises.tool_policies.rules() {
+        builder = builder.rules(&ToolPolicies::origin(), behavior, [tool]);
+    }
+    for dir in &permissions.additional_directories {
+        builder = builder.additional_dir(expanded(&dir.value, &cwd, home.as_deref()), None);
+    }
+    for dir in &premises.extra_dirs {
+        builder = builder.additional_dir(dir.clone(), Some(Destination::CliArg));
+    }
+    if let Some(link) = premises.link_to_here() {
+        builder = builder.additional_dir(link, None);
+    }
+    builder = sandboxed(builder, premises, &loaded);
+    let places = premises.store.places();
+    for dir in places.protected() {
+        builder = builder.protect(dir);
+    }
+    for dir in premises.kept_dirs() {
+        builder = builder.readable_dir(dir);
+    }
+    if permissions.block_reads_outside_working_directories {
+        builder = builder.reads_outside(OutsideWorkspace::Deny);
+    }
+    if permissions.block_writes_outside_working_directories {
+        builder = builder.writes_outside(OutsideWorkspace::Deny);
+    }
+    if let Some(classifier) = premises.classifier.get() {
+        builder = builder.classifier(Arc::clone(classifier));
+    }
+    let policy = builder.build();
+    if spec.origin == RuleOrigin::Program
+        && let Some(warning) = policy.warnings().iter().find(|it| it.rule.origin.label == origin.label)
+    {
+        let (rule, problem) = (warning.rule.text.to_string(), warning.message.clone());
+        return Err(OpenError::Rule { rule, problem });
+    }
+    Ok(policy)
+}
+
+/// The workspace, and what was added to it.
+pub(super) fn directories(
+    cwd: &Path,
+    home: Option<&Path>,
+    loaded: &LoadedSettings,
+    extra: &[PathBuf],
+) -> Vec<PathBuf> {
+    let added = loaded.settings.permissions.additional_directories.iter();
+    std::iter::once(cwd.to_owned())
+        .chain(added.map(|dir| expanded(&dir.value, cwd, home)))
+        .chain(extra.iter().cloned())
+        .collect()
+}
+
+/// What the sandbox means for questions: nothing, unless all of it stands.
+fn sandboxed(
+    builder: PolicyBuilder,
+    premises: &SessionEnvironment,
+    loaded: &LoadedSettings,
+) -> PolicyBuilder {
+    let wishes = &loaded.settings.sandbox;
+    // The walls of this machine hold nothing on another one.
+    if !premises.walls.enforce() || premises.hosts.get().is_some() {
+        return builder;
+    }
+    let asks = wishes.auto_allow_bash.as_ref().is_some_and(|it| !it.value);
+    let outside = wishes.excluded_commands.iter().map(|it| it.value.clone());
+    builder
+        .enforcement(PathRuleReach::Sandboxed)
+        .sandboxed_commands(if asks { SandboxedAskPolicy::Ask } else { SandboxedAskPolicy::Run })
+        .runs_outside(outside)
+}
+
+fn mode(premises: &SessionEnvironment, loaded: &LoadedSettings) -> Result<PermissionMode, OpenError> {
+    let permissions = &loaded.settings.permissions;
+    let from_settings = permissions.default_mode.as_ref().map(|mode| mode.value);
+    let mode = premises.permissions.mode.or(from_settings).unwrap_or_default();
+    let forbidden = match mode {
+        PermissionMode::BypassPermissions => permissions.disable_bypass_permissions_mode,
+        PermissionMode::Auto => permissions.disable_auto_mode,
+        _ => false,
+    };
+    if forbidden {
+        return Err(OpenError::Start(format!("the settings forbid the permission mode {mode}")));
+    }
+    Ok(mode)
+}
+
+/// The directories of all hosts are the workspace.
+fn on_hosts(mut builder: PolicyBuilder, premises: &SessionEnvironment) -> PolicyBuilder {
+    for (_, place) in premises.hosts.get().into_iter().flat_map(|it| it.places()) {
+        for dir in std::iter::once(&place.cwd).chain(&place.extra_dirs).filter(|it| it.is_absolute()) {
+            builder = builder.additional_dir(dir.clone(), None);
+        }
+    }
+    builder
+}
+
+fn add_rules(
+    mut builder: PolicyBuilder,
+    behavior: Behavior,
+    rules: &[Sourced<String>],
+    premises: &SessionEnvironment,
+) -> PolicyBuilder {
+    for rule in rules {
+        let source = &rule.origin.source;
+        let label = rule.origin.to_string();
+        let origin = match source.layer {
+            SettingsLayer::User => RuleSource::new(label, Destination::UserSettings),
+            SettingsLayer::Project => RuleSource::new(label, Destination::ProjectSettings),
+            SettingsLayer::Local => RuleSource::new(label, Destination::LocalSettings),
+            SettingsLayer::Flag => RuleSource::new(label, Destination::CliArg),
+            SettingsLayer::Managed => RuleSource::fixed(label),
+        };
+        // What a project says about its files holds for those that are worked on.
+        let base = match (premises.hosts.get(), source.layer) {
+            (Some(hosts), SettingsLayer::Project | SettingsLayer::Local | SettingsLayer::Flag) => {
+                hosts.place().cwd.as_path()
+            }
+            _ => source.base.as_path(),
+        };
+        builder = builder.rules(&origin.rooted(base), behavior, [rule.value.clone()]);
+    }
+    builder
+}
+
+fn expanded(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
+    let expanded = haft_paths::expand(Path::new(text), cwd, home);
+    expanded.map(|path| haft_paths::lexical(&path)).unwrap_or_else(|_| absolute(Path::new(text), cwd))
+}
+
+/// A policy of nothing but rules: what `haft permissions test --batch` judges
+/// by.
+pub fn policy_of_rules(
+    cwd: &Path,
+    home: Option<&Path>,
+    mode: PermissionMode,
+    rules: [(Behavior, Vec<String>); 3],
+    dirs: Vec<PathBuf>,
+) -> Policy {
+    let origin = RuleSource::new("the test", Destination::Session).rooted(cwd);
+    let mut builder = Policy::builder(cwd).mode(mode).commands(command_judge()).reading(READING_HELD);
+    if let Some(home) = home {
+        builder = builder.home(home);
+    }
+    for (behavior, texts) in rules {
+        builder = builder.rules(&origin, behavior, texts);
+    }
+    for dir in dirs {
+        builder = builder.additional_dir(dir, None);
+    }
+    builder.build()
+}

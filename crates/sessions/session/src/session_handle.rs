@@ -1,0 +1,260 @@
+//! How a face holds a session.
+
+use std::{path::PathBuf, sync::Arc};
+
+use haft_mcp_client::McpManager;
+use haft_model::{Catalog, Provider};
+use haft_shell::run::TaskRegistry;
+use haft_tool_runtime::{CallReport, CallSessionState, Pipeline, Pool, SharedPool};
+use haft_types::{SessionId, ToolUse};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    AgentDefinition, AgentProblem, CloseMode, Command, EventSender, EventStream, ExtensionProblem, ModelSpec,
+    OpenError, PluginList, Prompt, QuestionAnswer, Reply, SessionSpec, SlashCommand,
+    actor::SessionActor,
+    agents::{AgentKindCatalog, AgentModels, SubagentRegistry, TreeLimits},
+    build::{
+        BuiltSession, ChosenProvider, MainContextView, ModelPolicy, SessionServices, ShellRecords,
+        usable_tools,
+    },
+    environment::SessionEnvironment,
+    mcp_servers::{SessionServers, names},
+};
+
+/// Opens sessions.
+pub struct Session;
+
+/// Holds a session. Clones hold the same one; when the last one is dropped, the
+/// session closes.
+#[derive(Clone)]
+pub struct SessionHandle {
+    commands: mpsc::UnboundedSender<Command>,
+    id: SessionId,
+    log: Option<PathBuf>,
+    calls: CallPipeline,
+    premises: Arc<SessionEnvironment>,
+    servers: Arc<SessionServers>,
+    tasks: Option<Arc<TaskRegistry>>,
+    files: Option<Arc<haft_workspace::SessionFiles>>,
+}
+
+/// What calls of a session pass through, for those who bring calls of their own:
+/// an MCP server, a face that renders calls.
+#[derive(Clone)]
+pub struct CallPipeline {
+    /// The eight stages.
+    pub pipeline: Arc<Pipeline>,
+    /// The tools.
+    pub pool: SharedPool,
+    /// What calls see of the session, as it was opened.
+    pub state: CallSessionState,
+}
+
+impl Session {
+    /// Opens a session. Must be called inside a tokio runtime; the session lives
+    /// on a task of its own.
+    pub fn open(spec: SessionSpec) -> Result<(SessionHandle, EventStream), OpenError> {
+        let (events, stream) = EventSender::channel();
+        Ok((Self::open_on(spec, events)?, stream))
+    }
+
+    /// The same, for a face that made the stream itself, to tell things of its
+    /// own in order with the session's.
+    pub fn open_on(spec: SessionSpec, events: EventSender) -> Result<SessionHandle, OpenError> {
+        let assembly = BuiltSession::of(&spec, &events)?;
+        if let Some(notice) = assembly.premises.waiting_for_trust() {
+            events.notice(notice);
+        }
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let calls = assembly.seat.calls();
+        let handle = SessionHandle {
+            commands,
+            id: assembly.premises.session_id.clone(),
+            log: assembly.log_path(),
+            calls: CallPipeline {
+                pipeline: Arc::clone(&calls.pipeline),
+                pool: calls.pool.clone(),
+                state: calls.state.clone(),
+            },
+            premises: Arc::clone(&assembly.premises),
+            servers: Arc::clone(&assembly.servers),
+            tasks: assembly.services.as_ref().map(|it| Arc::clone(&it.tasks)),
+            files: assembly.services.as_ref().map(|it| Arc::clone(&it.files)),
+        };
+        tokio::spawn(SessionActor::new(spec, assembly, events, receiver).run());
+        Ok(handle)
+    }
+}
+
+impl SessionHandle {
+    /// Tells the session something. One that is closed does not hear it.
+    pub fn send(&self, command: Command) {
+        self.commands.send(command).ok();
+    }
+
+    /// Tells the session something and waits for the answer; nothing when the
+    /// session is closed.
+    pub async fn ask<T: Send + 'static>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Option<T> {
+        let (reply, answer) = Reply::oneshot();
+        self.send(command(reply));
+        answer.await.ok()
+    }
+
+    /// Says something the model is to answer.
+    pub fn prompt(&self, prompt: Prompt) {
+        self.send(Command::Prompt(Box::new(prompt)));
+    }
+
+    /// Answers a question.
+    pub fn answer(&self, question: impl Into<String>, answer: QuestionAnswer) {
+        self.send(Command::Answer { question: question.into(), answer });
+    }
+
+    /// Stops the prompt that is being worked on.
+    pub fn interrupt(&self) {
+        self.send(Command::Interrupt { cancel_queued: false, reply: Reply::ignored() });
+    }
+
+    /// Runs the calls of one message, in a session without a model.
+    pub async fn run_calls(&self, calls: Vec<ToolUse>, cancel: CancellationToken) -> Vec<CallReport> {
+        self.ask(|reply| Command::Calls { calls, cancel, reply }).await.unwrap_or_default()
+    }
+
+    /// Ends the session, and waits until it is closed.
+    pub async fn close(&self) {
+        self.send(Command::Close(CloseMode::Orderly));
+        self.commands.closed().await;
+    }
+
+    /// The session, as it was opened.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// The files as its tools see them, where it has any.
+    pub fn files(&self) -> Option<&Arc<haft_workspace::SessionFiles>> {
+        self.files.as_ref()
+    }
+
+    /// Where it is logged, if it is.
+    pub fn log_path(&self) -> Option<&std::path::Path> {
+        self.log.as_deref()
+    }
+
+    /// What calls pass through.
+    pub fn calls(&self) -> &CallPipeline {
+        &self.calls
+    }
+
+    /// Its commands, where it has any.
+    pub(crate) fn tasks(&self) -> Option<Arc<TaskRegistry>> {
+        self.tasks.clone()
+    }
+
+    /// Its directories, settings and rules.
+    pub fn premises(&self) -> &Arc<SessionEnvironment> {
+        &self.premises
+    }
+
+    /// Its MCP servers.
+    pub fn servers(&self) -> &McpManager {
+        self.servers.manager()
+    }
+}
+
+impl SessionEnvironment {
+    /// Who would answer for a spec, and what is known about models. Nothing is
+    /// sent.
+    pub fn provider(&self, spec: Option<&ModelSpec>) -> Result<(Arc<dyn Provider>, Arc<Catalog>), OpenError> {
+        let usual = ModelSpec::default();
+        let chosen = ChosenProvider::of(self, spec.unwrap_or(&usual))?;
+        Ok((chosen.provider, chosen.catalog))
+    }
+
+    /// The tools of a session in this place, as they would be described: nothing
+    /// can be called.
+    pub fn pool(self: &Arc<Self>) -> Result<Pool, OpenError> {
+        let servers = SessionServers::new(Arc::clone(self), crate::ServerSpec::default(), Arc::default())?;
+        let policy = self.policy()?;
+        let extensions = crate::extensions::Extensions::load(self, &[]);
+        let shelf = AgentKindCatalog::of(&extensions.agents, &[]);
+        let models =
+            AgentModels::Known { catalog: self.catalog()?, usual: None, policy: ModelPolicy::default() };
+        let (agents, _) = SubagentRegistry::new(self.events.clone(), TreeLimits::default(), shelf, models);
+        let services = SessionServices::open(
+            self,
+            MainContextView::default(),
+            ShellRecords::None,
+            None,
+            &agents,
+            &[],
+            None,
+        )?;
+        let tools = usable_tools(self, &services, servers.manager(), &policy, None);
+        Ok(Pool::assemble(tools, Vec::new()))
+    }
+
+    /// Kinds of agents that a session in this place would know, those that win
+    /// first, and what is wrong with the files that describe agents.
+    pub fn agents(&self) -> (Vec<Arc<AgentDefinition>>, Vec<AgentProblem>) {
+        let extensions = crate::extensions::Extensions::load(self, &[]);
+        let shelf = AgentKindCatalog::of(&extensions.agents, &[]);
+        (shelf.kinds().to_vec(), shelf.problems().to_vec())
+    }
+
+    /// The model of agents that have none of their own, if a variable names one.
+    pub fn usual_agent_model(&self) -> Option<String> {
+        self.variable(crate::agents::USUAL_MODEL).filter(|it| !it.trim().is_empty())
+    }
+
+    /// Commands and skills that a session in this place would know, and what is
+    /// wrong with files.
+    pub fn commands(&self) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
+        let found = crate::extensions::Extensions::load(self, &[]);
+        (found.commands, found.problems)
+    }
+
+    /// Plugins that are known in this place, and what is wrong with files.
+    pub fn plugins(&self) -> PluginList {
+        let found = crate::extensions::Extensions::load(self, &[]);
+        let of_plugin = |it: &ExtensionProblem| {
+            let dirs = found.plugin_list.plugins.iter().filter_map(|it| it.dir.as_ref());
+            dirs.into_iter().any(|dir| it.file.starts_with(dir))
+        };
+        let mut list = found.plugin_list.clone();
+        for problem in &found.problems {
+            if of_plugin(problem) && !list.problems.contains(problem) {
+                list.problems.push(problem.clone());
+            }
+        }
+        list
+    }
+
+    /// Switches a plugin on or off in a settings file.
+    pub fn switch_plugin(&self, scope: haft_config::SettingsScope, id: &str, on: bool) -> Result<(), String> {
+        let updated = self.store.update(scope, |settings| {
+            let slot = settings.entry("enabledPlugins").or_insert_with(|| serde_json::json!({}));
+            match slot.as_object_mut() {
+                Some(table) => drop(table.insert(id.to_owned(), on.into())),
+                None => *slot = serde_json::json!({id: on}),
+            }
+        });
+        updated.map_err(|err| err.to_string())
+    }
+
+    /// The same with the tools of its servers, which are started and stopped.
+    pub async fn pool_with(self: &Arc<Self>, servers: &SessionServers) -> Result<Pool, OpenError> {
+        let pool = self.pool()?;
+        servers.start();
+        servers.settled().await;
+        let manager = servers.manager();
+        let permissions = haft_permission::LivePermissions::new(self.policy()?);
+        permissions.rename(&Arc::new(names(manager)));
+        let (policy, mut tools) = (permissions.policy(), manager.tools());
+        tools.retain(|tool| policy.removes(tool.name()).is_none());
+        servers.stop().await;
+        Ok(pool.with_external(tools, |_| String::from("its server is no longer there")))
+    }
+}

@@ -1,0 +1,226 @@
+//! Listens to the agent of a session: keeps the bill and what the end of a turn
+//! will say, and passes every event on in order.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    time::Instant,
+};
+
+use haft_agent::{Agent, AgentEvent, AgentListener, Budget, CompactedEvent, TurnEnd};
+use haft_hooks::CompactTrigger;
+use haft_model::ModelEvent;
+use haft_shell::run::TaskRegistry;
+use haft_tool::ErrorKind;
+use haft_tool_runtime::{CallReport, DenialSource, Pipeline};
+use haft_types::{MessageBlock, PermissionMode, ToolUse};
+
+use crate::{
+    DeniedCall, EventSender, SessionEventKind, UsageTotals,
+    background_tasks::BackgroundCommands,
+    environment::SessionEnvironment,
+    questions::QuestionedCalls,
+    telemetry::{HeadersHelper, Observer, TelemetrySettings, TraceDesk},
+};
+
+/// Listens to the agent of a session.
+pub(crate) struct TurnObserver {
+    events: EventSender,
+    pub(crate) background: BackgroundCommands,
+    asked: Arc<QuestionedCalls>,
+    pipeline: Weak<Pipeline>,
+    seen: Mutex<TurnState>,
+    traces: Arc<TraceDesk>,
+    /// Who knows what was paid for.
+    ledger: OnceLock<Budget>,
+}
+
+/// What was seen since the turn began, and what the session has used.
+struct TurnState {
+    bill: UsageTotals,
+    mode: Option<PermissionMode>,
+    started: Instant,
+    in_tools: bool,
+    ttft_ms: Option<u64>,
+    /// A summary somebody asked for.
+    compacted: Option<CompactedEvent>,
+    /// A call that somebody wants to decide about later.
+    deferred: Option<ToolUse>,
+}
+
+/// What a turn left behind for its last event.
+pub(crate) struct TurnSummary {
+    pub(crate) in_tools: bool,
+    pub(crate) ttft_ms: Option<u64>,
+    pub(crate) compacted: Option<CompactedEvent>,
+    pub(crate) deferred: Option<ToolUse>,
+}
+
+impl TurnObserver {
+    pub(crate) fn new(
+        events: EventSender,
+        tasks: Option<Arc<TaskRegistry>>,
+        hosts: Option<Arc<haft_tool_host::HostSet>>,
+        asked: Arc<QuestionedCalls>,
+        pipeline: &Arc<Pipeline>,
+        traces: &Arc<TraceDesk>,
+    ) -> Arc<Self> {
+        let seen = TurnState {
+            bill: UsageTotals::default(),
+            mode: Some(pipeline.gate.mode()),
+            started: Instant::now(),
+            in_tools: false,
+            ttft_ms: None,
+            compacted: None,
+            deferred: None,
+        };
+        Arc::new(Self {
+            background: BackgroundCommands::new(tasks, hosts, events.clone()),
+            events,
+            asked,
+            pipeline: Arc::downgrade(pipeline),
+            seen: Mutex::new(seen),
+            traces: Arc::clone(traces),
+            ledger: OnceLock::new(),
+        })
+    }
+
+    /// What the agent is given.
+    pub(crate) fn listener(self: &Arc<Self>) -> AgentListener {
+        let me = Arc::clone(self);
+        Arc::new(move |event| me.hear(event))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, TurnState> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn observer(&self) -> MutexGuard<'_, Observer> {
+        self.traces.observer()
+    }
+
+    /// What an earlier process used counts for the model that goes on.
+    pub(crate) fn begin_session(&self, premises: &SessionEnvironment, provider: &str, agent: &Agent) {
+        let spent = agent.spending();
+        self.seen().bill = UsageTotals::of_earlier(&agent.settings.model, spent.usage, spent.usd);
+        self.ledger.set(agent.ledger.clone()).ok();
+        let helper = premises.text_setting("otelHeadersHelper");
+        let helper = helper.map(|command| HeadersHelper { command, variables: premises.variables.clone() });
+        let settings = TelemetrySettings::from_env(&|name| premises.variable(name));
+        let settings = settings.map(|settings| settings.with_helper(helper));
+        self.traces.is_part_of(premises.variable("TRACEPARENT"));
+        *self.observer() = Observer::new(settings, provider.to_owned(), self.events.clone());
+    }
+
+    /// A prompt is about to be worked on.
+    pub(crate) fn begin_turn(&self, session: &str, model: &str, prompt: &str) {
+        let mut seen = self.seen();
+        seen.started = Instant::now();
+        (seen.in_tools, seen.ttft_ms) = (false, None);
+        (seen.compacted, seen.deferred) = (None, None);
+        drop(seen);
+        self.observer().begin(session, model, prompt);
+    }
+
+    fn hear(&self, event: AgentEvent) {
+        self.traces.hear(&haft_types::AgentId::Main, &event);
+        self.note(&event);
+        if let AgentEvent::Result(it) = &event {
+            // Whoever wanted to decide later is not told that it was refused.
+            if it.report.left_for_later {
+                let (id, name) = (it.report.id.clone(), it.report.name.clone());
+                self.seen().deferred = Some(ToolUse { id, name, input: it.input.clone() });
+                return;
+            }
+            self.background.see_result(it);
+            self.tell_denied(&it.report);
+        }
+        self.events.tell(SessionEventKind::Agent(event));
+        self.tell_mode();
+    }
+
+    /// Tells that a call was denied, where neither a person nor a hook said so.
+    fn tell_denied(&self, report: &CallReport) {
+        let was_asked = self.asked.take(&report.id);
+        let by = report.denied_by.filter(|by| *by != DenialSource::Hook);
+        if let (Some(by), Some(ErrorKind::Denied), false) = (by, report.error, was_asked) {
+            self.events
+                .tell(SessionEventKind::CallDenied(Box::new(DeniedCall { report: report.clone(), by })));
+        }
+    }
+
+    /// Tells when the permission mode is another one than before.
+    pub(crate) fn tell_mode(&self) {
+        let Some(pipeline) = self.pipeline.upgrade() else { return };
+        let mode = pipeline.gate.mode();
+        let changed = self.seen().mode.replace(mode) != Some(mode);
+        if changed {
+            self.events.tell(SessionEventKind::ModeChanged(mode));
+        }
+    }
+
+    fn note(&self, event: &AgentEvent) {
+        let mut seen = self.seen();
+        match event {
+            AgentEvent::Model(ModelEvent::Started { .. }) => seen.in_tools = false,
+            AgentEvent::Model(
+                ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::ToolStarted { .. },
+            ) if seen.ttft_ms.is_none() => {
+                seen.ttft_ms = u64::try_from(seen.started.elapsed().as_millis()).ok();
+            }
+            AgentEvent::Block(it) if matches!(it.block, MessageBlock::ToolUse(_)) => seen.in_tools = true,
+            AgentEvent::Compacted(it) if it.trigger == CompactTrigger::Manual => {
+                seen.compacted = Some(it.clone());
+            }
+            _ => (),
+        }
+    }
+
+    /// What the turn left behind, and the bill after it.
+    pub(crate) fn end_turn(&self, agent: &Agent) -> (TurnSummary, UsageTotals) {
+        let mut seen = self.seen();
+        agent.ledger.take_settled().iter().for_each(|paid| seen.bill.add(paid));
+        seen.bill.usd = agent.spending().usd;
+        seen.bill.windows = windows(&seen.bill, agent);
+        let trace = TurnSummary {
+            in_tools: seen.in_tools,
+            ttft_ms: seen.ttft_ms,
+            compacted: seen.compacted.take(),
+            deferred: seen.deferred.take(),
+        };
+        (trace, seen.bill.clone())
+    }
+
+    /// A prompt has ended: what was heard of it is sent to the collector.
+    pub(crate) fn report(&self, end: &TurnEnd) {
+        self.observer().end(end);
+    }
+
+    /// Waits a little for what is on its way to the collector.
+    pub(crate) async fn finish(&self) {
+        let mut sending = self.observer().take_sending();
+        Observer::wait(&mut sending).await;
+    }
+
+    /// What was used until now.
+    pub(crate) fn bill(&self) -> UsageTotals {
+        let mut seen = self.seen();
+        let settled = self.ledger.get().map(Budget::take_settled).unwrap_or_default();
+        settled.iter().for_each(|paid| seen.bill.add(paid));
+        seen.bill.clone()
+    }
+
+    /// The conversation begins anew.
+    pub(crate) fn clear_bill(&self) {
+        self.ledger.get().map(Budget::take_settled);
+        self.seen().bill = UsageTotals::default();
+    }
+}
+
+/// What fits into the models of a bill. A server may call the only one otherwise than it
+/// was asked for.
+fn windows(bill: &UsageTotals, agent: &Agent) -> BTreeMap<String, (u64, u64)> {
+    let is_one = bill.models.len() == 1;
+    let asked = |name: &String| if is_one { agent.settings.model.clone() } else { name.clone() };
+    bill.models.keys().map(|name| (name.clone(), agent.limits_of(&asked(name)))).collect()
+}

@@ -1,0 +1,110 @@
+//! What tools changed in a directory, and taking it back: for commands, and for
+//! callers on other machines.
+
+use std::path::PathBuf;
+
+use haft_workspace::{
+    ChangeOrigin, Conflict, EntryId, EntryState, HistoryItem, TurnId, UndoReport, UndoTarget, Workspace,
+};
+use serde_json::{Value, json};
+
+use crate::environment::SessionEnvironment;
+
+/// Takes back a call, an entry or a turn; the latest change when nothing is
+/// named.
+pub fn undo_change(
+    premises: &SessionEnvironment,
+    id: Option<String>,
+    turn: bool,
+) -> Result<UndoReport, String> {
+    let workspace = premises.workspace().map_err(|err| err.to_string())?;
+    let target = match id {
+        None => UndoTarget::Last,
+        Some(id) if turn => UndoTarget::Turn(turn_of(&workspace, &id)?),
+        Some(id) => target(&workspace, id)?,
+    };
+    workspace.undo(&target, &origin(premises, "undo")).map_err(|err| err.to_string())
+}
+
+/// Brings back what the latest undo took.
+pub fn redo_change(premises: &SessionEnvironment) -> Result<UndoReport, String> {
+    let workspace = premises.workspace().map_err(|err| err.to_string())?;
+    workspace.redo(&origin(premises, "redo")).map_err(|err| err.to_string())
+}
+
+/// What an undo did, for programs. Paths that are not UTF-8 are shown as closely
+/// as JSON can.
+pub fn undo_json(report: &UndoReport) -> Value {
+    let texts = |paths: &[PathBuf]| -> Vec<String> {
+        paths.iter().map(|it| it.to_string_lossy().into_owned()).collect()
+    };
+    let conflict = |it: &Conflict| json!({"path": it.path.to_string_lossy(), "reason": it.reason});
+    let is_gone = |path: &&PathBuf| path.symlink_metadata().is_err();
+    let removed: Vec<PathBuf> = report.restored.iter().filter(is_gone).cloned().collect();
+    json!({
+        "restored": texts(&report.restored),
+        "removed": texts(&removed),
+        "conflicts": report.conflicts.iter().map(conflict).collect::<Vec<_>>(),
+        "untied": texts(&report.untied),
+        "commits": report.commits,
+    })
+}
+
+/// What was changed, newest first, for programs.
+pub fn history_json(premises: &SessionEnvironment) -> Result<Value, String> {
+    let workspace = premises.workspace().map_err(|err| err.to_string())?;
+    Ok(items(&workspace)?.iter().map(change_json).collect())
+}
+
+/// One change, for programs.
+pub fn change_json(item: &HistoryItem) -> Value {
+    let mut json = serde_json::to_value(&item.entry).unwrap_or_default();
+    json["standing"] = Value::from(standing_words(item.standing));
+    json
+}
+
+/// Whether a change still stands, in words.
+pub fn standing_words(standing: EntryState) -> &'static str {
+    match standing {
+        EntryState::InEffect => "in effect",
+        EntryState::Undone => "undone",
+        EntryState::Undo => "undo",
+        EntryState::Redo => "redo",
+    }
+}
+
+/// The turn of this id, or the one that a change or call of this id belongs to.
+fn turn_of(workspace: &Workspace, id: &str) -> Result<TurnId, String> {
+    let items = items(workspace)?;
+    let origins = || items.iter().map(|item| (&item.entry.id, &item.entry.origin));
+    let turns = || origins().filter_map(|(_, origin)| origin.turn.as_ref());
+    if let Some(turn) = turns().find(|turn| turn.as_str() == id) {
+        return Ok(turn.clone());
+    }
+    let named = origins().find(|(entry, origin)| entry.as_str() == id || &*origin.call == id);
+    match named.map(|(_, origin)| origin.turn.clone()) {
+        Some(Some(turn)) => Ok(turn),
+        Some(None) => Err(format!("the change {id} belongs to no turn; undo it by itself")),
+        None => Err(format!("no turn, change or call {id} is recorded; see `haft history`")),
+    }
+}
+
+/// An id is an entry if the journal knows it as one, else a call.
+fn target(workspace: &Workspace, id: String) -> Result<UndoTarget, String> {
+    let entry = EntryId::new(id.as_str());
+    let known = items(workspace)?.iter().any(|item| item.entry.id == entry);
+    Ok(if known { UndoTarget::Entry(entry) } else { UndoTarget::Call(id.into()) })
+}
+
+fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, String> {
+    workspace.history().map_err(|err| err.to_string())
+}
+
+fn origin(premises: &SessionEnvironment, tool: &str) -> ChangeOrigin {
+    ChangeOrigin {
+        session: None,
+        turn: None,
+        call: premises.session_id.as_str().into(),
+        tool: tool.to_owned(),
+    }
+}

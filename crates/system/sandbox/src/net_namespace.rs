@@ -1,0 +1,96 @@
+//! The closed network of a session.
+
+use std::{
+    ffi::CString,
+    io::{self, IoSliceMut},
+    mem::MaybeUninit,
+    net::TcpListener,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::{ffi::OsStrExt as _, net::UnixStream},
+    },
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use haft_process::SpawnRequest;
+use rustix::{
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
+    process::{WaitId, WaitIdOptions, waitid},
+};
+
+use crate::{
+    helper_request::HELPER,
+    proxy::{Lookup, Proxy},
+};
+
+/// How long making it may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A network of its own that lives as long as somebody holds this, so that a
+/// server of one confined command can be reached by the next.
+#[derive(Debug)]
+pub(crate) struct NetNamespace {
+    pub(crate) user: OwnedFd,
+    pub(crate) net: OwnedFd,
+    pub(crate) port: u16,
+    pub(crate) proxy: Arc<Proxy>,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl NetNamespace {
+    /// Makes one. Its proxy, on the only address that leads out, lets nothing
+    /// through until it is told otherwise.
+    pub(crate) fn make(helper: &Path, lookup: Arc<dyn Lookup>) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(PATIENCE))?;
+        let program = CString::new(helper.as_os_str().as_bytes())?;
+        let word = CString::new(HELPER)?;
+        let launch = SpawnRequest {
+            program: &program,
+            argv: &[&program, &word, c"net"],
+            environment: &[],
+            directory: c"/",
+            descriptors: &[(theirs.as_fd(), 0)],
+            terminal: None,
+        };
+        let pid = launch.start()?;
+        drop(theirs);
+        let received = receive(&ours);
+        if received.is_err() {
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+        }
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED).ok();
+        let [user, net, listener] = received?;
+        let listener = TcpListener::from(listener);
+        listener.set_nonblocking(true)?;
+        let port = listener.local_addr()?.port();
+        let proxy = Proxy::new(lookup);
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let serving = tokio::spawn(Arc::clone(&proxy).serve(listener));
+        Ok(Self { user, net, port, proxy, serving })
+    }
+}
+
+impl Drop for NetNamespace {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn receive(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let fds: Vec<OwnedFd> = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    fds.try_into().map_err(|_| io::Error::other("the helper could not make a network of its own"))
+}

@@ -1,0 +1,298 @@
+//! The usual policy for working in a directory.
+
+use std::{
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Hidden, IfMissing, Network, PathKind, Protected, SandboxPolicy, UnixSockets,
+    sandbox_policy::{PathKind::Directory, PathKind::File},
+};
+
+/// What decides what may run: a command that could change it could change what
+/// the next one may do. `true` where an empty stand-in disturbs nobody.
+const PROTECTED: [(&str, PathKind, bool); 52] = [
+    (".claude/agents", Directory, false),
+    (".claude/commands", Directory, false),
+    (".claude/hooks", Directory, false),
+    (".claude/settings.json", File, true),
+    (".claude/settings.local.json", File, true),
+    (".claude/skills", Directory, false),
+    (".haft", Directory, true),
+    (".mcp.json", File, true),
+    (".vscode", Directory, true),
+    (".idea", Directory, true),
+    (".husky", Directory, false),
+    (".cargo", Directory, false),
+    (".devcontainer", Directory, false),
+    (".yarn/plugins", Directory, false),
+    (".yarn/releases", Directory, false),
+    (".mvn", Directory, false),
+    (".config/git", Directory, false),
+    (".bash_login", File, false),
+    (".bash_logout", File, false),
+    (".bash_profile", File, false),
+    (".bashrc", File, false),
+    (".bazeliskrc", File, false),
+    (".bazelrc", File, false),
+    (".bazelversion", File, false),
+    (".bunfig.toml", File, false),
+    (".claude.json", File, false),
+    (".devcontainer.json", File, false),
+    (".envrc", File, false),
+    (".gitconfig", File, false),
+    (".gitmodules", File, false),
+    (".lefthook.yaml", File, false),
+    (".lefthook.yml", File, false),
+    (".npmrc", File, false),
+    (".pnp.cjs", File, false),
+    (".pnp.loader.mjs", File, false),
+    (".pnpmfile.cjs", File, false),
+    (".pre-commit-config.yaml", File, false),
+    (".profile", File, false),
+    (".ripgreprc", File, false),
+    (".yarnrc", File, false),
+    (".yarnrc.yml", File, false),
+    (".zlogin", File, false),
+    (".zlogout", File, false),
+    (".zprofile", File, false),
+    (".zshenv", File, false),
+    (".zshrc", File, false),
+    ("bunfig.toml", File, false),
+    ("gradle/wrapper/gradle-wrapper.properties", File, false),
+    ("lefthook.yaml", File, false),
+    ("lefthook.yml", File, false),
+    ("pyrightconfig.json", File, false),
+    (".mvn/wrapper/maven-wrapper.properties", File, false),
+];
+
+/// What of a git directory makes git run something, or look elsewhere.
+const GIT_PROTECTED: [(&str, PathKind, IfMissing); 4] = [
+    ("hooks", Directory, IfMissing::Prevent),
+    ("config", File, IfMissing::Prevent),
+    ("config.worktree", File, IfMissing::TakeBack),
+    // An empty one would stop git.
+    ("commondir", File, IfMissing::TakeBack),
+];
+
+/// What Cargo has fetched. The next build outside compiles and runs it without
+/// looking at checksums again, so it is never written itself.
+const LAYERS: [&str; 2] = [".cargo/registry", ".cargo/git"];
+
+/// The lock that Cargo takes to use those. There is nothing in it.
+const LOCKS: [&str; 1] = [".cargo/.package-cache"];
+
+/// A policy for working in these directories.
+#[derive(Clone, Debug)]
+pub struct WorkspacePolicy<'a> {
+    /// The workspace and what was added to it.
+    pub roots: &'a [PathBuf],
+    /// A directory of the session for temporary files.
+    pub scratch: &'a Path,
+    /// What `~` means.
+    pub home: Option<&'a Path>,
+    /// Further places to write.
+    pub write: &'a [PathBuf],
+    /// Further paths not to change.
+    pub protect: &'a [PathBuf],
+    /// Paths not to read.
+    pub hide: &'a [Hidden],
+}
+
+impl WorkspacePolicy<'_> {
+    /// Write in the workspace and in the session's own temporary directory,
+    /// everything else is read-only.
+    pub fn policy(&self, network: Network) -> SandboxPolicy {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut write: Vec<PathBuf> = self.roots.iter().chain(self.write).map(|it| real(it)).collect();
+        write.push(real(self.scratch));
+        let of_home = |names: &[&str]| -> Vec<PathBuf> {
+            let paths = names.iter().filter_map(|name| Some(self.home?.join(name)));
+            paths.filter(|path| path.exists()).map(|path| real(&path)).collect()
+        };
+        write.extend(of_home(&LOCKS).into_iter().filter(|it| it.is_file()));
+        // Who names one in the settings wants it written.
+        let named: Vec<PathBuf> = self.write.iter().map(|it| real(it)).collect();
+        let mut layers = of_home(&LAYERS);
+        layers.retain(|it| it.is_dir() && !named.iter().any(|named| it.starts_with(named)));
+        let mut protect: Vec<Protected> = Vec::new();
+        for root in self.roots.iter().map(|it| real(it)) {
+            protect.extend(PROTECTED.iter().map(|(name, kind, quiet)| Protected {
+                path: root.join(name),
+                kind: *kind,
+                absent: if *quiet { IfMissing::Prevent } else { IfMissing::TakeBack },
+            }));
+            // What the next git outside obeys, also where there is none yet.
+            protect.extend(dot_git(&root));
+            for nested in nested_repositories(&root) {
+                protect.extend(dot_git(&nested));
+                protect.extend(git_directories(&nested).iter().flat_map(|git| obeyed_by_git(git)));
+            }
+            for git in git_directories(&root) {
+                // A linked worktree shares the directory of the main one.
+                if !write.iter().any(|it| git.starts_with(it)) {
+                    write.push(git.clone());
+                }
+                protect.extend(obeyed_by_git(&git));
+            }
+        }
+        protect.extend(self.protect.iter().map(|path| Protected {
+            path: real(path),
+            kind: if path.is_dir() { Directory } else { File },
+            absent: IfMissing::Prevent,
+        }));
+        protect.sort_by(|a, b| a.path.cmp(&b.path));
+        protect.dedup_by(|a, b| a.path == b.path);
+        SandboxPolicy {
+            write,
+            write_rule: String::from(
+                "only the workspace and the session's own temporary directory may be written",
+            ),
+            layers,
+            protect,
+            hide: self.hidden(),
+            network,
+            sockets: UnixSockets::Own,
+            scratch: Some(real(self.scratch)),
+        }
+    }
+}
+
+impl WorkspacePolicy<'_> {
+    /// What is hidden, under every name it has in the workspace.
+    fn hidden(&self) -> Vec<Hidden> {
+        let mut hidden = self.hide.to_vec();
+        let linked: Vec<(u64, u64, &Hidden)> = self
+            .hide
+            .iter()
+            .filter_map(|it| Some((it.path.metadata().ok()?, it)))
+            .filter(|(meta, _)| meta.is_file() && 1 < meta.nlink())
+            .map(|(meta, it)| (meta.dev(), meta.ino(), it))
+            .collect();
+        if linked.is_empty() {
+            return hidden;
+        }
+        let mut open: Vec<PathBuf> = self.roots.to_vec();
+        let mut looked = 0;
+        while let Some(dir) = open.pop() {
+            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+                looked += 1;
+                if MOST_LOOKED < looked {
+                    return hidden;
+                }
+                let Ok(meta) = entry.metadata() else { continue };
+                if meta.is_dir() {
+                    open.push(entry.path());
+                } else if let Some(it) = linked.iter().find(|it| (it.0, it.1) == (meta.dev(), meta.ino())) {
+                    hidden.push(Hidden { path: entry.path(), rule: it.2.rule.clone() });
+                }
+            }
+        }
+        hidden
+    }
+}
+
+/// The file of a worktree that says where its repository is, or the repository
+/// that is not there yet: made inside, it would be obeyed outside.
+fn dot_git(root: &Path) -> Option<Protected> {
+    let path = root.join(".git");
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => None,
+        Ok(_) => Some(Protected { path, kind: File, absent: IfMissing::Prevent }),
+        Err(_) => Some(Protected { path, kind: Directory, absent: IfMissing::TakeBack }),
+    }
+}
+
+/// What of a git directory makes git run something, those of its submodules
+/// included.
+fn obeyed_by_git(git: &Path) -> Vec<Protected> {
+    let mut out = Vec::new();
+    let mut open = vec![(git.to_owned(), 0)];
+    while let Some((git, depth)) = open.pop() {
+        out.extend(GIT_PROTECTED.iter().map(|(name, kind, absent)| Protected {
+            path: git.join(name),
+            kind: *kind,
+            absent: *absent,
+        }));
+        if depth < 3 {
+            open.extend(directories(&git.join("modules")).map(|dir| (dir, depth + 1)));
+        }
+    }
+    out.retain(|it| it.path.parent().is_some_and(|dir| dir.join("HEAD").exists() || dir == git));
+    out
+}
+
+/// As deep as repositories inside of a workspace are looked for, and as many
+/// directories as are looked at.
+const DEEPEST: usize = 4;
+const MOST_DIRECTORIES: usize = 4_000;
+
+/// Directories below that have a repository of their own.
+fn nested_repositories(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open: Vec<(PathBuf, usize)> = directories(root).map(|dir| (dir, 1)).collect();
+    let mut looked = 0;
+    while let Some((dir, depth)) = open.pop() {
+        looked += 1;
+        if MOST_DIRECTORIES < looked {
+            break;
+        }
+        if dir.join(".git").symlink_metadata().is_ok() {
+            found.push(dir.clone());
+        }
+        if depth < DEEPEST {
+            open.extend(directories(&dir).map(|dir| (dir, depth + 1)));
+        }
+    }
+    found
+}
+
+/// The directories in one, without those that hold what was built or fetched.
+fn directories(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()))
+        .filter(|entry| {
+            let name = entry.file_name();
+            !["node_modules", "target", ".git", ".venv"].iter().any(|it| name == *it)
+        })
+        .map(|entry| entry.path())
+}
+
+/// How many names are looked at to find the other names of a hidden file.
+const MOST_LOOKED: usize = 100_000;
+
+/// The git directory of a workspace and the one it shares with others.
+fn git_directories(root: &Path) -> Vec<PathBuf> {
+    let dot = root.join(".git");
+    let Ok(meta) = dot.symlink_metadata() else { return Vec::new() };
+    if meta.is_dir() {
+        return vec![dot];
+    }
+    let Ok(text) = std::fs::read_to_string(&dot) else { return Vec::new() };
+    let Some(target) = text.strip_prefix("gitdir:").map(str::trim) else { return Vec::new() };
+    let Ok(own) = root.join(target).canonicalize() else { return Vec::new() };
+    let common = std::fs::read_to_string(own.join("commondir")).ok();
+    let common = common.and_then(|text| own.join(text.trim()).canonicalize().ok());
+    // The file is the repository's word: only what looks like the linked
+    // worktree of a git directory is believed.
+    let linked = |common: &PathBuf| {
+        own.parent() == Some(common.join("worktrees").as_path())
+            && common.join("HEAD").is_file()
+            && common.join("objects").is_dir()
+            && back_link(&own).is_some_and(|back| back == dot)
+    };
+    match common {
+        Some(common) if linked(&common) => vec![common, own],
+        _ => Vec::new(),
+    }
+}
+
+/// Where a linked worktree's own directory says the worktree is.
+fn back_link(own: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(own.join("gitdir")).ok()?;
+    let path = PathBuf::from(text.trim());
+    let parent = path.parent()?.canonicalize().ok()?;
+    Some(parent.join(path.file_name()?))
+}

@@ -1,0 +1,341 @@
+//! Worktrees whose making was cut off: git, or the process that ran it, was
+//! killed in the middle. Nobody has worked in most of them: what is there is a
+//! part of their commit. Such a one goes without a word; any other only when a
+//! person says so, and what is in it is kept first.
+
+use std::{
+    collections::HashMap,
+    fs,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use haft_workspace::{ChangeOrigin, Workspace};
+
+use crate::{
+    OwnerProcess, RemovedWorktree, WorktreeManager, WorktreeRecord, WorktreeState, include_files::paths_of,
+    inspect::nested, journal_backup::JournalBackup, repository::RepositoryInfo, rescue_commits::c_quoted,
+};
+
+/// What git writes into the file that locks a worktree it is making.
+const GITS_OWN_LOCK: &str = "initializing";
+/// As many files are compared with the beginning of what they should hold.
+const MOST_BEGUN: usize = 200;
+
+/// What is left of a worktree whose making was cut off.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct InterruptedWorktree {
+    /// Files, from the top, that are neither of its commit nor the beginning of one.
+    pub foreign: Vec<PathBuf>,
+    /// Commits that were made in it.
+    pub commits: Vec<String>,
+    /// Git's own directories of it.
+    admin_dirs: Vec<PathBuf>,
+    /// Why it cannot be removed without losing something.
+    obstacles: Vec<String>,
+}
+
+/// What became of the branch of a worktree that was cleared away.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum BranchCleanup {
+    /// There is none.
+    Gone,
+    /// It is there and holds nothing of its own.
+    Empty,
+    /// It holds commits.
+    Used,
+}
+
+impl InterruptedWorktree {
+    /// Whether nothing would be lost without it.
+    pub fn is_untouched(&self) -> bool {
+        self.foreign.is_empty() && self.commits.is_empty() && self.obstacles.is_empty()
+    }
+
+    /// What is in it, in a few words.
+    pub fn words(&self) -> String {
+        let counts = [
+            (self.foreign.len(), "file(s) that are not of its commit"),
+            (self.commits.len(), "commit(s) made in it"),
+        ];
+        let counts = counts.into_iter().filter(|it| 0 < it.0).map(|(count, what)| format!("{count} {what}"));
+        let words: Vec<String> = counts.chain(self.obstacles.iter().cloned()).collect();
+        if words.is_empty() { String::from("nothing that is not in its commit") } else { words.join(", ") }
+    }
+}
+
+impl WorktreeManager {
+    /// Looks into a worktree whose making was cut off. Nothing is changed.
+    pub fn inspect_cut_off(&self, record: &WorktreeRecord) -> Result<InterruptedWorktree, String> {
+        let repository = self.runner.repository(&record.top)?;
+        if repository.common_dir != record.common_dir {
+            return Err(format!("{} belongs to another repository now", record.top.display()));
+        }
+        let above = record.path.parent().unwrap_or(&record.path);
+        if haft_paths::real(above).is_ok_and(|it| it != above) {
+            return Err(format!("{} leads elsewhere now: it is left alone", above.display()));
+        }
+        let mut found =
+            InterruptedWorktree { admin_dirs: admin_dirs(record), ..InterruptedWorktree::default() };
+        match record.path.symlink_metadata() {
+            Err(_) => (),
+            Ok(meta) if meta.is_dir() => {
+                found.foreign = self.foreign(&repository, record)?;
+                found.obstacles.extend(nested(&record.path));
+            }
+            Ok(_) => return Err(format!("{} is no directory: it is left alone", record.path.display())),
+        }
+        for admin in &found.admin_dirs {
+            let lock = fs::read_to_string(admin.join("locked")).unwrap_or_default();
+            if !lock.is_empty() && lock.trim() != GITS_OWN_LOCK {
+                found.obstacles.push(format!("it is locked: {}", lock.trim()));
+            }
+            let seen = WorktreeRecord { admin_dir: admin.clone(), ..record.clone() };
+            found.commits.extend(self.loose(&repository, &seen)?);
+        }
+        found.commits.extend(self.tip_of_its_own(&repository, record)?);
+        found.commits.sort();
+        found.commits.dedup();
+        Ok(found)
+    }
+
+    /// In words, for a list of worktrees.
+    pub(crate) fn cut_off_words(&self, record: &WorktreeRecord) -> String {
+        if record.owner.is_alive() {
+            return String::from("it is being made");
+        }
+        match self.inspect_cut_off(record) {
+            Ok(found) => format!(
+                "making it was cut off; in it is {}: `haft worktrees remove {}` keeps that and clears it away",
+                found.words(),
+                record.name
+            ),
+            Err(why) => format!("making it was cut off: {why}"),
+        }
+    }
+
+    /// Clears away what nothing is in; the error says what is.
+    pub(crate) fn clear_untouched(&self, record: &WorktreeRecord) -> Result<BranchCleanup, String> {
+        let found = self.inspect_cut_off(record)?;
+        match found.is_untouched() {
+            true => self.clear(record, &found),
+            false => Err(format!(
+                "making {} was cut off once, and in it is {}: `haft worktrees remove {}` keeps that and clears it \
+                 away; or choose another name",
+                record.path.display(),
+                found.words(),
+                record.name
+            )),
+        }
+    }
+
+    /// Removes one. What is not of its commit is kept first, in the journal and as
+    /// commits with a name.
+    pub(crate) fn remove_cut_off(
+        &self,
+        record: &mut WorktreeRecord,
+        workspace: &Workspace,
+        origin: &ChangeOrigin,
+    ) -> Result<RemovedWorktree, String> {
+        let found = self.inspect_cut_off(record)?;
+        let stays = |why: &str| format!("{} stays: {why}", record.path.display());
+        if !found.obstacles.is_empty() {
+            return Err(stays(&found.obstacles.join(", ")));
+        }
+        let repository = self.runner.repository(&record.top)?;
+        let loose = self.nowhere_else(&repository, record, &found.commits)?;
+        let rescued = self.name_commits(&repository, record, loose)?;
+        let foreign = found.foreign.iter().map(|it| record.path.join(it));
+        let Some(foreign) = JournalBackup::only(foreign) else {
+            return Err(stays("the files in it are too many or too large to keep"));
+        };
+        let undo = match found.foreign.is_empty() {
+            true => None,
+            false => Some(foreign.with_directories_from(&record.path).keep(workspace, origin)?),
+        };
+        record.rescued.extend(rescued.iter().cloned());
+        record.undo.clone_from(&undo);
+        self.registry.write(record)?;
+        let again = self.inspect_cut_off(record)?;
+        if again.foreign != found.foreign {
+            return Err(format!("{} stays: something in it changed just now", record.path.display()));
+        }
+        let branch = self.clear(record, &found)?;
+        record.holder = None;
+        record.owner = OwnerProcess::nobody();
+        if branch != BranchCleanup::Empty {
+            record.state = WorktreeState::Removed;
+        }
+        self.registry.write(record)?;
+        let notes = match (branch, &record.branch) {
+            (BranchCleanup::Gone, _) | (_, None) => Vec::new(),
+            (BranchCleanup::Used, Some(name)) => vec![format!("Its branch {name} stays.")],
+            (BranchCleanup::Empty, Some(name)) => vec![format!(
+                "Its branch {name}, on which nothing is, could not be removed now; git may hold a lock ({}).",
+                record.common_dir.join("packed-refs.lock").display()
+            )],
+        };
+        let branch_removed = branch == BranchCleanup::Gone;
+        Ok(RemovedWorktree { rescued, undo, branch_removed, notes, ..RemovedWorktree::default() })
+    }
+
+    /// Takes files, git's own directories and an empty branch away.
+    fn clear(&self, record: &WorktreeRecord, found: &InterruptedWorktree) -> Result<BranchCleanup, String> {
+        let places = [&record.path].into_iter().chain(&found.admin_dirs);
+        for place in places.filter(|it| it.symlink_metadata().is_ok()) {
+            fs::remove_dir_all(place)
+                .map_err(|err| format!("{} cannot be removed: {err}", place.display()))?;
+        }
+        // Git removes it with the last one, too; it stays where there are others.
+        fs::remove_dir(record.common_dir.join("worktrees")).ok();
+        let Some(branch) = &record.branch else { return Ok(BranchCleanup::Gone) };
+        let lock = record.common_dir.join("refs/heads").join(format!("{branch}.lock"));
+        // Nobody but the one that died has a reason to hold it.
+        if was_made_since(&lock, record.made) {
+            fs::remove_file(&lock).ok();
+        }
+        let repository = self.runner.repository(&record.top)?;
+        if !self.has_branch(&repository, branch) {
+            return Ok(BranchCleanup::Gone);
+        }
+        let listed = self.runner.worktrees(&repository)?;
+        let is_used = listed.iter().any(|it| it.branch.as_ref() == Some(branch));
+        if is_used || self.tip_of_its_own(&repository, record)?.is_some() {
+            return Ok(BranchCleanup::Used);
+        }
+        let removed = self.remove_branch(&repository, record, &mut Vec::new());
+        Ok(if removed { BranchCleanup::Gone } else { BranchCleanup::Empty })
+    }
+
+    /// Where its branch is, if that is not where it began.
+    fn tip_of_its_own(
+        &self,
+        repository: &RepositoryInfo,
+        record: &WorktreeRecord,
+    ) -> Result<Option<String>, String> {
+        let Some(branch) = record.branch.as_ref().filter(|it| self.has_branch(repository, it)) else {
+            return Ok(None);
+        };
+        let line =
+            repository.line("rev-parse").flag("--verify").plain(&format!("refs/heads/{branch}")).text();
+        let tip = self.runner.run(&repository.top, &line)?.checked("git cannot find its branch")?.text();
+        Ok(Some(tip).filter(|it| *it != record.base))
+    }
+
+    /// Those of some commits that no branch has.
+    fn nowhere_else(
+        &self,
+        repository: &RepositoryInfo,
+        record: &WorktreeRecord,
+        commits: &[String],
+    ) -> Result<Vec<String>, String> {
+        let on_branch = self.tip_of_its_own(repository, record)?;
+        Ok(commits.iter().filter(|it| Some(*it) != on_branch.as_ref()).cloned().collect())
+    }
+
+    /// Files that are neither of the commit nor the beginning of one.
+    fn foreign(&self, repository: &RepositoryInfo, record: &WorktreeRecord) -> Result<Vec<PathBuf>, String> {
+        let line = repository.line("ls-tree").flag("-r").flag("-z").plain(&record.base).text();
+        let listed = self.runner.run(&repository.top, &line)?.checked("git cannot list its commit")?;
+        let mut wanted: HashMap<PathBuf, String> = HashMap::new();
+        for entry in listed.stdout.split(|it| *it == 0) {
+            let Some(tab) = entry.iter().position(|it| *it == b'\t') else { continue };
+            let hash =
+                String::from_utf8_lossy(&entry[..tab]).split(' ').nth(2).unwrap_or_default().to_owned();
+            if let Some(path) = paths_of(&entry[tab + 1..]).pop() {
+                wanted.insert(path, hash);
+            }
+        }
+        let (mut foreign, mut begun, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        for path in files_of(&record.path)? {
+            match wanted.get(&path) {
+                None => foreign.push(path),
+                Some(hash) if record.path.join(&path).symlink_metadata().is_ok_and(|it| it.is_file()) => {
+                    files.push((path, hash));
+                }
+                Some(hash) => begun.push((path, hash)),
+            }
+        }
+        let names: Vec<u8> = files.iter().flat_map(|(path, _)| c_quoted(&record.path.join(path))).collect();
+        let line = repository.line("hash-object").flag("--no-filters").flag("--stdin-paths").text();
+        let said = self.runner.feed(&repository.top, &line, names)?.checked("git cannot compare files")?;
+        let text = said.text();
+        let hashes: Vec<&str> = text.lines().collect();
+        if hashes.len() != files.len() {
+            return Err(String::from("git compared fewer files than it was given"));
+        }
+        let different = files.into_iter().zip(hashes).filter(|((_, hash), found)| hash != found);
+        begun.extend(different.map(|(file, _)| file));
+        for (at, (path, hash)) in begun.into_iter().enumerate() {
+            if MOST_BEGUN <= at || !self.is_begun(repository, &record.path.join(&path), hash)? {
+                foreign.push(path);
+            }
+        }
+        foreign.sort();
+        Ok(foreign)
+    }
+
+    /// Whether a file is the beginning of what it should hold, or a link all of it.
+    fn is_begun(&self, repository: &RepositoryInfo, path: &Path, hash: &str) -> Result<bool, String> {
+        let line = repository.line("cat-file").flag("blob").plain(hash).text();
+        let whole = self.runner.run(&repository.top, &line)?.checked("git cannot read its commit")?.stdout;
+        let meta = path.symlink_metadata().map_err(|err| format!("{}: {err}", path.display()))?;
+        if meta.is_symlink() {
+            return Ok(fs::read_link(path).is_ok_and(|it| it.as_os_str().as_bytes() == whole));
+        }
+        Ok(meta.is_file() && fs::read(path).is_ok_and(|it| whole.starts_with(&it)))
+    }
+}
+
+/// Everything in a worktree that is no directory, but for its link to git's own.
+fn files_of(top: &Path) -> Result<Vec<PathBuf>, String> {
+    let (mut found, mut open) = (Vec::new(), vec![top.to_owned()]);
+    while let Some(dir) = open.pop() {
+        let unreadable = |err| format!("{} cannot be read: {err}", dir.display());
+        for entry in fs::read_dir(&dir).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => open.push(path),
+                _ if path == top.join(".git") => (),
+                _ => found.extend(path.strip_prefix(top).map(Path::to_owned)),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Git's own directories of a worktree: those that lead to it, and one that was
+/// begun under its name and leads nowhere yet.
+fn admin_dirs(record: &WorktreeRecord) -> Vec<PathBuf> {
+    let name = record.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let link = record.path.join(".git");
+    let is_it = |admin: &PathBuf| {
+        let leads = fs::read_to_string(admin.join("gitdir")).unwrap_or_default();
+        if !leads.trim().is_empty() {
+            return Path::new(leads.trim_end()) == link;
+        }
+        let own = admin.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let rest = own.strip_prefix(&name);
+        let is_named = rest.is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_digit()));
+        let mut entries = fs::read_dir(admin).into_iter().flatten().flatten();
+        let is_bare = entries.all(|it| it.file_name() == "locked" || it.file_name() == "gitdir");
+        is_named && is_bare && was_made_since(admin, record.made)
+    };
+    let all = fs::read_dir(record.common_dir.join("worktrees")).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = all
+        .filter(|it| it.file_type().is_ok_and(|it| it.is_dir()))
+        .map(|it| it.path())
+        .filter(is_it)
+        .collect();
+    found.sort();
+    found
+}
+
+/// Whether something was last changed after a moment, in milliseconds since 1970.
+fn was_made_since(path: &Path, moment: u64) -> bool {
+    // Clocks of file systems may be a tick behind.
+    let moment = UNIX_EPOCH + Duration::from_millis(moment.saturating_sub(2_000));
+    path.symlink_metadata().and_then(|it| it.modified()).is_ok_and(|it| moment <= it)
+}
