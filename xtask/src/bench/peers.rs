@@ -29,7 +29,7 @@ const PAGE: &str = "docs/comparison.md";
 const BEGIN: &str = "<!-- the table begins; cargo xtask bench peers --write makes it -->";
 const END: &str = "<!-- the table ends -->";
 /// How long an agent may take for one run before it is given up.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// One line of the table: what was measured, its unit, and a number for each
 /// agent that has one.
@@ -316,7 +316,7 @@ fn started_program(ready: &ReadyAgent, arguments: &[&str], scratch: &Scratch, ur
 
 /// Waits for a program that has to end well, and not for ever.
 fn ended(child: &mut Child) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         match child.try_wait().map_err(|err| err.to_string())? {
             Some(status) if status.success() => return Ok(()),
@@ -325,7 +325,7 @@ fn ended(child: &mut Child) -> Result<(), String> {
             None => {
                 child.kill().ok();
                 child.wait().ok();
-                return Err(format!("it did not end within {PATIENCE:?}"));
+                return Err(format!("it did not end within {TIMEOUT:?}"));
             }
         }
     }

@@ -31,7 +31,7 @@ const PERMISSIVE: &[&str] = &[
 
 /// How many packages are locked in more than one version. Lower this when fewer
 /// are; raise it only for a dependency that is worth a second copy of another.
-const MOST_DOUBLED: usize = 25;
+const MAX_DOUBLED: usize = 25;
 
 /// Where packages come from: the usual index, whatever mirror serves it.
 const SOURCE: &str = "registry+";
@@ -43,7 +43,7 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     let foreign: Vec<&Value> = packages.filter(|package| !package["source"].is_null()).collect();
     let mut problems: Vec<String> = foreign.iter().filter_map(|package| problem_of(package)).collect();
     problems.extend(foreign.iter().filter_map(|package| source_problem(package)));
-    problems.extend(doubled(&foreign, MOST_DOUBLED));
+    problems.extend(doubled(&foreign, MAX_DOUBLED));
     Ok(problems)
 }
 

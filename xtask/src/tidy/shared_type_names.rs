@@ -11,7 +11,7 @@ use crate::command;
 
 /// How many names of types stand in the sources of two or more crates. Lower
 /// this when fewer do; nobody raises it.
-const MOST_SHARED: usize = 2;
+const MAX_SHARED: usize = 2;
 
 /// How many shared names a message shows.
 const SHOWN: usize = 12;
@@ -34,7 +34,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
 
 fn problem_of(shared: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     let count = shared.len();
-    if count <= MOST_SHARED {
+    if count <= MAX_SHARED {
         return None;
     }
     let mut rarest: Vec<_> = shared.iter().collect();
@@ -45,7 +45,7 @@ fn problem_of(shared: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     });
     let shown = shown.collect::<Vec<_>>().join("; ");
     Some(format!(
-        "{count} names of types are shared by several crates, at most {MOST_SHARED} may be; give the new ones their noun. Some of them: {shown}"
+        "{count} names of types are shared by several crates, at most {MAX_SHARED} may be; give the new ones their noun. Some of them: {shown}"
     ))
 }
 

@@ -10,11 +10,11 @@ pub(crate) enum ContentEncoding {
 }
 
 /// How often a body may be packed.
-const MOST_LAYERS: usize = 2;
+const MAX_LAYERS: usize = 2;
 /// Bytes that one step unpacks at most.
 const STEP: usize = 64 << 10;
 /// Bytes of the head of a member.
-const MOST_HEAD: usize = 80 << 10;
+const MAX_HEAD: usize = 80 << 10;
 
 /// What the values of `Content-Encoding` say, the outermost packing first; nothing
 /// where something else than we unpack is among them.
@@ -29,7 +29,7 @@ pub(crate) fn packings(said: &str) -> Option<Vec<ContentEncoding>> {
         });
     }
     found.reverse();
-    (found.len() <= MOST_LAYERS).then_some(found)
+    (found.len() <= MAX_LAYERS).then_some(found)
 }
 
 /// Unpacks one layer, a step at a time: however much a few bytes unpack to, no
@@ -185,7 +185,7 @@ fn gzip_head(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
         if flags & flag != 0 {
             let text = bytes.get(end..).and_then(|it| it.iter().position(|byte| *byte == 0));
             let Some(text) = text else {
-                return if bytes.len() < MOST_HEAD { Ok(None) } else { Err(WRONG) };
+                return if bytes.len() < MAX_HEAD { Ok(None) } else { Err(WRONG) };
             };
             end += text + 1;
         }

@@ -175,7 +175,7 @@ impl WebNetwork for SystemNetwork {
 }
 
 /// How many names are remembered.
-const MOST_NAMES: usize = 512;
+const MAX_NAMES: usize = 512;
 
 /// Names and the public addresses that were judged for them; nothing else is
 /// found here.
@@ -186,7 +186,7 @@ impl PinnedAddresses {
     fn set(&self, host: &str, addresses: &[IpAddr]) {
         let places = addresses.iter().map(|it| SocketAddr::new(*it, 0)).collect();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if MOST_NAMES <= known.len() {
+        if MAX_NAMES <= known.len() {
             known.clear();
         }
         known.insert(host.to_ascii_lowercase(), places);

@@ -49,7 +49,7 @@ struct RejectedCall {
 }
 
 /// Older ones are forgotten.
-const MOST_REFUSED: usize = 200;
+const MAX_REFUSED: usize = 200;
 
 /// Writes what a person wants remembered beyond the session to where they want
 /// it.
@@ -135,7 +135,7 @@ impl Gate {
             RejectedCall { agent: agent.clone(), name, tool: tool.to_owned(), input: input.clone() };
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.push_back(refusal);
-        if MOST_REFUSED < refused.len() {
+        if MAX_REFUSED < refused.len() {
             refused.pop_front();
         }
     }

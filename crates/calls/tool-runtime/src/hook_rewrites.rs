@@ -10,11 +10,11 @@ use std::{
 use haft_tool::{CallEffect, ContextChange, Output};
 
 /// Larger files are compared by size and time.
-const MOST_READ: u64 = 4 << 20;
+const MAX_READ: u64 = 4 << 20;
 /// More files of one call are not looked at.
-const MOST_FILES: usize = 20;
+const MAX_FILES: usize = 20;
 /// More are counted, not named.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// The files a call changed, as it left them.
 pub(crate) struct WrittenFiles(Vec<(PathBuf, FileVersion)>);
@@ -34,7 +34,7 @@ impl WrittenFiles {
             ContextChange::Trace(CallEffect::FileChanged(path)) => Some(path.clone()),
             _ => None,
         };
-        let paths: Vec<PathBuf> = output.changes.iter().filter_map(changed).take(MOST_FILES).collect();
+        let paths: Vec<PathBuf> = output.changes.iter().filter_map(changed).take(MAX_FILES).collect();
         if paths.is_empty() {
             return None;
         }
@@ -49,8 +49,8 @@ impl WrittenFiles {
             files.into_iter().filter(|(path, left)| look(path) != *left).map(|it| it.0).collect()
         };
         let paths = tokio::task::spawn_blocking(differ).await.unwrap_or_default();
-        let named: Vec<String> = paths.iter().take(MOST_NAMED).map(|it| it.display().to_string()).collect();
-        let more = paths.len().saturating_sub(MOST_NAMED);
+        let named: Vec<String> = paths.iter().take(MAX_NAMED).map(|it| it.display().to_string()).collect();
+        let more = paths.len().saturating_sub(MAX_NAMED);
         let more = if 0 < more { format!(" and {more} more") } else { String::new() };
         (!paths.is_empty()).then(|| {
             format!(
@@ -64,7 +64,7 @@ impl WrittenFiles {
 
 fn look(path: &Path) -> FileVersion {
     let Ok(meta) = std::fs::metadata(path) else { return FileVersion::Gone };
-    if MOST_READ < meta.len() {
+    if MAX_READ < meta.len() {
         return FileVersion::Large(meta.len(), meta.modified().ok());
     }
     let Ok(bytes) = std::fs::read(path) else { return FileVersion::Gone };

@@ -6,14 +6,14 @@ use haft_types::Usage;
 use crate::Agent;
 
 /// A window that nobody told is not taken for smaller than this.
-const LEAST_WINDOW: u64 = 4_000;
+const MIN_WINDOW: u64 = 4_000;
 
 /// Where the beginning of requests fills most of the window, a conversation may take
 /// this much beside it, or half of what is left there.
-const LEAST_TALK: u64 = 4_000;
+const MIN_TALK: u64 = 4_000;
 
 /// The shortest answer that is asked for.
-const LEAST_ANSWER: u32 = 1_024;
+const MIN_ANSWER: u32 = 1_024;
 
 /// An answer of this length is asked for where nobody says what fits.
 const SHORT_ANSWER: u32 = 4_096;
@@ -100,7 +100,7 @@ impl Agent {
         let window = self.window();
         let share = window * u64::from(self.settings.compact_at_percent) / 100;
         let (enough, kept) = match window / 2 < head {
-            true => (share.max(head + (window.saturating_sub(head) / 2).min(LEAST_TALK)), head),
+            true => (share.max(head + (window.saturating_sub(head) / 2).min(MIN_TALK)), head),
             false => (share, 0),
         };
         WindowMeasure { tokens, enough, to_work_in: kept + enough.saturating_sub(kept) * 4 / 5 }
@@ -117,7 +117,7 @@ impl Agent {
             seen.answer = Some(SHORT_ANSWER);
             return WindowOverflow::ShorterAnswer;
         }
-        let learnt = told.unwrap_or_else(|| (sent * 9 / 10).max(LEAST_WINDOW));
+        let learnt = told.unwrap_or_else(|| (sent * 9 / 10).max(MIN_WINDOW));
         seen.tokens = Some(seen.tokens.map_or(learnt, |before| before.min(learnt)));
         WindowOverflow::SmallerWindow
     }
@@ -141,6 +141,6 @@ impl Agent {
             let left = window.saturating_sub(self.provider.estimate_tokens(request) * 5 / 4 + 500);
             u32::try_from(left).unwrap_or(u32::MAX)
         });
-        request.max_tokens = request.max_tokens.min(most).min(left.max(LEAST_ANSWER));
+        request.max_tokens = request.max_tokens.min(most).min(left.max(MIN_ANSWER));
     }
 }

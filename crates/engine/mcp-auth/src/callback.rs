@@ -16,7 +16,7 @@ pub struct CallbackListener {
 const MAX_REQUEST_BYTES: usize = 64 << 10;
 const READ_LIMIT: Duration = Duration::from_secs(5);
 /// Browsers open a few connections in advance; anybody else may too.
-const MOST_AT_ONCE: usize = 32;
+const MAX_AT_ONCE: usize = 32;
 
 const DONE: &str = "You can close this window and go back to Haft.";
 const NOT_THIS: &str = "This is not the answer Haft is waiting for.";
@@ -42,7 +42,7 @@ impl CallbackListener {
         let mut visitors = FuturesUnordered::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if visitors.len() < MOST_AT_ONCE => {
+                accepted = self.listener.accept(), if visitors.len() < MAX_AT_ONCE => {
                     visitors.push(self.heard(accepted?.0));
                 }
                 Some((stream, target)) = visitors.next(), if !visitors.is_empty() => {

@@ -21,7 +21,7 @@ const NONCE: &str = "dpop-nonce";
 
 /// Places that told us something; there are two, the server and the
 /// authorization server.
-const MOST_PLACES: usize = 16;
+const MAX_PLACES: usize = 16;
 
 /// Proves that we have the key.
 pub(super) struct Dpop {
@@ -61,7 +61,7 @@ impl Dpop {
     pub(super) fn heard(&self, url: &Url, headers: &HeaderMap) -> bool {
         let nonce = headers.get(NONCE).and_then(|it| it.to_str().ok()).map(str::to_owned);
         let mut places = self.places();
-        if MOST_PLACES <= places.len() {
+        if MAX_PLACES <= places.len() {
             places.clear();
         }
         let place = places.entry(origin(url)).or_default();

@@ -16,7 +16,7 @@ use haft_tool_runtime::{
 use haft_types::ToolUse;
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_LOGINS: usize = 3;
 
 /// A person who agrees to everything.
@@ -115,7 +115,7 @@ impl Client {
 
     async fn connect(&mut self) -> Result<(), Box<dyn Error>> {
         loop {
-            self.manager.settled(PATIENCE).await;
+            self.manager.settled(TIMEOUT).await;
             let status = self.manager.status().remove(0);
             match status.state {
                 ServerState::Ready => return Ok(()),

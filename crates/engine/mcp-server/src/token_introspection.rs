@@ -37,7 +37,7 @@ struct TokenRequirements {
 }
 
 const KNOWN_FOR: Duration = Duration::from_secs(10);
-const MOST_KNOWN: usize = 1024;
+const MAX_KNOWN: usize = 1024;
 const QUESTIONS_AT_ONCE: usize = 32;
 const LIMIT: Duration = Duration::from_secs(5);
 /// An answer about one token is short.
@@ -151,11 +151,11 @@ impl TokenCheck for TokenIntrospection {
             let Some(verdict) = self.ask(token).await else { return TokenVerdict::Unknown };
             let mut known = self.known();
             known.retain(|_, (at, _)| at.elapsed() < KNOWN_FOR);
-            if MOST_KNOWN <= known.len() {
+            if MAX_KNOWN <= known.len() {
                 // Made-up tokens must not crowd out good ones.
                 known.retain(|_, (_, verdict)| *verdict != TokenVerdict::Bad);
             }
-            if known.len() < MOST_KNOWN {
+            if known.len() < MAX_KNOWN {
                 known.insert(key, (Instant::now(), verdict.clone()));
             }
             verdict

@@ -43,7 +43,7 @@ use crate::{
 };
 
 /// How many refusals of one request are cured.
-const MOST_CURES: u32 = 3;
+const MAX_CURES: u32 = 3;
 /// No model has a smaller window; who says so means something else.
 const MIN_WINDOW: u64 = 512;
 /// More than any answer has.
@@ -245,7 +245,7 @@ impl Engine {
                     Attempt::Failed(failed) => failed,
                 };
                 self.learn_from(&failed.error, &request, &encoded);
-                if cures < MOST_CURES
+                if cures < MAX_CURES
                     && let Some(cure) = self.cure(&linted, &encoded, &failed.error, &emitter)
                 {
                     cures += 1;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{LocalServer, ModelInfo, http_client::LazyClient};
 
 /// Time for all questions about a model together.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// More than any answer has.
 const MAX_BODY: usize = 4 * 1024 * 1024;
 /// No model has a smaller window; a server that says so means something else.
@@ -68,7 +68,7 @@ impl ServedModels {
         let base = base.trim_end_matches('/');
         let root = base.strip_suffix("/v1").unwrap_or(base);
         let asked = Questions { client, headers, root, model };
-        let window = tokio::time::timeout(PATIENCE, asked.window(server.name)).await.unwrap_or_default();
+        let window = tokio::time::timeout(TIMEOUT, asked.window(server.name)).await.unwrap_or_default();
         tracing::debug!(model, server = server.name, ?window, "asked for the window");
         self.windows.lock().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned(), window);
     }

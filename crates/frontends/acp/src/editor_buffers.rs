@@ -13,10 +13,10 @@ use tokio::runtime::Handle;
 use crate::{client_capabilities::EditorCapabilities, editor::EditorPeer, jsonrpc::AcpError};
 
 /// How long an editor may take to say what it shows.
-const READ_PATIENCE: Duration = Duration::from_millis(500);
+const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long it may take to save.
-const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// After it did not answer, it is left alone for so long.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
@@ -96,7 +96,7 @@ impl EditorOverlay for EditorBuffers {
             return BufferLookup::Silent;
         }
         let params = json!({"sessionId": session, "path": self.named(path).to_string_lossy()});
-        match self.ask("fs/read_text_file", params, READ_PATIENCE) {
+        match self.ask("fs/read_text_file", params, READ_TIMEOUT) {
             Some(Ok(answer)) => {
                 let text = answer["content"].as_str();
                 text.map_or(BufferLookup::Silent, |it| BufferLookup::Text(it.to_owned()))
@@ -121,7 +121,7 @@ impl EditorOverlay for EditorBuffers {
         }
         let params =
             json!({"sessionId": session, "path": self.named(path).to_string_lossy(), "content": new});
-        match self.ask("fs/write_text_file", params, WRITE_PATIENCE) {
+        match self.ask("fs/write_text_file", params, WRITE_TIMEOUT) {
             Some(Ok(_)) => BufferChange::Made,
             Some(Err(error)) => BufferChange::Failed(error.message),
             None => BufferChange::Failed(String::from("it did not answer")),

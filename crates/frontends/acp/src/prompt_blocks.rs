@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{file_uri_path, jsonrpc::AcpError};
 
 /// Longest text of an embedded resource that is taken whole, in bytes.
-const LONGEST_RESOURCE: usize = 400_000;
+const MAX_RESOURCE_BYTES: usize = 400_000;
 
 /// The blocks of a prompt. Links become mentions, which the session reads; what
 /// is embedded is shown as it is.
@@ -70,7 +70,7 @@ fn embedded(resource: &Value) -> Result<String, AcpError> {
     let Some(content) = resource["text"].as_str() else {
         return Ok(format!("[{name}: not text, so it is only named]"));
     };
-    let cut = text::head(content, LONGEST_RESOURCE);
+    let cut = text::head(content, MAX_RESOURCE_BYTES);
     let note = match cut.len() < content.len() {
         true => format!("\n[cut: {} bytes in all]", content.len()),
         false => String::new(),

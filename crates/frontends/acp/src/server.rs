@@ -39,7 +39,7 @@ const LOGIN_FLAG: &str = "--login";
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// How often, and after which time, a session that was just closed is tried again.
-const MOST_TRIES: u32 = 40;
+const MAX_TRIES: u32 = 40;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
 /// Makes the spec of a session in a place. Waits for the disk.
@@ -356,7 +356,7 @@ impl SharedAcpServer {
                 tried += 1;
                 // What we have just closed may take a moment to let go of its locks.
                 let was_ours = old.as_ref().is_some_and(|id| shared.closed_here(id));
-                if opened.is_ok() || !was_ours || MOST_TRIES <= tried {
+                if opened.is_ok() || !was_ours || MAX_TRIES <= tried {
                     return opened;
                 }
                 std::thread::sleep(BETWEEN_TRIES);

@@ -44,7 +44,7 @@ const ANY_TIME: [&str; 6] = [
 ];
 
 /// Most updates that wait for the next prompt; the log has them all.
-const MOST_HELD: usize = 5_000;
+const MAX_HELD: usize = 5_000;
 
 /// Something an editor wants of a session. `id` is the request to be answered.
 pub(crate) enum EditorRequest {
@@ -199,7 +199,7 @@ impl SessionDriver {
             }
             self.tell_backlog(driven);
             self.update(&update);
-        } else if driven.held.len() < MOST_HELD {
+        } else if driven.held.len() < MAX_HELD {
             driven.held.push(update);
         }
     }

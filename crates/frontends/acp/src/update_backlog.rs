@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde_json::{Value, json};
 
 /// Longest text of joined words, in bytes: a line stays short.
-const LONGEST_CHUNK: usize = 64 << 10;
+const MAX_CHUNK_BYTES: usize = 64 << 10;
 
 /// Updates of one session that wait, in order.
 #[derive(Default)]
@@ -56,7 +56,7 @@ fn join(last: &mut Value, next: &Value) -> bool {
     else {
         return false;
     };
-    if LONGEST_CHUNK < before.len() + more.len() {
+    if MAX_CHUNK_BYTES < before.len() + more.len() {
         return false;
     }
     let joined = format!("{before}{more}");
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn words_are_joined_and_only_the_last_progress_of_a_call_is_kept() {
         let (said, thought) = ("agent_message_chunk", "agent_thought_chunk");
-        let long = "x".repeat(LONGEST_CHUNK);
+        let long = "x".repeat(MAX_CHUNK_BYTES);
         for (updates, want) in [
             (
                 vec![words(said, "a", "1"), words(said, "a", "2"), words(said, "a", "3")],

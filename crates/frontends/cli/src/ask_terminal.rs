@@ -60,7 +60,7 @@ fn question_text(question: &PermissionQuestion, asker: Option<&str>) -> String {
     for (line, paint) in change_lines(&question.shown) {
         text.push_str(&format!("  {}\n", painted(&clean(&line), paint, true)));
     }
-    let (shown, hidden) = decision.parts.split_at(decision.parts.len().min(MOST_PARTS));
+    let (shown, hidden) = decision.parts.split_at(decision.parts.len().min(MAX_PARTS));
     for part in shown {
         let line = format!("{} {}: {}", mark(part.decision), clean(&part.subject), clean(&part.reason));
         let paint = if part.decision == Behavior::Allow { "2" } else { "" };
@@ -82,7 +82,7 @@ fn question_text(question: &PermissionQuestion, asker: Option<&str>) -> String {
 }
 
 /// As many lines of a change as are shown.
-const MOST_LINES: usize = 40;
+const MAX_LINES: usize = 40;
 
 /// What a call would change, as lines with their colours.
 fn change_lines(shown: &Rendered) -> Vec<(String, &'static str)> {
@@ -94,15 +94,15 @@ fn change_lines(shown: &Rendered) -> Vec<(String, &'static str)> {
         LineStyle::Plain => "",
     };
     let mut lines: Vec<(String, &'static str)> =
-        shown.lines.iter().take(MOST_LINES).map(|line| (line.text.clone(), paint(line.style))).collect();
-    if let Some(more) = shown.lines.len().checked_sub(MOST_LINES).filter(|it| 0 < *it) {
+        shown.lines.iter().take(MAX_LINES).map(|line| (line.text.clone(), paint(line.style))).collect();
+    if let Some(more) = shown.lines.len().checked_sub(MAX_LINES).filter(|it| 0 < *it) {
         lines.push((format!("… {more} more lines"), "2"));
     }
     lines
 }
 
 /// As many parts of a command as are shown.
-const MOST_PARTS: usize = 12;
+const MAX_PARTS: usize = 12;
 
 /// What "always" changes, and for how long.
 fn lasting(update: &PermissionUpdate) -> String {

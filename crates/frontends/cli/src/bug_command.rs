@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// More of a log than this is left out from its beginning.
-const LARGEST_LOG: usize = 8 * 1024 * 1024;
+const MAX_LOG_BYTES: usize = 8 * 1024 * 1024;
 
 /// One file of the archive.
 struct BugFile {
@@ -109,8 +109,8 @@ fn session_file(named: &str, options: &GlobalArgs) -> Result<BugFile, CliError> 
     let path = logs.path(&id);
     let mut text = std::fs::read_to_string(&path).map_err(|err| format!("{}: {err}", path.display()))?;
     let mut about = String::from("the whole conversation of that session");
-    if text.len() > LARGEST_LOG {
-        let from = text.len() - LARGEST_LOG;
+    if text.len() > MAX_LOG_BYTES {
+        let from = text.len() - MAX_LOG_BYTES;
         let from =
             text.as_bytes()[from..].iter().position(|it| *it == b'\n').map_or(text.len(), |it| from + it + 1);
         text.drain(..from);

@@ -26,7 +26,7 @@ const TOKEN_HEADER: &str = "X-Claude-Code-Ide-Authorization";
 const PORT_VARIABLE: &str = "CLAUDE_CODE_SSE_PORT";
 
 /// A larger file is not one of theirs.
-const LARGEST_FILE: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// What an editor says about itself.
 #[derive(Debug, Deserialize)]
@@ -73,7 +73,7 @@ fn editor(path: &Path, cwd: &Path) -> Option<(u16, String)> {
     let port: u16 = path.file_name()?.to_str()?.strip_suffix(".lock")?.parse().ok()?;
     let about = path.symlink_metadata().ok()?;
     let is_ours = about.is_file() && about.uid() == rustix::process::geteuid().as_raw();
-    if !is_ours || about.mode() & 0o022 != 0 || LARGEST_FILE < about.len() || port < 1024 {
+    if !is_ours || about.mode() & 0o022 != 0 || MAX_FILE_BYTES < about.len() || port < 1024 {
         return None;
     }
     let lock: LockFile = serde_json::from_slice(&fs::read(path).ok()?).ok()?;

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 /// How long a server may take to say which models it has, when
 /// `HAFT_LOCAL_PATIENCE_MS` does not say it.
-const PATIENCE: Duration = Duration::from_millis(1000);
+const TIMEOUT: Duration = Duration::from_millis(1000);
 /// More than any list has.
-const LARGEST_LIST: usize = 4 * 1024 * 1024;
+const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 
 /// What is known of a server after looking.
 #[derive(Clone, Debug, Serialize)]
@@ -48,7 +48,7 @@ pub(crate) enum ServerProbe {
 /// Asks every server people run, all at the same time.
 pub(crate) async fn find(env: &(dyn Fn(&str) -> Option<String> + Sync)) -> Vec<DetectedServer> {
     let said = env("HAFT_LOCAL_PATIENCE_MS").and_then(|it| it.trim().parse().ok());
-    let patience = said.map_or(PATIENCE, Duration::from_millis);
+    let patience = said.map_or(TIMEOUT, Duration::from_millis);
     let asked = LocalServer::ALL.map(|server| {
         let url = server.base_url(env);
         async move {
@@ -116,7 +116,7 @@ async fn list(url: &str, patience: Duration) -> Option<(Vec<ServedModel>, Vec<St
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.ok()? {
         body.extend_from_slice(&piece);
-        if body.len() > LARGEST_LIST {
+        if body.len() > MAX_LIST_BYTES {
             return None;
         }
     }

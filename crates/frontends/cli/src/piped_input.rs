@@ -18,7 +18,7 @@ use crate::output::{CliError, complain};
 /// Maximum bytes of standard input; more is refused. No model takes a prompt of that size.
 const MOST: usize = 10 << 20;
 /// How long an input may stay silent before the user is told.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How standard input is read.
 struct PipedInput<'a> {
@@ -41,7 +41,7 @@ pub(crate) fn read(has_prompt: bool) -> Result<Vec<u8>, CliError> {
     }
     // A closed standard input was replaced by /dev/null at the start.
     let input = File::from(input.as_fd().try_clone_to_owned()?);
-    PipedInput { has_prompt, patience: PATIENCE, most: MOST, say: &mut complain }.read(input)
+    PipedInput { has_prompt, patience: TIMEOUT, most: MOST, say: &mut complain }.read(input)
 }
 
 impl PipedInput<'_> {

@@ -23,7 +23,7 @@ use crate::{
 
 /// How long requests wait for servers that are starting: a host's own servers
 /// answer when they are asked.
-const SERVER_PATIENCE: Duration = Duration::from_secs(30);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a session and says how it ended.
 pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> ExitCode {
@@ -122,7 +122,7 @@ async fn serve(
     let servers = ClientMcpServers::new(host.clone(), limit);
     let hosted = servers.clone();
     spec.servers.hosted = Some(Arc::new(move |name: &str| hosted.config(name)));
-    spec.servers.patience.get_or_insert(SERVER_PATIENCE);
+    spec.servers.patience.get_or_insert(SERVER_TIMEOUT);
     if spec.log.kept == LogDestination::Own {
         spec.log.kept = LogDestination::OfSdks;
     }

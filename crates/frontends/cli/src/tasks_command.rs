@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How long processes may take to go.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(command: Option<TasksCommand>, options: &GlobalArgs) -> CommandExit {
     let state = spec::premises(options)?.state_dir();
@@ -87,7 +87,7 @@ fn stop(running: &[LiveProcesses], id: Option<&str>) -> CommandExit {
     };
     let mut all = true;
     for task in &wanted {
-        match task.end(PATIENCE) {
+        match task.end(TIMEOUT) {
             true => print_line(&show::clean(&format!("ended {} ({})", name_of(task), task.command)))?,
             false => {
                 all = false;

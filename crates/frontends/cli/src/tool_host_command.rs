@@ -59,10 +59,10 @@ pub(crate) struct ToolHostArgs {
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Connections at an address at the same time.
-const MOST_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
 /// Connections at a meeting point: a few for each host that waits, and one for each caller.
-const MOST_MEETINGS: usize = 4_096;
+const MAX_MEETINGS: usize = 4_096;
 
 /// How long callers may take to say what they want.
 const HEADER_LIMIT: Duration = Duration::from_secs(15);
@@ -173,7 +173,7 @@ async fn web(args: &ToolHostArgs, options: &GlobalArgs) -> CommandExit {
     if !address.ip().is_loopback() {
         complain("callers on other machines need https: put a server in front that speaks it");
     }
-    let web = WebOptions { token, connections: MOST_CONNECTIONS, header_limit: HEADER_LIMIT };
+    let web = WebOptions { token, connections: MAX_CONNECTIONS, header_limit: HEADER_LIMIT };
     serve_web(listener, runs, web, stop_on_signal()?).await?;
     Ok(ExitCode::SUCCESS)
 }
@@ -189,7 +189,7 @@ async fn meet(bind: SocketAddr, args: &ToolHostArgs, options: &GlobalArgs) -> Co
     if !address.ip().is_loopback() {
         complain("hosts and callers on other machines need https: put a server in front that speaks it");
     }
-    let options = WebOptions { token, connections: MOST_MEETINGS, header_limit: HEADER_LIMIT };
+    let options = WebOptions { token, connections: MAX_MEETINGS, header_limit: HEADER_LIMIT };
     serve_meeting(listener, options, stop_on_signal()?).await?;
     Ok(ExitCode::SUCCESS)
 }

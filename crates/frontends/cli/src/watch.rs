@@ -16,7 +16,7 @@ use haft_types::{CallId, text};
 use crate::show::{clean, painted};
 
 /// Lines of a result that are shown.
-const MOST_LINES: usize = 14;
+const MAX_LINES: usize = 14;
 
 /// How it is shown.
 #[derive(Clone, Copy, Debug)]
@@ -272,7 +272,7 @@ impl<W: Write> EventPrinter<W> {
         });
         if self.live.is_some() {
             let call = self.finish_of(report, name, head);
-            let most = if self.look.detail == PrintDetail::Full { MOST_LINES } else { 0 };
+            let most = if self.look.detail == PrintDetail::Full { MAX_LINES } else { 0 };
             self.draw(|live| live.call(&call, most))?;
             return self.show_running();
         }
@@ -323,7 +323,7 @@ impl<W: Write> EventPrinter<W> {
             let headline = clean(&self.shortened(&rendered.headline));
             writeln!(self.out, "    {}", painted(&text::one_line(&headline, self.look.width), "2", colours))?;
         }
-        for line in rendered.folded(MOST_LINES, "") {
+        for line in rendered.folded(MAX_LINES, "") {
             let paint = match line.style {
                 LineStyle::Plain => "",
                 LineStyle::Dim => "2",
@@ -372,7 +372,7 @@ fn size() -> ScreenSize {
 fn wrapped(line: &str, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest: Vec<char> = line.chars().collect();
-    while width < rest.len() && out.len() < MOST_LINES {
+    while width < rest.len() && out.len() < MAX_LINES {
         let blank = rest[..=width].iter().rposition(|it| *it == ' ').filter(|at| width / 3 < *at);
         let at = blank.unwrap_or(width);
         let tail = rest.split_off(at);

@@ -58,7 +58,7 @@ struct CheckpointedCommits {
 }
 
 /// A single file may not be larger: it would fill the store.
-const LARGEST_FILE: u64 = 256 << 20;
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Keeps the files of one run.
 pub(crate) struct Checkpoints {
@@ -177,7 +177,7 @@ impl Checkpoints {
         {
             return Ok(Some(kept.clone()));
         }
-        if LARGEST_FILE < about.len() {
+        if MAX_FILE_BYTES < about.len() {
             return Err(format!("{name} is too large to be kept ({} MB)", about.len() >> 20));
         }
         let bytes = tokio::fs::read(&path).await.map_err(|err| format!("{name}: {err}"))?;

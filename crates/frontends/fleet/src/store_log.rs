@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// How many lines one append has at most.
-const MOST_LINES: usize = 512;
+const MAX_LINES: usize = 512;
 /// How many bytes one append has at most, but for a single line.
-const MOST_BYTES: usize = 512 << 10;
+const MAX_BYTES: usize = 512 << 10;
 /// How long between tries while the store does not answer.
 const AGAIN: Duration = Duration::from_millis(300);
 
@@ -227,7 +227,7 @@ impl StoreLogInner {
         let mut waiting = self.waiting();
         let (mut lines, mut bytes) = (Vec::new(), 0);
         while let Some(line) = waiting.lines.front() {
-            if MOST_LINES <= lines.len() || !lines.is_empty() && MOST_BYTES < bytes + line.len() {
+            if MAX_LINES <= lines.len() || !lines.is_empty() && MAX_BYTES < bytes + line.len() {
                 break;
             }
             bytes += line.len();

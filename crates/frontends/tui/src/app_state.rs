@@ -307,7 +307,7 @@ impl AppState {
         let fits = |name: &str| name.strip_suffix('*').is_some_and(|head| tool.starts_with(head));
         let exact = self.folds.iter().find(|it| it.0 == tool);
         let found = exact.or_else(|| self.folds.iter().find(|it| fits(&it.0)));
-        found.map_or(crate::rendered_call::MOST_LINES, |it| it.1)
+        found.map_or(crate::rendered_call::MAX_LINES, |it| it.1)
     }
 
     /// When something changes by itself; nothing when all is still.

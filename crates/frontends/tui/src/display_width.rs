@@ -18,7 +18,7 @@ static LEARNED: RwLock<Option<HashMap<Box<str>, usize>>> = RwLock::new(None);
 /// Whether it has said anything that was not guessed.
 static HAS_LEARNED: AtomicBool = AtomicBool::new(false);
 /// More are not kept in mind: nobody writes so many.
-const MOST_LEARNED: usize = 2000;
+const MAX_LEARNED: usize = 2000;
 
 /// Columns a text takes.
 pub fn width_of(text: &str) -> usize {
@@ -62,7 +62,7 @@ pub(crate) fn is_to_be_asked(grapheme: &str) -> bool {
 pub(crate) fn learn(grapheme: &str, width: usize) -> bool {
     let mut learned = LEARNED.write().unwrap_or_else(PoisonError::into_inner);
     let learned = learned.get_or_insert_default();
-    if learned.len() < MOST_LEARNED {
+    if learned.len() < MAX_LEARNED {
         learned.insert(grapheme.into(), width);
     }
     let is_news = width != guessed(grapheme);

@@ -60,9 +60,9 @@ struct ScreenCell<'a> {
 }
 
 /// The terminal is not asked about more at a time.
-const MOST_ASKED: usize = 32;
+const MAX_ASKED: usize = 32;
 /// No grapheme is wider.
-const MOST_ASKED_WIDTH: usize = 12;
+const MAX_ASKED_WIDTH: usize = 12;
 /// So many blanks cost more than moving over them.
 const WORTH_A_MOVE: usize = 6;
 /// Bytes of going somewhere and moving the rest of the row.
@@ -110,7 +110,7 @@ impl Painter {
     /// again then.
     pub fn cursor_was(&mut self, column: usize) -> bool {
         let Some((grapheme, from)) = self.asked.as_mut().and_then(VecDeque::pop_front) else { return false };
-        let Some(width) = column.checked_sub(from).filter(|it| *it <= MOST_ASKED_WIDTH) else { return false };
+        let Some(width) = column.checked_sub(from).filter(|it| *it <= MAX_ASKED_WIDTH) else { return false };
         if !display_width::learn(&grapheme, width) {
             return false;
         }
@@ -368,11 +368,11 @@ impl Painter {
     /// and goes to where it should.
     fn ask_width(&mut self, out: &mut Vec<u8>, cell: &ScreenCell<'_>, column: usize) {
         let Some(asked) = &mut self.asked else { return };
-        let has_room = column + MOST_ASKED_WIDTH < self.size.columns;
+        let has_room = column + MAX_ASKED_WIDTH < self.size.columns;
         if cell.text.is_ascii() || !has_room || !display_width::is_to_be_asked(cell.text) {
             return;
         }
-        if MOST_ASKED <= asked.len() || asked.iter().any(|it| it.0 == cell.text) {
+        if MAX_ASKED <= asked.len() || asked.iter().any(|it| it.0 == cell.text) {
             return;
         }
         asked.push_back((cell.text.to_owned(), column));

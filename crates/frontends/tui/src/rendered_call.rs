@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Lines of a result that are shown.
-pub(crate) const MOST_LINES: usize = 12;
+pub(crate) const MAX_LINES: usize = 12;
 
 /// The ink of a style.
 pub(crate) fn ink_of(style: LineStyle) -> TextStyle {

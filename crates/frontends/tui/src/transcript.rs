@@ -53,11 +53,11 @@ impl TranscriptItem {
 
 /// So many lines are made at once. What calls before them printed is left out:
 /// it may be many times the memory of the program.
-const MOST_UNFOLDED: usize = if cfg!(test) { 200 } else { 200_000 };
+const MAX_UNFOLDED: usize = if cfg!(test) { 200 } else { 200_000 };
 
 /// Everything, as lines.
 pub(crate) fn all_lines(items: &[TranscriptItem], look: &TerminalCaps, width: usize) -> Vec<StyledLine> {
-    let mut room = MOST_UNFOLDED;
+    let mut room = MAX_UNFOLDED;
     // The newest are what somebody wants to see.
     let mut parts: Vec<Vec<StyledLine>> = Vec::with_capacity(items.len());
     for item in items.iter().rev() {
@@ -80,7 +80,7 @@ pub(crate) fn all_lines(items: &[TranscriptItem], look: &TerminalCaps, width: us
 
 fn folded(call: &FinishedCall) -> Vec<StyledLine> {
     let mut lines = rendered_call::card(call, 1);
-    let words = format!("    … not shown: {MOST_UNFOLDED} lines stand below");
+    let words = format!("    … not shown: {MAX_UNFOLDED} lines stand below");
     lines.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
     lines
 }

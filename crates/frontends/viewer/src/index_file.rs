@@ -31,7 +31,7 @@ const WORTH: u64 = 1 << 20;
 
 /// What is looked at first of the end of a log, and at most.
 const FIRST_TAIL: u64 = 256 << 10;
-const LARGEST_TAIL: u64 = 16 << 20;
+const MAX_TAIL_BYTES: u64 = 16 << 20;
 
 /// An index as it is kept.
 #[derive(Deserialize, Serialize)]
@@ -205,7 +205,7 @@ impl LogIndex {
             index.extend()?;
             read += index.bytes_read;
             index.bytes_read = read;
-            if !index.rows.is_empty() || from == 0 || LARGEST_TAIL <= window {
+            if !index.rows.is_empty() || from == 0 || MAX_TAIL_BYTES <= window {
                 return Ok(index);
             }
             window *= 8;

@@ -10,13 +10,13 @@ use haft_workspace::{
 use crate::log_index::LogIndex;
 
 /// Changes that are listed; older ones are in `haft history`.
-const MOST_CHANGES: usize = 200;
+const MAX_CHANGES: usize = 200;
 
 /// Contents that are compared, in bytes.
 const LARGEST: u64 = 512 << 10;
 
 /// Lines of a diff.
-const MOST_LINES: usize = 600;
+const MAX_LINES: usize = 600;
 
 /// One change of files.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl JournalChange {
         };
         let id = index.id();
         let mine = |it: &&HistoryItem| it.entry.origin.session.as_ref().is_some_and(|of| of.as_str() == id);
-        history.iter().filter(mine).take(MOST_CHANGES).map(|it| Self::of(it, journal)).collect()
+        history.iter().filter(mine).take(MAX_CHANGES).map(|it| Self::of(it, journal)).collect()
     }
 
     fn of(item: &HistoryItem, journal: &Journal) -> Self {
@@ -88,7 +88,7 @@ impl JournalledFile {
             _ => Vec::new(),
         };
         let (added, removed) = counts(&hunks);
-        let lines = hunks.into_iter().flat_map(|it| it.lines).take(MOST_LINES).collect();
+        let lines = hunks.into_iter().flat_map(|it| it.lines).take(MAX_LINES).collect();
         Self { path: change.path.display().to_string(), what, added, removed, lines }
     }
 }

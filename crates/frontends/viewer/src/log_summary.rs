@@ -26,7 +26,7 @@ const FORM: u32 = 1;
 const SLOWEST: usize = 10;
 
 /// Reasons that are kept.
-const MOST_DENIALS: usize = 50;
+const MAX_DENIALS: usize = 50;
 
 /// What a log comes to.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -148,7 +148,7 @@ impl LogSummary {
                 (format!("{by}{rule}{why}"), it.way_out.clone().unwrap_or_default())
             }
         };
-        let (tool, has_room) = (&call.tool, self.denials.len() < MOST_DENIALS);
+        let (tool, has_room) = (&call.tool, self.denials.len() < MAX_DENIALS);
         match self.denials.iter_mut().find(|it| it.tool == *tool && it.why == why && it.help == help) {
             Some(known) => known.count += 1,
             None if has_room => {

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 /// How long to wait for others. They hold the lock for milliseconds; somebody
 /// who was stopped in the middle must not stop us too.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The right to change files of one directory. Dropping it gives it back.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) enum LockFailure {
 /// Waits for the lock of a directory. Where its file system knows no locks, a
 /// file in `elsewhere` stands for it.
 pub(crate) fn lock(directory: &Path, elsewhere: Option<&Path>) -> Result<DirectoryLock, LockFailure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let descriptor = open(directory, OFlags::DIRECTORY)?;
         match wait(&descriptor, deadline) {

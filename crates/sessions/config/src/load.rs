@@ -115,7 +115,7 @@ pub(crate) fn trust_file(places: &SettingsPaths) -> Option<PathBuf> {
 }
 
 /// The largest file of another program that is read: histories live in them.
-const LARGEST_FOREIGN: u64 = 64 * 1024 * 1024;
+const MAX_FOREIGN_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Reads everything.
 pub(crate) fn load(places: &SettingsPaths, options: &LoadOptions, last_good: &LastGood) -> LoadedSettings {
@@ -349,7 +349,7 @@ impl Loader<'_> {
         layer: SettingsLayer,
     ) -> Option<(Arc<SettingsText>, SettingsDocument)> {
         let (largest, fallback) = match self.places.claude_json.as_deref() == Some(path) {
-            true => (LARGEST_FOREIGN, Fallback::Nothing),
+            true => (MAX_FOREIGN_BYTES, Fallback::Nothing),
             false => (LARGEST, Fallback::LastGood),
         };
         let (document, _) = self.read_file(path, largest, fallback);

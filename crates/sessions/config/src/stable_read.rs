@@ -68,7 +68,7 @@ impl ReadStamp {
 }
 
 /// The largest file whose content is compared while it is young.
-const LARGEST_COMPARED: u64 = 64 * 1024 * 1024;
+const MAX_COMPARED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What a look at a file tells.
 #[derive(Debug, Eq, PartialEq)]
@@ -136,7 +136,7 @@ impl FileFingerprint {
 
     /// Looks at the content too.
     fn compare(&self, path: &Path, digest: &[u8; 32]) -> FileChangeCheck {
-        match read(path, LARGEST_COMPARED) {
+        match read(path, MAX_COMPARED_BYTES) {
             Ok(now) if <[u8; 32]>::from(Sha256::digest(&now.bytes)) == *digest => match now.print {
                 print if print == *self => FileChangeCheck::Same,
                 print => FileChangeCheck::Settled(print),
@@ -160,7 +160,7 @@ impl FileFingerprint {
     pub(crate) fn at(path: &Path) -> Self {
         match std::fs::metadata(path) {
             Ok(metadata) => Self::of(&metadata, || {
-                read(path, LARGEST_COMPARED).ok().map(|it| Sha256::digest(&it.bytes).into())
+                read(path, MAX_COMPARED_BYTES).ok().map(|it| Sha256::digest(&it.bytes).into())
             }),
             Err(_) => Self::Absent,
         }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::environment::SessionEnvironment;
 
 /// Lines of a change that are shown before it is made.
-const MOST_SHOWN: usize = 2000;
+const MAX_SHOWN: usize = 2000;
 
 /// What is said of a message that nothing is known of.
 const NO_CHECKPOINT: &str = "No file checkpoint found for this message.";
@@ -165,13 +165,13 @@ fn preview(workspace: &Workspace, entries: &[&JournalEntry]) -> RewindReport {
             continue;
         }
         let hunks = patch(&now, &then);
-        if shown.len() < MOST_SHOWN {
+        if shown.len() < MAX_SHOWN {
             shown.push(path.display().to_string());
         }
         for line in hunks.iter().flat_map(|hunk| &hunk.lines) {
             insertions += usize::from(line.starts_with('+'));
             deletions += usize::from(line.starts_with('-'));
-            if shown.len() < MOST_SHOWN {
+            if shown.len() < MAX_SHOWN {
                 shown.push(line.clone());
             }
         }

@@ -44,7 +44,7 @@ pub(crate) struct Evaluator<'a> {
 }
 
 /// Texts that are remembered for what stands behind in a pipe.
-const MOST_PRINTED: usize = 48;
+const MAX_PRINTED: usize = 48;
 
 struct RedirectEffects {
     effects: Vec<CommandEffect>,
@@ -119,7 +119,7 @@ impl<'a> Evaluator<'a> {
         for (number, command) in pipeline.commands.iter().enumerate() {
             self.hands_on = number + 1 < pipeline.commands.len() && !pipeline.errors_too;
             // Whoever prints more than this in front of a shell is not followed any further.
-            let kept = printed.len().saturating_sub(MOST_PRINTED);
+            let kept = printed.len().saturating_sub(MAX_PRINTED);
             printed.drain(..kept);
             self.printed.clone_from(&printed);
             self.command(command, state.clone());

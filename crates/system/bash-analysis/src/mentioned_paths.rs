@@ -6,7 +6,7 @@ use super::expansion::Field;
 const LONGEST: usize = 4096;
 
 /// More names than this in one text are not looked at.
-const MOST_NAMES: usize = 200;
+const MAX_NAMES: usize = 200;
 
 /// Programs that run the text of their words.
 const RUN_TEXT: &[&str] = &[
@@ -109,7 +109,7 @@ pub(crate) fn mentioned_in_text(text: &str) -> Vec<Field> {
         let rest = text[at + 1..].trim_start_matches([' ', '\t']);
         rest.split(['\n', ';', '}']).next().unwrap_or_default()
     });
-    literals(names.chain(sed).filter(|it| it.contains(['.', '/'])).take(MOST_NAMES).collect())
+    literals(names.chain(sed).filter(|it| it.contains(['.', '/'])).take(MAX_NAMES).collect())
 }
 
 fn literals(mut texts: Vec<&str>) -> Vec<Field> {

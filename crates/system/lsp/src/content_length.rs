@@ -5,11 +5,11 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// No message is larger.
-const LARGEST_BODY: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 64 << 20;
 /// No message has more parts: each of them takes many times its bytes in memory.
-const MOST_PARTS: usize = 2_000_000;
+const MAX_PARTS: usize = 2_000_000;
 /// Headers end before this.
-const LARGEST_HEAD: usize = 16 << 10;
+const MAX_HEAD_BYTES: usize = 16 << 10;
 
 /// Why there is no next message.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             if let Some(found) = head_end(&self.waiting) {
                 break found;
             }
-            if LARGEST_HEAD < self.waiting.len() {
-                return Err(FrameError::Broken(format!("no end of headers in {LARGEST_HEAD} bytes")));
+            if MAX_HEAD_BYTES < self.waiting.len() {
+                return Err(FrameError::Broken(format!("no end of headers in {MAX_HEAD_BYTES} bytes")));
             }
             if self.more().await? == 0 {
                 return Err(match self.waiting.is_empty() {
@@ -63,7 +63,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let mut message = std::mem::replace(&mut self.waiting, rest);
         message.drain(..body);
         let parts = message.iter().filter(|it| matches!(it, b',' | b'[' | b'{')).count();
-        match parts <= MOST_PARTS {
+        match parts <= MAX_PARTS {
             true => Ok(message),
             false => Err(FrameError::Broken(format!("a message of {parts} parts is too large"))),
         }
@@ -77,7 +77,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 
 /// Where the headers end and the body begins.
 fn head_end(bytes: &[u8]) -> Option<(usize, usize)> {
-    let bytes = &bytes[..bytes.len().min(LARGEST_HEAD)];
+    let bytes = &bytes[..bytes.len().min(MAX_HEAD_BYTES)];
     (0..bytes.len()).find_map(|at| {
         let rest = &bytes[at..];
         let gap = [&b"\r\n\r\n"[..], b"\n\n"].into_iter().find(|gap| rest.starts_with(gap))?;
@@ -93,7 +93,7 @@ fn content_length(head: &[u8]) -> Result<usize, FrameError> {
     });
     let value = value.ok_or_else(|| FrameError::Broken(format!("it printed {}", shown(head))))?;
     match value.parse::<usize>() {
-        Ok(length) if length <= LARGEST_BODY => Ok(length),
+        Ok(length) if length <= MAX_BODY_BYTES => Ok(length),
         Ok(length) => Err(FrameError::Broken(format!("a message of {length} bytes is too large"))),
         Err(_) => Err(FrameError::Broken(format!("`{}` is no length", shown(value.as_bytes())))),
     }
@@ -149,9 +149,9 @@ mod tests {
         ] {
             assert_eq!(read(bytes).await, want, "{}", String::from_utf8_lossy(bytes));
         }
-        let parts = framed(format!("[{}0]", "0,".repeat(MOST_PARTS)).as_bytes());
+        let parts = framed(format!("[{}0]", "0,".repeat(MAX_PARTS)).as_bytes());
         assert_eq!(read(&parts).await, ["broken: a message of 2000001 parts is too large"]);
-        let endless = vec![b'x'; LARGEST_HEAD + 1];
+        let endless = vec![b'x'; MAX_HEAD_BYTES + 1];
         assert_eq!(read(&endless).await, ["broken: no end of headers in 16384 bytes"]);
     }
 }

@@ -65,7 +65,7 @@ impl Diagnostic {
     /// Reads a list of them; what is none is left out.
     pub fn read_all(items: &Value) -> Vec<Self> {
         let all = items.as_array().map(Vec::as_slice).unwrap_or_default();
-        all.iter().take(MOST_ITEMS).filter_map(Self::read).collect()
+        all.iter().take(MAX_ITEMS).filter_map(Self::read).collect()
     }
 
     fn read(item: &Value) -> Option<Self> {
@@ -82,7 +82,7 @@ impl Diagnostic {
             line: number(&start["line"])?,
             column: number(&start["character"])?,
             end: (number(&end["line"])?, number(&end["character"])?),
-            message: text(item["message"].as_str()?.trim(), MOST_MESSAGE),
+            message: text(item["message"].as_str()?.trim(), MAX_MESSAGE),
             code: match &item["code"] {
                 Value::String(code) => Some(text(code, 100)),
                 Value::Number(code) => Some(code.to_string()),
@@ -94,13 +94,13 @@ impl Diagnostic {
 }
 
 /// Of one file.
-const MOST_ITEMS: usize = 2_000;
+const MAX_ITEMS: usize = 2_000;
 /// Characters of a message.
-const MOST_MESSAGE: usize = 1_500;
+const MAX_MESSAGE: usize = 1_500;
 /// Of all files that are remembered.
-const MOST_IN_ALL: usize = 50_000;
+const MAX_IN_ALL: usize = 50_000;
 /// Files that are remembered.
-const MOST_FILES: usize = 5_000;
+const MAX_FILES: usize = 5_000;
 
 /// What was last said about a file.
 #[derive(Clone, Debug)]
@@ -148,7 +148,7 @@ impl DiagnosticStore {
         let mut files = self.files();
         files.remove(path);
         let mut all: usize = files.values().map(|it| it.items.len()).sum::<usize>() + items.len();
-        while MOST_FILES <= files.len() || (MOST_IN_ALL < all && !files.is_empty()) {
+        while MAX_FILES <= files.len() || (MAX_IN_ALL < all && !files.is_empty()) {
             let oldest = files.iter().min_by_key(|(_, it)| it.at).map(|(path, _)| path.clone());
             let gone = oldest.and_then(|path| files.remove(&path));
             all -= gone.map_or(0, |it| it.items.len());
@@ -242,16 +242,16 @@ mod tests {
         let ledger = DiagnosticStore::default();
         let items =
             Diagnostic::read_all(&Value::Array(vec![said(None, "x")["diagnostics"][0].clone(); 9_000]));
-        assert_eq!(items.len(), MOST_ITEMS);
+        assert_eq!(items.len(), MAX_ITEMS);
         for file in 0..200 {
             ledger.put(Path::new(&format!("/{file}.x")), None, items.clone());
         }
         let all: Vec<PathBuf> = ledger.all().into_iter().map(|it| it.0).collect();
-        assert_eq!(all.len(), MOST_IN_ALL / MOST_ITEMS);
+        assert_eq!(all.len(), MAX_IN_ALL / MAX_ITEMS);
         assert!(all.contains(&PathBuf::from("/199.x")), "{all:?}");
-        for file in 0..MOST_FILES + 10 {
+        for file in 0..MAX_FILES + 10 {
             ledger.put(Path::new(&format!("/empty/{file}.x")), None, Vec::new());
         }
-        assert_eq!(ledger.all().len(), MOST_FILES);
+        assert_eq!(ledger.all().len(), MAX_FILES);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{LANGUAGES, LspSettings, ProgramPath, ServedLanguage, ServerUnavailable};
 
 /// Entries of a project that are looked at to see what it is written in.
-const MOST_ENTRIES: usize = 2_000;
+const MAX_ENTRIES: usize = 2_000;
 /// Directories below its root that are looked into.
 const DEPTH: usize = 2;
 /// Directories that hold what others wrote.
@@ -26,7 +26,7 @@ impl ProgramPath {
     /// All languages of the table. Looks at the disk and starts nothing.
     pub fn survey(&self, top: &Path, settings: &LspSettings) -> Vec<LanguageStatus> {
         let mut extensions = Vec::new();
-        let mut left = MOST_ENTRIES;
+        let mut left = MAX_ENTRIES;
         collect(top, DEPTH, &mut left, &mut extensions);
         let has = |it: &ServedLanguage| {
             it.roots.iter().any(|root| top.join(root).is_file())

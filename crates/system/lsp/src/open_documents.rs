@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::uri_of;
 
 /// Files that are open at once.
-const MOST_OPEN: usize = 50;
+const MAX_OPEN: usize = 50;
 
 /// What has to be said to a server so that it knows a text.
 pub(crate) struct DocumentSync {
@@ -93,7 +93,7 @@ impl Documents {
     }
 
     fn close_oldest(&mut self) -> Option<(&'static str, Value)> {
-        if self.open.len() < MOST_OPEN {
+        if self.open.len() < MAX_OPEN {
             return None;
         }
         let oldest = self.open.iter().min_by_key(|(_, it)| it.used).map(|(path, _)| path.clone())?;
@@ -167,7 +167,7 @@ mod tests {
         for number in 0..80 {
             documents.know(&dir.path().join(format!("{number}.py")), "python", "");
         }
-        assert_eq!(documents.open.len(), MOST_OPEN);
+        assert_eq!(documents.open.len(), MAX_OPEN);
         assert!(documents.is_open(&dir.path().join("79.py")) && !documents.is_open(&dir.path().join("1.py")));
     }
 }

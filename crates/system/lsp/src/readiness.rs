@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 /// Works a server may tell of at once.
-const MOST_WORKS: usize = 64;
+const MAX_WORKS: usize = 64;
 /// A work nothing was heard of for so long has ended without saying so.
 const FORGOTTEN: Duration = Duration::from_secs(120);
 
@@ -39,7 +39,7 @@ impl ServerReadiness {
         let value = &params["value"];
         let text = |name: &str| value[name].as_str().map(|it| haft_types::text::one_line(it, 80));
         match value["kind"].as_str() {
-            Some("begin") if self.works.len() < MOST_WORKS => {
+            Some("begin") if self.works.len() < MAX_WORKS => {
                 self.spoke = true;
                 let work = ReportedWork {
                     title: text("title").unwrap_or_default(),
@@ -128,6 +128,6 @@ mod tests {
         for token in 0..10_000 {
             it.progress(&json!({"token": token, "value": {"kind": "begin", "title": "x"}}));
         }
-        assert!(it.works.len() <= MOST_WORKS);
+        assert!(it.works.len() <= MAX_WORKS);
     }
 }

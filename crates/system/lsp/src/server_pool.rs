@@ -13,7 +13,7 @@ use std::{
 use crate::{LspClient, LspError, ServerKey, ServerLauncher, ServerPlan};
 
 /// Ends for memory that are remembered in words.
-const MOST_STOPPED: usize = 1_000;
+const MAX_STOPPED: usize = 1_000;
 
 /// How servers come and go.
 #[derive(Clone, Copy, Debug)]
@@ -208,7 +208,7 @@ impl ServerPool {
 
     fn remember(&self, stopped: String) {
         let mut all = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < MOST_STOPPED {
+        if all.len() < MAX_STOPPED {
             all.push(stopped);
         }
     }

@@ -38,7 +38,7 @@ pub const WITHOUT: &str = "HAFT_SANDBOX_WITHOUT";
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
 /// How long finding out may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl SandboxFeatures {
     /// Finds out. Blocks for as long as a few processes take to start.
@@ -84,7 +84,7 @@ fn ask(owner: &ProcessOwner, program: &Path, arguments: &[&str]) -> Option<Vec<u
         directory: Path::new("/"),
         dump: 9,
         input: Vec::new(),
-        patience: PATIENCE,
+        patience: TIMEOUT,
     };
     collect.run(owner).ok().map(|it| it.dump)
 }

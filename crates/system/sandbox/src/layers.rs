@@ -16,7 +16,7 @@ use crate::helper_request::OverlayLayer;
 
 /// Maximum number of sets of layers, and so of commands at the same time that
 /// have one.
-const MOST_SETS: usize = 64;
+const MAX_SETS: usize = 64;
 
 /// The layers of one session, removed when it is dropped.
 ///
@@ -61,7 +61,7 @@ impl LayerStore {
 
     /// Layers over these directories for one command.
     pub(crate) fn hold(&self, paths: &[PathBuf]) -> io::Result<HeldLayers> {
-        for number in 0..MOST_SETS {
+        for number in 0..MAX_SETS {
             let set = self.dir.join(number.to_string());
             private(&set)?;
             let lock = File::open(&set)?;

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// How long making it may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A network of its own that lives as long as somebody holds this, so that a
 /// server of one confined command can be reached by the next.
@@ -44,7 +44,7 @@ impl NetNamespace {
     /// through until it is told otherwise.
     pub(crate) fn make(helper: &Path, lookup: Arc<dyn Lookup>) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        ours.set_read_timeout(Some(PATIENCE))?;
+        ours.set_read_timeout(Some(TIMEOUT))?;
         let program = CString::new(helper.as_os_str().as_bytes())?;
         let word = CString::new(HELPER)?;
         let launch = SpawnRequest {

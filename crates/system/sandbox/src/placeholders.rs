@@ -29,7 +29,7 @@ const PLACING_ATTEMPTS: usize = 100;
 const PLACING_PAUSE: Duration = Duration::from_millis(2);
 
 /// No stand-in has more bytes.
-const LONGEST_STAND_IN: u64 = 64;
+const MAX_STAND_IN_BYTES: u64 = 64;
 
 /// The stand-ins of a session. Commands that run at the same time share them.
 #[derive(Debug)]
@@ -203,7 +203,7 @@ impl PlaceholderGuard {
     /// this is dropped.
     fn stays(&mut self, path: &Path) -> bool {
         let Ok(meta) = path.symlink_metadata() else { return false };
-        let may_be_stand_in = meta.is_dir() || meta.is_file() && meta.len() <= LONGEST_STAND_IN;
+        let may_be_stand_in = meta.is_dir() || meta.is_file() && meta.len() <= MAX_STAND_IN_BYTES;
         if !may_be_stand_in {
             return true;
         }

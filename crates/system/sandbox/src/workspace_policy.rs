@@ -178,7 +178,7 @@ impl WorkspacePolicy<'_> {
         while let Some(dir) = open.pop() {
             for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
                 looked += 1;
-                if MOST_LOOKED < looked {
+                if MAX_LOOKED < looked {
                     return hidden;
                 }
                 let Ok(meta) = entry.metadata() else { continue };
@@ -226,7 +226,7 @@ fn obeyed_by_git(git: &Path) -> Vec<Protected> {
 /// As deep as repositories inside of a workspace are looked for, and as many
 /// directories as are looked at.
 const DEEPEST: usize = 4;
-const MOST_DIRECTORIES: usize = 4_000;
+const MAX_DIRECTORIES: usize = 4_000;
 
 /// Directories below that have a repository of their own.
 fn nested_repositories(root: &Path) -> Vec<PathBuf> {
@@ -235,7 +235,7 @@ fn nested_repositories(root: &Path) -> Vec<PathBuf> {
     let mut looked = 0;
     while let Some((dir, depth)) = open.pop() {
         looked += 1;
-        if MOST_DIRECTORIES < looked {
+        if MAX_DIRECTORIES < looked {
             break;
         }
         if dir.join(".git").symlink_metadata().is_ok() {
@@ -261,7 +261,7 @@ fn directories(dir: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// How many names are looked at to find the other names of a hidden file.
-const MOST_LOOKED: usize = 100_000;
+const MAX_LOOKED: usize = 100_000;
 
 /// The git directory of a workspace and the one it shares with others.
 fn git_directories(root: &Path) -> Vec<PathBuf> {

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::{CronJob, CronJobId, RunReason};
 
 /// Jobs of one person.
-const MOST_JOBS: usize = 10_000;
+const MAX_JOBS: usize = 10_000;
 /// Bytes of a job.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 /// Claims of a job that are kept.
 const KEPT_CLAIMS: usize = 16;
 /// A slot this far ahead was claimed by a clock that was wrong.
@@ -98,8 +98,8 @@ impl CronStore {
     pub fn add(&self, job: &CronJob) -> io::Result<()> {
         let path = self.job_file(job.id);
         make_dir(&self.dir.join("jobs"))?;
-        if MOST_JOBS <= fs::read_dir(self.dir.join("jobs"))?.count() {
-            return Err(io::Error::other(format!("there are {MOST_JOBS} jobs already")));
+        if MAX_JOBS <= fs::read_dir(self.dir.join("jobs"))?.count() {
+            return Err(io::Error::other(format!("there are {MAX_JOBS} jobs already")));
         }
         let text = serde_json::to_vec_pretty(job).map_err(io::Error::other)?;
         haft_paths::replace_file(&path, &text, ModeOnReplace::Private, Durability::ContentAndName)
@@ -272,12 +272,12 @@ impl JobReader {
             return Err(no_job());
         }
         let mut file = fs::File::open(path).map_err(|err| err.to_string())?;
-        self.text.resize(MOST_BYTES + 1, 0);
+        self.text.resize(MAX_BYTES + 1, 0);
         let mut length = 0;
         let mut job = loop {
             let read = file.read(&mut self.text[length..]).map_err(|err| err.to_string())?;
             length += read;
-            if MOST_BYTES < length {
+            if MAX_BYTES < length {
                 return Err(no_job());
             }
             // The beginning of a job is none: what can be read is all of it.

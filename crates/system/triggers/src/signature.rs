@@ -10,7 +10,7 @@ use crate::SignatureScheme;
 /// A signed time may be this far away.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// Signatures of one delivery that are tried.
-const MOST_SIGNATURES: usize = 10;
+const MAX_SIGNATURES: usize = 10;
 
 /// A delivery that is what it says.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -71,7 +71,7 @@ pub fn verify<'a>(
             let signatures: Vec<Vec<u8>> = parts
                 .iter()
                 .filter(|it| it.0 == "v1")
-                .take(MOST_SIGNATURES)
+                .take(MAX_SIGNATURES)
                 .filter_map(|it| hex(it.1).ok())
                 .collect();
             check(secret, &[time.as_bytes(), b".", body], &signatures)?;
@@ -92,7 +92,7 @@ pub fn verify<'a>(
             let signatures: Vec<Vec<u8>> = need("webhook-signature")?
                 .split(' ')
                 .filter_map(|it| it.strip_prefix("v1,"))
-                .take(MOST_SIGNATURES)
+                .take(MAX_SIGNATURES)
                 .filter_map(|it| STANDARD.decode(it).ok())
                 .collect();
             let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body];

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// How long a delivery is known again.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 /// Runs that may wait.
-const MOST_WAITING: usize = 100;
+const MAX_WAITING: usize = 100;
 /// Bytes of the list of runs before it is begun anew.
 const RUNS_BYTES: u64 = 4 << 20;
 
@@ -107,7 +107,7 @@ impl TriggerStore {
     /// Lets a run wait that nobody delivered.
     pub fn put(&self, run: &QueuedRun) -> io::Result<AcceptOutcome> {
         make_dir(&self.dir.join("waiting"))?;
-        if MOST_WAITING <= self.waiting().len() {
+        if MAX_WAITING <= self.waiting().len() {
             return Ok(AcceptOutcome::Full);
         }
         let text = serde_json::to_vec(run).map_err(io::Error::other)?;
@@ -250,7 +250,7 @@ mod tests {
     fn no_more_wait_than_may() {
         let dir = tempfile::tempdir().unwrap();
         let store = TriggerStore::at(dir.path());
-        for number in 0..MOST_WAITING {
+        for number in 0..MAX_WAITING {
             store.accept(&run(&number.to_string())).unwrap();
         }
         assert_eq!(store.accept(&run("more")).unwrap(), AcceptOutcome::Full);

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 /// Characters of one value.
-const MOST_OF_VALUE: usize = 8_000;
+const MAX_OF_VALUE: usize = 8_000;
 /// Characters of a prompt.
-const MOST_IN_ALL: usize = 40_000;
+const MAX_IN_ALL: usize = 40_000;
 
 /// Fills the places of a template: `{{body}}` is all that was delivered,
 /// `{{body.a.0.b}}` a part of it, `{{trigger}}` the name. What is missing is
@@ -27,19 +27,19 @@ pub fn fill(template: &str, trigger: &str, body: &[u8]) -> String {
         rest = behind;
     }
     out.push_str(rest);
-    cut(&out, MOST_IN_ALL)
+    cut(&out, MAX_IN_ALL)
 }
 
 fn value(place: &str, trigger: &str, text: &str, parsed: Option<&Value>) -> String {
     let found = match place.split_once('.') {
         None if place == "trigger" => return trigger.to_owned(),
-        None if place == "body" => return cut(text, MOST_OF_VALUE),
+        None if place == "body" => return cut(text, MAX_OF_VALUE),
         Some(("body", path)) => parsed.and_then(|body| part(body, path)),
         _ => None,
     };
     match found {
-        Some(Value::String(text)) => cut(&seen(text), MOST_OF_VALUE),
-        Some(other) => cut(&seen(&other.to_string()), MOST_OF_VALUE),
+        Some(Value::String(text)) => cut(&seen(text), MAX_OF_VALUE),
+        Some(other) => cut(&seen(&other.to_string()), MAX_OF_VALUE),
         None => format!("(there is no {place})"),
     }
 }

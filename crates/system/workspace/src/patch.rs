@@ -28,7 +28,7 @@ pub struct Hunk {
 const CONTEXT: usize = 3;
 
 /// How long a comparison may take before it gets coarser.
-const PATIENCE: Duration = Duration::from_millis(800);
+const TIMEOUT: Duration = Duration::from_millis(800);
 
 /// The difference between two texts, whose line breaks are as in the file.
 pub fn patch(old: &str, new: &str) -> Vec<Hunk> {
@@ -111,7 +111,7 @@ fn hunks_of(
     shift: i64,
     show: &LineShow,
 ) -> Vec<Hunk> {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     let ops = capture_diff_slices_deadline(Algorithm::Myers, old_lines, new_lines, Some(deadline));
     let mut hunks = Vec::new();
     for group in group_diff_ops(ops, CONTEXT) {

@@ -33,7 +33,7 @@ pub(crate) struct PathLockGuard {
 }
 
 /// How long to wait for another writer. One holds a lock for milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl PathLocks {
     /// Keeps the lock files below the state directory, or in a private
@@ -56,7 +56,7 @@ impl PathLocks {
         let mut shards: Vec<(String, &Path)> = paths.iter().map(|path| (shard(path), *path)).collect();
         shards.sort();
         shards.dedup_by(|a, b| a.0 == b.0);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut files = Vec::with_capacity(shards.len());
         for (shard, path) in shards {
             files.push(self.acquire_one(&shard, path, deadline)?);

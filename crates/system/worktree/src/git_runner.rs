@@ -6,7 +6,7 @@ use haft_process::{OutputCapture, ProcessOwner, environment_entry};
 use haft_types::EnvVars;
 
 /// How long a line may take: a checkout of a large repository takes its time.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Where git of the surroundings could be pointed to; none of it counts here.
 const POINTERS: &str = "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY \
@@ -74,7 +74,7 @@ impl GitRunner {
             directory: dir,
             dump: 3,
             input,
-            patience: PATIENCE,
+            patience: TIMEOUT,
         };
         let said = collect.run(&self.owner).map_err(|err| format!("git cannot be run: {err}"))?;
         let stderr = String::from_utf8_lossy(&said.errors).into_owned();

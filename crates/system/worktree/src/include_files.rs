@@ -11,9 +11,9 @@ use crate::{git_runner::GitRunner, repository::RepositoryInfo, worktree_record::
 /// The file with the patterns, in the main checkout.
 const PATTERNS: &str = ".worktreeinclude";
 /// As many files are copied.
-const MOST_FILES: usize = 2_000;
+const MAX_FILES: usize = 2_000;
 /// As many bytes are copied.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// What was copied, and what there is to know about it.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ fn copy_all(wanted: Vec<PathBuf>, from: &Path, to: &Path, may_copy: &dyn Fn(&Pat
                 continue;
             }
         };
-        if MOST_FILES <= done.files.len() || MOST_BYTES < bytes + len {
+        if MAX_FILES <= done.files.len() || MAX_BYTES < bytes + len {
             over += 1;
             continue;
         }

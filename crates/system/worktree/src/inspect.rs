@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// As many entries are looked at.
-const MOST_ENTRIES: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// What is in a worktree that is nowhere else.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -290,8 +290,8 @@ pub(crate) fn nested(top: &Path) -> Vec<String> {
         };
         for entry in entries.flatten() {
             seen += 1;
-            if MOST_ENTRIES < seen {
-                found.push(format!("more than {MOST_ENTRIES} files are in it"));
+            if MAX_ENTRIES < seen {
+                found.push(format!("more than {MAX_ENTRIES} files are in it"));
                 return found;
             }
             if entry.file_name() == ".git" && dir != top {

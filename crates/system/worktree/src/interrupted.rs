@@ -21,7 +21,7 @@ use crate::{
 /// What git writes into the file that locks a worktree it is making.
 const GITS_OWN_LOCK: &str = "initializing";
 /// As many files are compared with the beginning of what they should hold.
-const MOST_BEGUN: usize = 200;
+const MAX_BEGUN: usize = 200;
 
 /// What is left of a worktree whose making was cut off.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -268,7 +268,7 @@ impl WorktreeManager {
         let different = files.into_iter().zip(hashes).filter(|((_, hash), found)| hash != found);
         begun.extend(different.map(|(file, _)| file));
         for (at, (path, hash)) in begun.into_iter().enumerate() {
-            if MOST_BEGUN <= at || !self.is_begun(repository, &record.path.join(&path), hash)? {
+            if MAX_BEGUN <= at || !self.is_begun(repository, &record.path.join(&path), hash)? {
                 foreign.push(path);
             }
         }

@@ -9,9 +9,9 @@ use std::{
 use haft_workspace::{ChangeOrigin, FileChange, FileState, OpenFile, Workspace};
 
 /// As many files are kept.
-const MOST_FILES: usize = 50_000;
+const MAX_FILES: usize = 50_000;
 /// As many bytes are kept.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 
 /// Files that are about to go.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl JournalBackup {
     }
 
     fn is_too_much(&self) -> bool {
-        MOST_FILES < self.files.len() + self.dirs.len() || MOST_BYTES < self.bytes
+        MAX_FILES < self.files.len() + self.dirs.len() || MAX_BYTES < self.bytes
     }
 
     /// Keeps them, and writes down that they go. The id is one of `haft undo`.

@@ -367,7 +367,7 @@ fn passed(path: &Path) -> Vec<PathBuf> {
         out.push(at.clone());
         let Ok(target) = std::fs::read_link(&at) else { continue };
         links += 1;
-        if MOST_LINKS < links {
+        if MAX_LINKS < links {
             break;
         }
         at.pop();
@@ -381,4 +381,4 @@ fn passed(path: &Path) -> Vec<PathBuf> {
 }
 
 /// The kernel follows at most this many links in one path.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;

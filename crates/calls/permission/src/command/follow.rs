@@ -7,11 +7,11 @@ use haft_bash_analysis::{
     AnalyzedCommand, CommandClass, EditKind, EffectAccess, EffectOrigin, EffectScope, EffectTarget, Word,
 };
 
-use super::MOST_NAMES;
+use super::MAX_NAMES;
 use crate::{FileMention, FileTarget, FileUse, FileUseKind, FileUseScope};
 
 /// As many links are looked at one by one.
-const MOST_LINKS: usize = 64;
+const MAX_LINKS: usize = 64;
 
 /// Every file that a part reads or writes through a link inside a tree it names.
 pub(super) fn followed(part: &AnalyzedCommand) -> Vec<FileUse> {
@@ -133,7 +133,7 @@ fn links_below(tree: &Path) -> Links {
     while let Some(dir) = open.pop() {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             seen += 1;
-            if MOST_NAMES < seen || MOST_LINKS < links.found.len() {
+            if MAX_NAMES < seen || MAX_LINKS < links.found.len() {
                 links.cut = true;
                 return links;
             }

@@ -255,7 +255,7 @@ fn holds_protected(tree: &Path) -> bool {
             seen += 1;
             let path = entry.path();
             let inside = path.strip_prefix(tree).map(|rest| Path::new("/").join(rest));
-            if MOST_NAMES < seen || inside.is_ok_and(|it| is_protected(&it, &[])) {
+            if MAX_NAMES < seen || inside.is_ok_and(|it| is_protected(&it, &[])) {
                 return true;
             }
             if entry.file_type().is_ok_and(|it| it.is_dir()) {
@@ -267,7 +267,7 @@ fn holds_protected(tree: &Path) -> bool {
 }
 
 /// As many names as are looked at before a tree counts as unknown.
-const MOST_NAMES: usize = 20_000;
+const MAX_NAMES: usize = 20_000;
 
 /// Whether names come from another command.
 fn is_fed(part: &AnalyzedCommand) -> bool {
@@ -283,7 +283,7 @@ fn links_lead_out(target: &EffectTarget, names: Names, place: &CommandContext<'_
         EffectTarget::Unknown(_) => return true,
     };
     // Objects of a repository are many, and are named like everything else.
-    let most = if names == Names::Handed { 5 * MOST_NAMES } else { MOST_NAMES };
+    let most = if names == Names::Handed { 5 * MAX_NAMES } else { MAX_NAMES };
     let mut seen = 0;
     while let Some(dir) = open.pop() {
         let Ok(entries) = std::fs::read_dir(&dir) else { continue };

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::MOST_NAMES;
+use super::MAX_NAMES;
 use crate::config_files;
 
 /// What was found in a tree.
@@ -42,7 +42,7 @@ pub(super) fn survey(tree: &Path) -> Survey {
             let meta = entry.metadata();
             let path = entry.path();
             let single = meta.as_ref().is_ok_and(|it| it.is_dir() || is_single(it));
-            if MOST_NAMES < seen || !single {
+            if MAX_NAMES < seen || !single {
                 found.has_links = true;
                 return found;
             }

@@ -14,7 +14,7 @@ use crate::names_in_text::falls_apart;
 const LARGEST: u64 = 64 << 20;
 
 /// Parts of a shared list that are looked at.
-const MOST_SHARED: usize = 16;
+const MAX_SHARED: usize = 16;
 
 /// The mode of an entry that is a repository.
 const GITLINK: u32 = 0o160_000;
@@ -44,7 +44,7 @@ fn lists(git: &Path) -> Option<Vec<GitlinkNames>> {
     let is_shared =
         |path: &PathBuf| path.file_name().is_some_and(|it| it.to_string_lossy().starts_with("sharedindex."));
     let shared: Vec<PathBuf> = shared.filter(is_shared).collect();
-    (shared.len() <= MOST_SHARED).then_some(())?;
+    (shared.len() <= MAX_SHARED).then_some(())?;
     let mut out = Vec::new();
     for path in shared.into_iter().chain([git.join("index")]) {
         let Ok(meta) = path.symlink_metadata() else { continue };

@@ -91,7 +91,7 @@ pub(crate) fn holds_repository(dir: &Path) -> bool {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             seen += 1;
             let is_repository = entry.file_name().eq_ignore_ascii_case(".git");
-            if MOST_SEARCHED < seen || is_repository && dir != top {
+            if MAX_SEARCHED < seen || is_repository && dir != top {
                 return true;
             }
             if !is_repository && entry.file_type().is_ok_and(|it| it.is_dir()) {
@@ -103,7 +103,7 @@ pub(crate) fn holds_repository(dir: &Path) -> bool {
 }
 
 /// As many names are looked at in the search for a repository.
-const MOST_SEARCHED: usize = 200_000;
+const MAX_SEARCHED: usize = 200_000;
 
 fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()

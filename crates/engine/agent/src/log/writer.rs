@@ -11,7 +11,7 @@ use super::{LogEntry, LogFile, RemoteLogFuture};
 
 /// So many bytes of lines wait for a log that cannot be written; tests need
 /// less to reach the bound.
-const MOST_WAITING: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
+const MAX_WAITING: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 
 /// The log of a conversation, shared with who writes down calls before they
 /// run. Clones are the same log.
@@ -274,7 +274,7 @@ impl LogQueue {
         for line in lines.split_inclusive(|it| *it == b'\n') {
             // Once a line is lost, later ones are too: what is kept has no holes
             // but the one at its end.
-            if 0 < self.lost || MOST_WAITING < self.waiting_bytes + line.len() {
+            if 0 < self.lost || MAX_WAITING < self.waiting_bytes + line.len() {
                 self.lost += 1;
             } else {
                 self.waiting_bytes += line.len();

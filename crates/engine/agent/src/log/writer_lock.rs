@@ -10,7 +10,7 @@ use std::{
 
 /// How long a log is waited for: a process that has said its last word may take
 /// a moment to end.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often a log that is waited for is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// owner, however that ends. Two open files exclude each other in one process
 /// too. A file system that knows no locks is not held against the session.
 pub(super) fn take(file: &File, path: &Path) -> io::Result<()> {
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) | Err(TryLockError::Error(_)) => return Ok(()),

@@ -141,12 +141,12 @@ fn a_log_that_is_gone_and_there_again() {
 fn what_waits_is_bounded_and_what_is_lost_is_said() {
     let desk = TestLog::new();
     desk.room(Some(0));
-    let long = "x".repeat(MOST_WAITING / 4);
+    let long = "x".repeat(MAX_WAITING / 4);
     desk.log.append(vec![title("a")]).unwrap_err();
     for _ in 0..6 {
         desk.log.append(vec![title(&long)]).unwrap();
     }
-    assert!(desk.log.queue().waiting_bytes <= MOST_WAITING);
+    assert!(desk.log.queue().waiting_bytes <= MAX_WAITING);
     desk.room(None);
     desk.log.append(vec![title("b")]).unwrap();
     let told = desk.log.take_recovery().unwrap();

@@ -57,7 +57,7 @@ struct PrefixDifference {
 }
 
 /// What providers do not cache at all is no loss.
-const LEAST_CACHED: u64 = 1_024;
+const MIN_CACHED: u64 = 1_024;
 
 /// How long most providers keep what they cached.
 const USUALLY_KEPT: Duration = Duration::from_secs(300);
@@ -177,7 +177,7 @@ impl LastRequest {
     /// Nothing changed; did the provider still have it?
     fn forgotten(&self, usage: &Usage, now: SystemTime) -> Option<(PrefixDifference, u64)> {
         let lost = self.cached.saturating_sub(usage.cache_read_input_tokens);
-        if self.cached < LEAST_CACHED || lost <= self.cached / 2 || usage.total_input() == 0 {
+        if self.cached < MIN_CACHED || lost <= self.cached / 2 || usage.total_input() == 0 {
             return None;
         }
         let idle = now.duration_since(self.at).unwrap_or_default();

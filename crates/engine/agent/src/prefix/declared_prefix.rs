@@ -227,7 +227,7 @@ impl DeclaredPrefix {
             self.logged.told = Some(self.known.clone());
         }
         // Where there is too much of it, the next process takes them from the servers.
-        let count = if self.weight <= MOST_LOGGED { self.external().count() } else { 0 };
+        let count = if self.weight <= MAX_LOGGED { self.external().count() } else { 0 };
         match self.logged.tools {
             logged if logged == count => (),
             logged if logged < count => {
@@ -280,7 +280,7 @@ impl DeclaredPrefix {
 }
 
 /// Bytes of definitions that are worth being in every log.
-const MOST_LOGGED: usize = 256 << 10;
+const MAX_LOGGED: usize = 256 << 10;
 
 fn size(tool: &ToolDef) -> usize {
     tool.name.len() + tool.description.len() + tool.input_schema.to_string().len()

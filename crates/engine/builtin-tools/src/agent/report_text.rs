@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{AgentReport, AgentStatus};
 
 /// Files that are named before the rest is counted.
-const MOST_FILES: usize = 20;
+const MAX_FILES: usize = 20;
 
 /// Denials that are told before the rest is counted.
-const MOST_DENIALS: usize = 10;
+const MAX_DENIALS: usize = 10;
 
 impl AgentReport {
     /// Tokens of all requests.
@@ -108,22 +108,22 @@ fn summary(report: &AgentReport) -> String {
         report.duration_ms as f64 / 1000.0
     );
     if !report.files_changed.is_empty() {
-        let shown: Vec<String> = report.files_changed.iter().take(MOST_FILES).map(|it| named(it)).collect();
+        let shown: Vec<String> = report.files_changed.iter().take(MAX_FILES).map(|it| named(it)).collect();
         let _ = write!(out, "\nFiles it changed: {}", shown.join(", "));
-        more(&mut out, report.files_changed.len(), MOST_FILES);
+        more(&mut out, report.files_changed.len(), MAX_FILES);
     }
     if !report.outdated_reads.is_empty() {
-        let shown: Vec<String> = report.outdated_reads.iter().take(MOST_FILES).map(|it| named(it)).collect();
+        let shown: Vec<String> = report.outdated_reads.iter().take(MAX_FILES).map(|it| named(it)).collect();
         let _ =
             write!(out, "\nYou read these before it changed them, so read them again: {}", shown.join(", "));
-        more(&mut out, report.outdated_reads.len(), MOST_FILES);
+        more(&mut out, report.outdated_reads.len(), MAX_FILES);
     }
     if !report.denials.is_empty() {
         out.push_str("\nNot allowed:");
-        for denial in report.denials.iter().take(MOST_DENIALS) {
+        for denial in report.denials.iter().take(MAX_DENIALS) {
             let _ = write!(out, "\n- {}", harmless(&flat(&denial.reason, 300)));
         }
-        more(&mut out, report.denials.len(), MOST_DENIALS);
+        more(&mut out, report.denials.len(), MAX_DENIALS);
     }
     if !report.left_running.is_empty() {
         let left = harmless(&flat(&report.left_running.join(", "), 2_000));

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Raw output up to this size is looked at for a picture.
-const LARGEST_PICTURE: u64 = 8 << 20;
+const MAX_PICTURE_BYTES: u64 = 8 << 20;
 
 /// What a command printed, as far as it is shown.
 pub(crate) fn printed(job: &Job, limit: usize) -> Output {
@@ -82,7 +82,7 @@ pub(super) fn notes_for_person(output: &Output) -> impl Iterator<Item = &String>
 /// Output that is one picture and nothing else.
 fn picture(job: &Job, total: u64) -> Option<String> {
     let head = job.raw_head(64);
-    if !head.starts_with(b"data:image/") || LARGEST_PICTURE < total {
+    if !head.starts_with(b"data:image/") || MAX_PICTURE_BYTES < total {
         return None;
     }
     let text = String::from_utf8(job.raw_head(total)).ok()?;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use send_user_message::SendUserMessage;
 
 /// Characters of one message.
-const MOST_MESSAGE: usize = 20_000;
+const MAX_MESSAGE: usize = 20_000;
 
 /// Words for the person.
 #[derive(Clone, Debug, Default)]
@@ -204,8 +204,8 @@ impl Tool for Brief {
 fn check_message(message: &str) -> Result<(), ToolError> {
     match message.chars().count() {
         _ if message.trim().is_empty() => Err(ToolError::invalid("message is empty: say something")),
-        long if MOST_MESSAGE < long => {
-            Err(ToolError::invalid(format!("message is longer than {MOST_MESSAGE} characters: shorten it")))
+        long if MAX_MESSAGE < long => {
+            Err(ToolError::invalid(format!("message is longer than {MAX_MESSAGE} characters: shorten it")))
         }
         _ => Ok(()),
     }

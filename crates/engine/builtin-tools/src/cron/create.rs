@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CronServices, MOST_PROMPT, in_words,
+    CronServices, MAX_PROMPT, in_words,
     session_jobs::{FireTime, LIFE, SessionJobs},
     shown,
 };
@@ -183,8 +183,8 @@ impl Tool for CronCreate {
                 input.cron
             )));
         }
-        if input.prompt.trim().is_empty() || MOST_PROMPT < input.prompt.chars().count() {
-            return Err(ToolError::invalid(format!("prompt must have 1 to {MOST_PROMPT} characters")));
+        if input.prompt.trim().is_empty() || MAX_PROMPT < input.prompt.chars().count() {
+            return Err(ToolError::invalid(format!("prompt must have 1 to {MAX_PROMPT} characters")));
         }
         Ok(())
     }

@@ -22,9 +22,9 @@ pub use schedule_wakeup::ScheduleWakeup;
 use session_jobs::SessionJobs;
 
 /// Jobs of one session.
-const MOST_IN_SESSION: usize = 50;
+const MAX_IN_SESSION: usize = 50;
 /// Characters of a prompt.
-const MOST_PROMPT: usize = 8_000;
+const MAX_PROMPT: usize = 8_000;
 
 /// What scheduling needs from above.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CronServices, MOST_PROMPT,
+    CronServices, MAX_PROMPT,
     session_jobs::{FireTime, SessionJobs},
     shown,
 };
@@ -94,8 +94,8 @@ impl Tool for ScheduleWakeup {
         if input.stop {
             return Ok(());
         }
-        if input.prompt.trim().is_empty() || MOST_PROMPT < input.prompt.chars().count() {
-            return Err(ToolError::invalid(format!("prompt must have 1 to {MOST_PROMPT} characters")));
+        if input.prompt.trim().is_empty() || MAX_PROMPT < input.prompt.chars().count() {
+            return Err(ToolError::invalid(format!("prompt must have 1 to {MAX_PROMPT} characters")));
         }
         match input.delay_seconds.is_finite() && 0.0 < input.delay_seconds {
             true => Ok(()),

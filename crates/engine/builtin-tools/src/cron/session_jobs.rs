@@ -15,7 +15,7 @@ use haft_shell::{
 use haft_tool::{CallContext, ToolError};
 use jiff::Timestamp;
 
-use super::MOST_IN_SESSION;
+use super::MAX_IN_SESSION;
 
 /// A job ends by itself after this long.
 pub(crate) const LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -70,9 +70,9 @@ impl SessionJobs {
         recurring: bool,
         cx: &CallContext,
     ) -> Result<SessionJob, ToolError> {
-        if MOST_IN_SESSION <= self.list().len() {
+        if MAX_IN_SESSION <= self.list().len() {
             return Err(ToolError::failed(format!(
-                "This session has {MOST_IN_SESSION} scheduled prompts, which is all it may have. Delete one with CronDelete."
+                "This session has {MAX_IN_SESSION} scheduled prompts, which is all it may have. Delete one with CronDelete."
             )));
         }
         let id = CronJobId::random().to_string();

@@ -77,7 +77,7 @@ pub struct Ls {
 const USUAL_DEPTH: usize = 3;
 
 /// Sums of huge trees are not worth waiting for.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 impl Ls {
     /// With these switches.
@@ -156,7 +156,7 @@ impl Tool for Ls {
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
-        let limit = self.settings.timeout.min(PATIENCE);
+        let limit = self.settings.timeout.min(TIMEOUT);
         let listing = LsListing {
             filter: input.filter(cx)?,
             place: Place::new(cx, input.path.as_deref().unwrap_or(&cx.cwd))?,

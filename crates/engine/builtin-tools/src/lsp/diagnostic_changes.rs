@@ -27,12 +27,12 @@ const SILENT_EDITS: u32 = 3;
 /// How long news of an edit are waited for at all.
 const COMES: Duration = Duration::from_secs(60);
 /// Problems told of one file, and in all.
-const MOST_OF_FILE: usize = 10;
-const MOST_IN_ALL: usize = 30;
+const MAX_OF_FILE: usize = 10;
+const MAX_IN_ALL: usize = 30;
 /// Other files that are looked at after an edit.
 const OTHERS: usize = 8;
 /// Files whose state is remembered.
-const MOST_KNOWN: usize = 500;
+const MAX_KNOWN: usize = 500;
 
 /// Says something to the main agent with its next request.
 pub type AgentNotifier = Box<dyn Fn(String) + Send + Sync>;
@@ -66,7 +66,7 @@ impl DiagnosticTracker {
     /// The model knows this of a file now. What it knew before, if anything.
     pub(super) fn knows(&self, path: &Path, items: &[Diagnostic]) -> Option<Vec<Diagnostic>> {
         let mut known = lock(&self.known);
-        if MOST_KNOWN <= known.len() && !known.contains_key(path) {
+        if MAX_KNOWN <= known.len() && !known.contains_key(path) {
             let oldest = known.iter().min_by_key(|(_, it)| it.at).map(|(path, _)| path.clone());
             oldest.and_then(|path| known.remove(&path));
         }
@@ -221,7 +221,7 @@ impl ProblemChange {
 /// The news in words; nothing where there are none.
 async fn words(told: &[ProblemChange], cwd: &Path, encoding: haft_lsp::ColumnEncoding) -> Option<String> {
     let mut lines = Vec::new();
-    let mut room = MOST_IN_ALL;
+    let mut room = MAX_IN_ALL;
     for change in told.iter().filter(|it| !it.new.is_empty() || 0 < it.fixed) {
         let path = change.path.clone();
         let text = tokio::task::spawn_blocking(move || read_text(&path).unwrap_or_default()).await;
@@ -237,7 +237,7 @@ async fn words(told: &[ProblemChange], cwd: &Path, encoding: haft_lsp::ColumnEnc
             1 => format!("{shown}: 1 new problem{fixed}"),
             count => format!("{shown}: {count} new problems{fixed}"),
         });
-        let most = room.min(MOST_OF_FILE);
+        let most = room.min(MAX_OF_FILE);
         lines.extend(change.new.iter().take(most).map(|it| problem(it, &text, encoding)));
         room -= change.new.len().min(most);
         if most < change.new.len() {

@@ -25,7 +25,7 @@ use super::{
 /// A larger frame ends the watch.
 const LARGEST: usize = 1 << 20;
 /// How long a server may take to agree.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The address as it will be connected to, if it is one.
 pub(crate) fn address(socket: &Socket, rule: LocalAddressPolicy) -> Result<Url, ToolError> {
@@ -62,7 +62,7 @@ pub(crate) async fn open(
         .http1_only()
         .redirect(reqwest::redirect::Policy::none())
         .dns_resolver(resolver(rule))
-        .connect_timeout(PATIENCE)
+        .connect_timeout(TIMEOUT)
         .build()
         .map_err(|err| failed(with_causes(&err)))?;
     let key = generate_key();
@@ -75,7 +75,7 @@ pub(crate) async fn open(
     if !socket.protocols.is_empty() {
         request = request.header(header::SEC_WEBSOCKET_PROTOCOL, socket.protocols.join(", "));
     }
-    let answer = tokio::time::timeout(PATIENCE, request.send()).await;
+    let answer = tokio::time::timeout(TIMEOUT, request.send()).await;
     let answer = answer.map_err(|_| failed(String::from("the server did not answer")))?;
     let answer = answer.map_err(|err| failed(with_causes(&err)))?;
     let accepted = answer.headers().get(header::SEC_WEBSOCKET_ACCEPT);

@@ -27,7 +27,7 @@ const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// After an interruption it has this long to come back.
 const COMES_BACK: Duration = Duration::from_millis(1_500);
 /// More than this is no answer.
-const LARGEST_ANSWER: usize = 16 << 20;
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 /// A process that reads code and answers.
 pub(crate) struct Interpreter {
@@ -187,7 +187,9 @@ impl Interpreter {
                 _ = self.job.ended() => return None,
             };
             match read {
-                Ok(len) if 0 < len && self.waiting.len() < LARGEST_ANSWER => self.waiting.extend(&buf[..len]),
+                Ok(len) if 0 < len && self.waiting.len() < MAX_ANSWER_BYTES => {
+                    self.waiting.extend(&buf[..len])
+                }
                 _ => return None,
             }
         }

@@ -40,8 +40,8 @@ const LONGEST: usize = 64 << 10;
 const PAUSE: Duration = Duration::from_millis(400);
 /// An answer begins within this time, or there is none.
 const BEGINS: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(10);
-const MOST_PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Types at terminals of tasks.
 pub struct TaskInput {
@@ -166,7 +166,7 @@ impl Tool for TaskInput {
 /// Waits for an answer to begin, which not every program gives, and then for a
 /// pause in it.
 async fn answered(job: &Job, shown: u64, input: &Input) {
-    let patience = input.timeout.map_or(PATIENCE, Duration::from_millis).min(MOST_PATIENCE);
+    let patience = input.timeout.map_or(TIMEOUT, Duration::from_millis).min(MAX_PATIENCE);
     let begins = if input.timeout.is_some() { patience } else { BEGINS };
     let began = tokio::time::timeout(begins, job.printed_more_than(shown)).await;
     if began.is_ok() {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    HookTask, MOST_DESCRIPTION, MOST_SUBJECT, MOST_TASKS, TaskEvent, TaskPatch, TaskServices, TaskStatus,
+    HookTask, MAX_DESCRIPTION, MAX_SUBJECT, MAX_TASKS, TaskEvent, TaskPatch, TaskServices, TaskStatus,
     on_disk,
 };
 
@@ -106,7 +106,7 @@ impl Tool for TaskCreate {
         let reserved = on_disk(move || {
             taken.change(|board| {
                 let open = board.tasks().filter(|(_, it)| it.status != TaskStatus::Completed).count();
-                match open < MOST_TASKS {
+                match open < MAX_TASKS {
                     true => (vec![TaskEvent::Reserved { id: board.next_id() }], Some(board.next_id())),
                     false => (Vec::new(), None),
                 }
@@ -114,7 +114,7 @@ impl Tool for TaskCreate {
         });
         let Some(id) = reserved.await? else {
             return Err(ToolError::failed(format!(
-                "there are {MOST_TASKS} open tasks, which is the limit: complete or delete some first"
+                "there are {MAX_TASKS} open tasks, which is the limit: complete or delete some first"
             )));
         };
         let subject = input.subject.trim().to_owned();
@@ -149,7 +149,7 @@ pub(super) fn check_texts(subject: Option<&str>, description: Option<&str>) -> R
         return Err(ToolError::invalid("subject is empty: say in a few words what is to be done"));
     }
     for (name, text, most) in
-        [("subject", subject, MOST_SUBJECT), ("description", description, MOST_DESCRIPTION)]
+        [("subject", subject, MAX_SUBJECT), ("description", description, MAX_DESCRIPTION)]
     {
         if text.is_some_and(|it| most < it.chars().count()) {
             return Err(ToolError::invalid(format!("{name} is longer than {most} characters: shorten it")));

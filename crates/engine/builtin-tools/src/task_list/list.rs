@@ -122,7 +122,7 @@ impl Tool for TaskList {
             |owner: &Option<String>| owner.as_deref().is_some_and(|it| self.services.watch.has_ended(it));
         let tasks = board.tasks().map(|(id, task)| ListedTask {
             id,
-            subject: haft_types::text::one_line(&task.subject, super::MOST_SUBJECT),
+            subject: haft_types::text::one_line(&task.subject, super::MAX_SUBJECT),
             status: task.status,
             owner_ended: task.status == TaskStatus::InProgress && ended(&task.owner),
             owner: task.owner.clone(),

@@ -20,11 +20,11 @@ pub use task_store::TaskLists;
 pub use update::TaskUpdate;
 
 /// Tasks of one list.
-const MOST_TASKS: usize = 1_000;
+const MAX_TASKS: usize = 1_000;
 /// Characters of a subject.
-const MOST_SUBJECT: usize = 300;
+const MAX_SUBJECT: usize = 300;
 /// Characters of a description.
-const MOST_DESCRIPTION: usize = 20_000;
+const MAX_DESCRIPTION: usize = 20_000;
 
 /// A task, as hooks hear of it.
 #[derive(Clone, Debug, Default)]

@@ -30,8 +30,8 @@ pub struct Input {
     pub timeout: Option<u64>,
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
-const MOST_PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The state of a task.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
@@ -155,7 +155,7 @@ impl Tool for TaskOutput {
         let id = named([&input.task_id, &input.bash_id])?;
         let patience = match input.block {
             Some(false) => Duration::ZERO,
-            _ => input.timeout.map_or(PATIENCE, Duration::from_millis).min(MOST_PATIENCE),
+            _ => input.timeout.map_or(TIMEOUT, Duration::from_millis).min(MAX_PATIENCE),
         };
         let Some(reader) = self.tasks.reader(id) else {
             let other = tokio::select! {

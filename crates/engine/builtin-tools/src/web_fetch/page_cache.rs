@@ -7,7 +7,7 @@ use std::{
 use super::{cache_control::CacheControl, page::StoredPage};
 
 /// How many pages are kept.
-const MOST_PAGES: usize = 64;
+const MAX_PAGES: usize = 64;
 /// How much memory they take together.
 const MOST_BYTES: usize = 32 << 20;
 
@@ -71,7 +71,7 @@ impl PageCache {
         if kept.page.weight() <= MOST_BYTES {
             pages.push_back(kept);
         }
-        while MOST_PAGES < pages.len() || MOST_BYTES < pages.iter().map(|it| it.page.weight()).sum() {
+        while MAX_PAGES < pages.len() || MOST_BYTES < pages.iter().map(|it| it.page.weight()).sum() {
             pages.pop_front();
         }
     }

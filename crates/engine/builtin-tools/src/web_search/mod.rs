@@ -77,7 +77,7 @@ pub struct SearchServices {
 }
 
 /// Searches a session may make unless somebody says otherwise.
-const MOST_SEARCHES: u32 = 200;
+const MAX_SEARCHES: u32 = 200;
 
 /// Searches the web.
 pub struct WebSearch {
@@ -151,7 +151,7 @@ impl Tool for WebSearch {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let Some(provider) = &self.services.provider else { return Err(ToolError::failed(NOBODY)) };
-        let most = self.services.most.unwrap_or(MOST_SEARCHES);
+        let most = self.services.most.unwrap_or(MAX_SEARCHES);
         if most <= self.made.fetch_add(1, Ordering::SeqCst) {
             let notes = vec![format!(
                 "This session has made {most} searches, which is all it may. Work with what you have."

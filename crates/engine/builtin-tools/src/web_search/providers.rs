@@ -11,7 +11,7 @@ use url::Url;
 use super::provider_port::{SearchError, SearchHit, SearchHits, SearchProvider, SearchQuery};
 
 /// How long a service may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How much it may say.
 const MOST: usize = 4 << 20;
 
@@ -116,7 +116,7 @@ impl SearchAdapter {
         if !parsed.path().ends_with('/') {
             parsed.set_path(&format!("{}/", parsed.path()));
         }
-        let client = Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE).build();
+        let client = Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(TIMEOUT).build();
         let client = client.map_err(|err| innermost(&err))?;
         Ok(Self { kind, secret, base: parsed, client })
     }

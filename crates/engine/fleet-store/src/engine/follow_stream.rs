@@ -9,7 +9,7 @@ use super::ChangeWaiter;
 use crate::{StoreError, StoreFuture, StoreStream};
 
 /// A follower outlives an engine that is gone for no longer than this.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Between two questions to an engine that is gone.
 const RETRY: Duration = Duration::from_millis(300);
@@ -44,7 +44,7 @@ impl<T: Send + 'static, R: Fn(u64) -> StoreFuture<'static, Vec<(u64, T)>>> PageF
                 }
                 Err(err) => {
                     let since = *self.gone_since.get_or_insert_with(Instant::now);
-                    if !err.is_passing() || since.elapsed() > PATIENCE {
+                    if !err.is_passing() || since.elapsed() > TIMEOUT {
                         return Err(err);
                     }
                     sleep(RETRY).await;

@@ -23,7 +23,7 @@ use super::{group_commit::GroupCommitter, ledger_replica::Mirror};
 use crate::{FleetName, engine::FleetEngine, ledger::LedgerCommand};
 
 /// After an engine that did not answer.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Looked at even without news.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ pub(super) fn start(
             sleep_until(looked + BREATH).await;
             looked = Instant::now();
             if is_elsewhere && engine.catch_up(&mirror).await.is_err() {
-                sleep(PATIENCE).await;
+                sleep(TIMEOUT).await;
             }
         }
     });

@@ -63,7 +63,7 @@ impl ClientPorts {
 }
 
 /// A longer word of a server's own is not heard, in bytes.
-const LONGEST_WORD: usize = 256 << 10;
+const MAX_WORD_BYTES: usize = 256 << 10;
 
 /// Asks the person on behalf of a server.
 pub trait ElicitationHandler: Send + Sync {
@@ -240,7 +240,7 @@ impl Incoming for ClientSide {
                 Signal::Log(level, text::head(&said, 2000).to_owned())
             }
             // Not of the protocol: a word of the server's own, which somebody may know.
-            other if !other.starts_with("notifications/") && params.to_string().len() <= LONGEST_WORD => {
+            other if !other.starts_with("notifications/") && params.to_string().len() <= MAX_WORD_BYTES => {
                 Signal::Own(text::head(other, 100).to_owned(), params)
             }
             _ => return,

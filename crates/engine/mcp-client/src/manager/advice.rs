@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Longer commands are not repeated.
-const MOST_PASTED: usize = 300;
+const MAX_PASTED: usize = 300;
 
 /// One word of a command line as a shell reads it, so that pasting the line runs
 /// that command and nothing else. Our own, as the rest of the advice: a library
@@ -43,7 +43,7 @@ pub(super) fn advice(config: &ServerConfig, err: &ConnectError, is_noisy: bool) 
                 std::iter::once(&it.program).chain(&it.args).map(|word| shell_word(word)).collect();
             let line = words.join(" ");
             // Half a command is not for pasting.
-            match MOST_PASTED < line.chars().count() {
+            match MAX_PASTED < line.chars().count() {
                 true => String::from("run its command by hand and see"),
                 false => format!("run it by hand and see: {line}"),
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haft_mcp_client::{ProtocolRevision, ServerConfig, ServerState};
 use serde_json::json;
-use support::{Fixture, PATIENCE};
+use support::{Fixture, TIMEOUT};
 
 /// What is expected of a server in these modes: how many tools, and what a call
 /// of `echo` gives; text after `!` is in the error.
@@ -94,8 +94,8 @@ const CASES: &[Case] = &[
 /// Only those that never answer have short limits: they end by them on any machine.
 fn limited(mut config: ServerConfig, modes: &str) -> ServerConfig {
     let is_short = ["no_reply", "ping_forever"].contains(&modes);
-    config.timeouts.idle = if is_short { Duration::from_secs(1) } else { PATIENCE };
-    config.timeouts.total = if is_short { Duration::from_secs(2) } else { PATIENCE * 2 };
+    config.timeouts.idle = if is_short { Duration::from_secs(1) } else { TIMEOUT };
+    config.timeouts.total = if is_short { Duration::from_secs(2) } else { TIMEOUT * 2 };
     config
 }
 
@@ -118,7 +118,7 @@ async fn every_server_is_used_as_far_as_possible() {
 async fn check(Case(modes, tools, want): &Case) -> Option<String> {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![limited(fixture.fake("srv", modes), modes)]);
-    let settled = fixture.manager.settled(PATIENCE).await;
+    let settled = fixture.manager.settled(TIMEOUT).await;
     let status = fixture.manager.status().remove(0);
     if !settled || status.state != ServerState::Ready || status.tools != *tools {
         return Some(format!("{modes}: {status:#?}"));
@@ -139,17 +139,17 @@ async fn check(Case(modes, tools, want): &Case) -> Option<String> {
 async fn servers_that_never_work_fail_with_a_reason() {
     // Only the one that never does anything has a short limit: it ends by it on any machine.
     for (modes, part, startup) in [
-        ("die_at_start", "fatal: no configuration", PATIENCE),
-        ("refuse", "the licence has expired", PATIENCE),
+        ("die_at_start", "fatal: no configuration", TIMEOUT),
+        ("refuse", "the licence has expired", TIMEOUT),
         ("silent", "no handshake within 1", Duration::from_secs(1)),
-        ("die_after_init", "exited with code 7", PATIENCE),
-        ("list_error", "no list today", PATIENCE),
+        ("die_after_init", "exited with code 7", TIMEOUT),
+        ("list_error", "no list today", TIMEOUT),
     ] {
         let fixture = Fixture::new();
         let mut config = limited(fixture.fake("srv", modes), modes);
         config.timeouts.startup = startup;
         fixture.manager.set_servers(vec![config]);
-        assert!(fixture.manager.settled(PATIENCE).await, "{modes}");
+        assert!(fixture.manager.settled(TIMEOUT).await, "{modes}");
         let status = fixture.manager.status().remove(0);
         assert_eq!(status.state, ServerState::Failed, "{modes}");
         let error = status.last_error.unwrap_or_default();
@@ -166,7 +166,7 @@ async fn a_program_that_does_not_exist_says_so() {
         command.program = String::from("haft-no-such-program");
     }
     fixture.manager.set_servers(vec![config]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let status = fixture.manager.status().remove(0);
     assert_eq!(status.state, ServerState::Failed);
     assert!(status.last_error.unwrap().contains("cannot start `haft-no-such-program`"));
@@ -184,7 +184,7 @@ async fn both_eras_are_recognised() {
     ] {
         let fixture = Fixture::new();
         fixture.manager.set_servers(vec![fixture.fake("srv", modes)]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         let info = fixture.manager.status().remove(0).info.unwrap();
         assert_eq!((info.era, info.protocol_version.as_str()), (era, version), "{modes}");
         fixture.manager.shutdown().await;
@@ -195,7 +195,7 @@ async fn both_eras_are_recognised() {
 async fn one_bad_tool_is_skipped_alone_and_visibly() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "bad_tools")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let status = fixture.manager.status().remove(0);
     let skipped: Vec<(&str, &str)> =
         status.skipped.iter().map(|it| (it.name.as_str(), it.reason.as_str())).collect();
@@ -235,7 +235,7 @@ async fn an_answer_that_comes_too_late_is_nobodys() {
     let mut config = odd(&fixture, "late");
     config.timeouts.total = Duration::from_secs(3);
     fixture.manager.set_servers(vec![config]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let pid = fixture.manager.status()[0].pid;
     let err = fixture.call("mcp__srv__echo", json!({"text": "3.5"})).await.unwrap_err();
     assert!(err.message.contains("no answer within 3 s"), "{}", err.message);
@@ -252,7 +252,7 @@ async fn an_answer_that_comes_too_late_is_nobodys() {
 async fn a_server_that_closes_its_input_is_started_again() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![odd(&fixture, "close_stdin")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let pid = fixture.manager.status()[0].pid;
     // A call that was written before would wait for its answer.
     let input = format!("/proc/{}/fd/0", pid.unwrap());
@@ -271,7 +271,7 @@ async fn a_server_that_closes_its_input_is_started_again() {
 async fn a_list_that_always_changes_is_read_less_and_less() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![odd(&fixture, "churn")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     support::asked_less_and_less(&fixture).await;
     fixture.manager.shutdown().await;
 }

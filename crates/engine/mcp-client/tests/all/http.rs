@@ -23,7 +23,7 @@ use haft_mcp_client::{
 };
 use haft_tool::BoxFuture;
 use serde_json::{Value, json};
-use support::{Fixture, PATIENCE, context, eventually, run};
+use support::{Fixture, TIMEOUT, context, eventually, run};
 use tokio::sync::mpsc;
 
 /// A server of one test: what it does, and what it saw.
@@ -263,7 +263,7 @@ async fn every_kind_of_address_is_reached() {
         let endpoint =
             if fake.on("sse") { ServerEndpoint::Sse(at(&url)) } else { ServerEndpoint::Http(at(&url)) };
         fixture.manager.set_servers(vec![limited(endpoint)]);
-        assert!(fixture.manager.settled(PATIENCE).await, "{modes}");
+        assert!(fixture.manager.settled(TIMEOUT).await, "{modes}");
         let status = fixture.manager.status().remove(0);
         assert_eq!(status.info.as_ref().map(|it| it.era), Some(era), "{modes}: {status:#?}");
         let output = fixture.call("mcp__srv__echo", json!({"text": "hi"})).await;
@@ -284,7 +284,7 @@ async fn headers_are_those_of_the_era() {
     endpoint.headers.insert("X-Key".into(), "secret".into());
     endpoint.headers_helper = Some("printf '{\"X-Helper\": \"%s\"}' \"$CLAUDE_CODE_MCP_SERVER_NAME\"".into());
     fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(endpoint))]);
-    fixture.manager.settled(PATIENCE).await;
+    fixture.manager.settled(TIMEOUT).await;
     fixture.call("mcp__srv__echo", json!({"text": "grün"})).await.unwrap();
     let call = fake.seen("tools/call").remove(0);
     for (name, want) in [
@@ -302,7 +302,7 @@ async fn headers_are_those_of_the_era() {
 
     let (fake, url) = Fake::start("sessions").await;
     fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&url)))]);
-    fixture.manager.settled(PATIENCE).await;
+    fixture.manager.settled(TIMEOUT).await;
     fixture.call("mcp__srv__echo", json!({"text": "x"})).await.unwrap();
     let call = fake.seen("tools/call").remove(0);
     assert_eq!(call.header("mcp-session-id"), Some("session-1"));
@@ -327,7 +327,7 @@ async fn what_must_not_happen_does_not() {
         let (_fake, url) = Fake::start(modes).await;
         let fixture = Fixture::new();
         fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&url)))]);
-        assert!(fixture.manager.settled(PATIENCE).await, "{modes}");
+        assert!(fixture.manager.settled(TIMEOUT).await, "{modes}");
         let status = fixture.manager.status().remove(0);
         assert_eq!(status.state, state, "{modes}: {status:?}");
         let error = status.last_error.unwrap();
@@ -343,7 +343,7 @@ async fn what_must_not_happen_does_not() {
         (broken, "the headers helper failed: oops"),
     ] {
         fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(endpoint))]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         let error = fixture.manager.status().remove(0).last_error.unwrap();
         assert!(error.contains(part), "{error}");
     }
@@ -370,7 +370,7 @@ async fn a_server_that_comes_back_is_found_again() {
     let (stop, first) = serve(listener);
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&format!("http://{address}/mcp"))))]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     assert!(fixture.call("mcp__srv__echo", json!({"text": "x"})).await.is_ok());
     stop.cancel();
     first.await.unwrap().unwrap();
@@ -390,7 +390,7 @@ async fn a_cancelled_call_ends_its_request() {
         let (fake, url) = Fake::start(modes).await;
         let fixture = Fixture::new();
         fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&url)))]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         let cx = context();
         let cancel = cx.cancel.clone();
         let call = tokio::spawn(run(fixture.tool("mcp__srv__echo"), json!({"text": "x"}), cx));
@@ -414,7 +414,7 @@ async fn news_arrive_on_the_stream_of_a_legacy_server() {
     let (fake, url) = Fake::start("sessions,news").await;
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&url)))]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     eventually("the stream is open", || fake.stream.lock().unwrap().is_some()).await;
     let note = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     fake.stream.lock().unwrap().as_ref().unwrap().send(event(&note)).unwrap();
@@ -447,7 +447,7 @@ async fn a_websocket_carries_messages_both_ways() {
     });
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![limited(ServerEndpoint::WebSocket(at(&url)))]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let output = fixture.call("mcp__srv__echo", json!({"text": "last"})).await.unwrap();
     assert_eq!(output.content.to_text(), "last");
     // The server hung up; the next call finds a new connection.
@@ -501,7 +501,7 @@ async fn servers_in_this_process_are_reached() {
         ServerConfig::new("hosted", ServerEndpoint::InProcess(hosted)),
         ServerConfig::new("channel", ServerEndpoint::InProcess(channel)),
     ]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     for name in ["mcp__hosted__echo", "mcp__channel__echo"] {
         let output = fixture.call(name, json!({"text": "hi"})).await.unwrap();
         assert_eq!(output.content.to_text(), "hi", "{name}");

@@ -16,7 +16,7 @@ use haft_mcp_client::{
 };
 use haft_tool::{BoxFuture, CallContext, ErrorKind, ProgressSink, Verdict};
 use serde_json::{Value, json};
-use support::{Fixture, PATIENCE, context, eventually, is_alive, run};
+use support::{Fixture, TIMEOUT, context, eventually, is_alive, run};
 
 #[tokio::test]
 async fn starting_blocks_nobody_and_late_servers_join() {
@@ -31,7 +31,7 @@ async fn starting_blocks_nobody_and_late_servers_join() {
     eventually("the quick one is ready", || fixture.manager.status()[1].state == ServerState::Ready).await;
     assert_eq!(fixture.manager.status()[0].state, ServerState::Connecting);
     std::fs::write(&gate, "").unwrap();
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let names: Vec<String> = fixture.manager.tools().iter().map(|tool| tool.name().to_owned()).collect();
     assert_eq!(names, ["mcp__late__echo", "mcp__quick__echo"]);
     fixture.manager.shutdown().await;
@@ -69,7 +69,7 @@ async fn a_further_path_is_asked_for_when_a_program_did_not_start() {
             ..StdioCommand::default()
         };
         fixture.manager.set_servers(vec![ServerConfig::new("srv", ServerEndpoint::Stdio(command))]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         let output = fixture.call("mcp__srv__echo", json!({"text": "hi"})).await.unwrap();
         assert_eq!((output.content.to_text().as_str(), *count.lock().unwrap()), ("hi", asked), "{usual}");
         fixture.manager.shutdown().await;
@@ -81,7 +81,7 @@ async fn a_harmless_call_survives_the_death_of_its_server() {
     for (modes, survives) in [("read_only", true), ("idempotent", true), ("", false)] {
         let fixture = Fixture::new();
         fixture.manager.set_servers(vec![fixture.fake("srv", &format!("die_on_first_call,{modes}"))]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         let output = fixture.call("mcp__srv__echo", json!({"text": "hi"})).await;
         match (survives, output) {
             (true, Ok(output)) => assert_eq!(output.content.to_text(), "hi"),
@@ -102,7 +102,7 @@ async fn a_harmless_call_survives_the_death_of_its_server() {
 async fn parallel_calls_share_one_restart() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "read_only")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let tool = fixture.tool("mcp__srv__echo");
     let pid = fixture.manager.status()[0].pid.unwrap();
     kill(pid as i32);
@@ -121,7 +121,7 @@ async fn parallel_calls_share_one_restart() {
 async fn a_crash_loop_is_slowed_down_and_its_tools_stay_declared() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "die_after_call")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     for _ in 0..3 {
         let _ = fixture.call("mcp__srv__echo", json!({"text": "x"})).await;
         eventually("it died", || fixture.manager.status()[0].state != ServerState::Ready).await;
@@ -137,7 +137,7 @@ async fn a_crash_loop_is_slowed_down_and_its_tools_stay_declared() {
 async fn a_cancelled_call_reaches_the_server_and_leaves_it_alone() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "no_reply")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let pid = fixture.manager.status()[0].pid;
     let cx = context();
     let cancel = cx.cancel.clone();
@@ -158,7 +158,7 @@ async fn a_cancelled_call_reaches_the_server_and_leaves_it_alone() {
 async fn a_dropped_call_is_withdrawn_too() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "no_reply")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let call = tokio::spawn(run(fixture.tool("mcp__srv__echo"), json!({"text": "x"}), context()));
     eventually("the call arrived", || !fixture.received("srv", "tools/call").is_empty()).await;
     call.abort();
@@ -178,7 +178,7 @@ async fn progress_is_asked_for_shown_in_order_and_extends_the_deadline() {
     config.timeouts.idle = Duration::from_secs(3);
     config.timeouts.total = Duration::from_secs(120);
     fixture.manager.set_servers(vec![config]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let (progress, mut reports) = ProgressSink::channel();
     let cx = CallContext { progress, ..context() };
     let output = run(fixture.tool("mcp__srv__echo"), json!({"text": "done"}), cx).await.unwrap();
@@ -196,7 +196,7 @@ async fn progress_is_asked_for_shown_in_order_and_extends_the_deadline() {
 async fn a_changed_list_is_read_again() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "grown")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     assert_eq!(fixture.manager.tools().len(), 1);
     fixture.call("mcp__srv__echo", json!({"text": "grow"})).await.unwrap();
     eventually("the new tool is there", || fixture.manager.tools().len() == 2).await;
@@ -208,7 +208,7 @@ async fn nothing_is_left_behind_after_a_stop() {
     for modes in ["", "stubborn", "child", "stubborn,child", "stubborn,escaping_child"] {
         let fixture = Fixture::new();
         fixture.manager.set_servers(vec![fixture.fake("srv", modes)]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         let pids = fixture.pids("srv");
         assert!(pids.iter().all(|pid| is_alive(*pid)), "{modes}");
         fixture.manager.shutdown().await;
@@ -226,7 +226,7 @@ async fn helper_that_waits_to_be_killed() {
         command.env.insert("HAFT_FAKE_PIDS".into(), format!("{directory}/pids"));
     }
     fixture.manager.set_servers(vec![config]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     std::fs::write(format!("{directory}/ready"), "").unwrap();
     std::future::pending::<()>().await;
 }
@@ -260,7 +260,7 @@ async fn a_known_server_is_not_started_until_it_is_needed() {
     let session = || Fixture::with(|options| options.cache_directory = Some(cache.path().to_owned()));
     let first = session();
     first.manager.set_servers(configs.clone());
-    assert!(first.manager.settled(PATIENCE).await);
+    assert!(first.manager.settled(TIMEOUT).await);
     assert_eq!(first.manager.tools().len(), 20);
     first.manager.shutdown().await;
 
@@ -288,7 +288,7 @@ async fn a_changed_definition_asks_again_until_it_is_accepted() {
     };
     let first = session();
     first.manager.set_servers(vec![config.clone()]);
-    assert!(first.manager.settled(PATIENCE).await);
+    assert!(first.manager.settled(TIMEOUT).await);
     assert_eq!(verdict(&first), Verdict::Passthrough);
     first.manager.shutdown().await;
 
@@ -326,7 +326,7 @@ async fn claims_count_as_far_as_the_server_is_trusted() {
         let mut config = fixture.fake("srv", "read_only");
         config.trust = trust;
         fixture.manager.set_servers(vec![config]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         let call = fixture.tool("mcp__srv__echo").parse(json!({}), &context()).unwrap();
         assert_eq!((call.is_read_only(), call.is_concurrency_safe()), (read_only, concurrent), "{trust:?}");
         fixture.manager.shutdown().await;
@@ -337,7 +337,7 @@ async fn claims_count_as_far_as_the_server_is_trusted() {
 async fn a_server_can_be_switched_off_and_on() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let pid = fixture.manager.status()[0].pid.unwrap();
     let held = fixture.tool("mcp__srv__echo");
     fixture.manager.set_enabled("srv", ServerEnabled::No).await.unwrap();
@@ -346,7 +346,7 @@ async fn a_server_can_be_switched_off_and_on() {
     let err = run(held, json!({}), context()).await.unwrap_err();
     assert!(err.message.contains("switched off"), "{}", err.message);
     fixture.manager.set_enabled("srv", ServerEnabled::Yes).await.unwrap();
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     assert!(fixture.call("mcp__srv__echo", json!({"text": "x"})).await.is_ok());
     assert!(fixture.manager.set_enabled("nobody", ServerEnabled::No).await.is_err());
     fixture.manager.shutdown().await;
@@ -400,7 +400,7 @@ async fn servers_may_ask_what_the_host_offers() {
     ] {
         let fixture = Fixture::with(|options| options.host = host);
         fixture.manager.set_servers(vec![fixture.fake("srv", modes)]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         let output = fixture.call("mcp__srv__echo", json!({"text": "x"})).await.unwrap();
         let text = output.content.to_text();
         assert!(text.contains(want), "{modes}: {text}");
@@ -415,7 +415,7 @@ async fn endless_questions_and_tasks_end() {
     let mut task = fixture.fake("task", "modern,task,task_forever");
     task.timeouts.total = Duration::from_secs(5);
     fixture.manager.set_servers(vec![fixture.fake("ask", "modern,input_required,input_forever"), task]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let err = fixture.call("mcp__ask__echo", json!({})).await.unwrap_err();
     assert!(err.message.contains("more than 10 times"), "{}", err.message);
     let err = fixture.call("mcp__task__echo", json!({})).await.unwrap_err();
@@ -452,7 +452,7 @@ async fn a_server_that_was_down_at_first_is_found_later() {
         command.args.insert(0, std::mem::replace(&mut command.program, late.display().to_string()));
     }
     fixture.manager.set_servers(vec![config]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     assert_eq!(fixture.manager.status()[0].state, ServerState::Failed);
     std::fs::write(&late, "#!/bin/sh\nexec \"$@\"\n").unwrap();
     std::process::Command::new("chmod").arg("+x").arg(&late).status().unwrap();
@@ -465,7 +465,7 @@ async fn a_server_that_was_down_at_first_is_found_later() {
 async fn a_server_that_cries_wolf_is_asked_less_and_less() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "wolf")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     support::asked_less_and_less(&fixture).await;
     fixture.manager.shutdown().await;
 }
@@ -476,11 +476,11 @@ async fn news_of_a_resource_arrive() {
         let fixture = Fixture::new();
         let mut events = fixture.manager.events();
         fixture.manager.set_servers(vec![fixture.fake("srv", modes)]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         fixture.manager.subscribe("srv", "fake://a").unwrap();
         let news = ServerEvent::Resource { server: "srv".into(), uri: "fake://a".into() };
         let heard = async { while events.recv().await.unwrap() != news {} };
-        tokio::time::timeout(PATIENCE, heard).await.unwrap_or_else(|_| panic!("{modes}"));
+        tokio::time::timeout(TIMEOUT, heard).await.unwrap_or_else(|_| panic!("{modes}"));
         fixture.manager.shutdown().await;
     }
 }
@@ -489,7 +489,7 @@ async fn news_of_a_resource_arrive() {
 async fn prompts_are_commands_and_arguments_are_completed() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("my srv", "prompts")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let commands = fixture.manager.prompt_commands().await;
     assert_eq!(commands[0].command, "mcp__my_srv__p");
     let reference = json!({"type": "ref/prompt", "name": "p"});
@@ -506,7 +506,7 @@ async fn prompts_are_commands_and_arguments_are_completed() {
 async fn the_model_reaches_resources_with_tools() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "grown"), fixture.fake("gone", "die_at_start")]);
-    fixture.manager.settled(PATIENCE).await;
+    fixture.manager.settled(TIMEOUT).await;
     let tools = haft_mcp_client::resource_tools(&fixture.manager);
     let call = |name: &str, input: Value| {
         let tool = tools.iter().find(|it| it.name() == name).unwrap();
@@ -530,7 +530,7 @@ async fn the_model_reaches_resources_with_tools() {
 async fn names_are_legal_unique_and_lead_back() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("3f2b8c1e-1111-2222-3333-444455556666", "odd_names")]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let tools = fixture.manager.tools();
     assert_eq!(tools.len(), 6);
     let original = "mcp__3f2b8c1e-1111-2222-3333-444455556666__größe";

@@ -26,7 +26,7 @@ use haft_mcp_client::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use support::{Fixture, PATIENCE};
+use support::{Fixture, TIMEOUT};
 
 /// An MCP server with an authorization server beside it, which rotates refresh
 /// tokens and takes the whole login back when an old one is used again.
@@ -241,7 +241,7 @@ async fn a_login_is_asked_for_made_and_kept() {
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     let first = user(&world, home.path());
     let started = Instant::now();
-    assert!(first.manager.settled(PATIENCE).await);
+    assert!(first.manager.settled(TIMEOUT).await);
     assert_eq!(state(&first), ServerState::NeedsAuth);
     assert!(started.elapsed() < Duration::from_secs(60));
     log_in(&first).await;
@@ -252,7 +252,7 @@ async fn a_login_is_asked_for_made_and_kept() {
     let file = files.iter().find(|it| it.extension().is_some_and(|it| it == "json")).unwrap();
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     let second = user(&world, home.path());
-    assert!(second.manager.settled(PATIENCE).await);
+    assert!(second.manager.settled(TIMEOUT).await);
     assert_eq!(state(&second), ServerState::Ready);
 
     assert_eq!(second.manager.logout("srv"), Ok(true));
@@ -265,7 +265,7 @@ async fn a_login_is_asked_for_made_and_kept() {
 async fn a_refused_token_is_renewed_once_however_many_ask() {
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     let users = [user(&world, home.path()), user(&world, home.path()), user(&world, home.path())];
-    users[0].manager.settled(PATIENCE).await;
+    users[0].manager.settled(TIMEOUT).await;
     log_in(&users[0]).await;
     for user in &users {
         user.manager.reconnect("srv").await.unwrap();
@@ -284,7 +284,7 @@ async fn a_refused_token_is_renewed_once_however_many_ask() {
 async fn a_token_is_renewed_before_it_ends() {
     let (world, home) = (world(2).await, tempfile::tempdir().unwrap());
     let user = user(&world, home.path());
-    user.manager.settled(PATIENCE).await;
+    user.manager.settled(TIMEOUT).await;
     log_in(&user).await;
     tokio::time::sleep(Duration::from_millis(2200)).await;
     assert_eq!(call(&user).await, Ok(String::from("hi")));
@@ -296,7 +296,7 @@ async fn a_token_is_renewed_before_it_ends() {
 async fn a_bad_moment_costs_no_login_but_a_rejection_does() {
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     let user = user(&world, home.path());
-    user.manager.settled(PATIENCE).await;
+    user.manager.settled(TIMEOUT).await;
     log_in(&user).await;
     {
         let mut tokens = world.state.lock().unwrap();
@@ -324,7 +324,7 @@ async fn a_bad_moment_costs_no_login_but_a_rejection_does() {
 async fn a_refused_login_says_why() {
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     let user = user(&world, home.path());
-    user.manager.settled(PATIENCE).await;
+    user.manager.settled(TIMEOUT).await;
     let flow = user.manager.login("srv", "http://localhost:1/callback").await.unwrap();
     let refused =
         flow.finish("http://localhost:1/callback?error=access_denied&error_description=no+way").await;
@@ -340,11 +340,11 @@ async fn a_bound_token_is_proven_for_every_request_by_everybody_who_has_the_logi
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     world.state.lock().unwrap().bound = true;
     let first = user(&world, home.path());
-    first.manager.settled(PATIENCE).await;
+    first.manager.settled(TIMEOUT).await;
     log_in(&first).await;
     assert_eq!(call(&first).await, Ok(String::from("hi")));
     let second = user(&world, home.path());
-    second.manager.settled(PATIENCE).await;
+    second.manager.settled(TIMEOUT).await;
     assert_eq!(call(&second).await, Ok(String::from("hi")));
     // What is renewed stays bound to the same key.
     world.state.lock().unwrap().access = Some(String::from("another"));

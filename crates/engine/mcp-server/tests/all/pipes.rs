@@ -8,7 +8,7 @@ use crate::support;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use support::{PATIENCE, example};
+use support::{TIMEOUT, example};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -50,7 +50,7 @@ impl Raw {
     }
 
     async fn read(&mut self) -> Value {
-        let line = timeout(PATIENCE, self.output.next_line()).await.expect("no line came").unwrap();
+        let line = timeout(TIMEOUT, self.output.next_line()).await.expect("no line came").unwrap();
         serde_json::from_str(&line.expect("the server left")).unwrap()
     }
 
@@ -173,7 +173,7 @@ async fn what_is_taken_back_is_not_answered() {
     // Nothing is under way any more: the server leaves at once.
     drop(raw.input.take());
     let mut rest = 0;
-    while let Some(line) = timeout(PATIENCE, raw.output.next_line()).await.unwrap().unwrap() {
+    while let Some(line) = timeout(TIMEOUT, raw.output.next_line()).await.unwrap().unwrap() {
         assert!(!line.contains("slow"), "{line}");
         rest += 1;
     }
@@ -187,7 +187,7 @@ async fn a_client_may_write_much_before_it_reads() {
     let requests: String =
         (0..4000).map(|id| format!("{}\n", call(id, "echo", json!({"text": text})))).collect();
     // More than both pipes and all buffers hold: nobody may wait for the other.
-    timeout(PATIENCE, raw.write(requests.as_bytes())).await.expect("the server stopped reading");
+    timeout(TIMEOUT, raw.write(requests.as_bytes())).await.expect("the server stopped reading");
     let mut seen = vec![false; 4000];
     for _ in 0..4000 {
         let id = usize::try_from(raw.read().await["id"].as_u64().unwrap()).unwrap();
@@ -205,7 +205,7 @@ async fn what_was_asked_before_the_end_is_answered() {
     answers.sort_by_key(|it| it["id"].as_u64());
     assert_eq!(answers[0]["result"]["content"][0]["text"], "counted to 5");
     assert_eq!(answers[1]["result"]["content"][0]["text"], "no line break");
-    assert!(timeout(PATIENCE, raw.server.wait()).await.unwrap().unwrap().success());
+    assert!(timeout(TIMEOUT, raw.server.wait()).await.unwrap().unwrap().success());
 }
 
 #[tokio::test]
@@ -216,5 +216,5 @@ async fn a_client_that_neither_reads_nor_writes_is_left() {
         raw.write(format!("{big}\n").as_bytes()).await;
     }
     drop(raw.input.take());
-    assert!(timeout(PATIENCE, raw.server.wait()).await.expect("it waits for ever").unwrap().success());
+    assert!(timeout(TIMEOUT, raw.server.wait()).await.expect("it waits for ever").unwrap().success());
 }

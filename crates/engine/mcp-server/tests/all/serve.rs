@@ -24,7 +24,7 @@ use haft_tool_runtime::{CallSessionState, Gate, Pipeline, Pool, ResultStore, Sha
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use support::{Fixture, PATIENCE, context, eventually, example, run};
+use support::{Fixture, TIMEOUT, context, eventually, example, run};
 use tokio::sync::Notify;
 
 #[derive(Deserialize, JsonSchema)]
@@ -129,7 +129,7 @@ async fn connect(url: &str, era: ProtocolRevision, person: Option<Arc<Person>>) 
     config.era = Some(era);
     config.trust = ServerTrust::Trusted;
     fixture.manager.set_servers(vec![config]);
-    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.manager.settled(TIMEOUT).await);
     let status = fixture.manager.status().remove(0);
     assert_eq!(status.state, ServerState::Ready, "{status:?}");
     assert_eq!(status.info.unwrap().era, era);
@@ -226,7 +226,7 @@ async fn a_cancelled_call_stops_and_progress_arrives() {
         let cx = CallContext { progress, ..context() };
         let cancel = cx.cancel.clone();
         let call = tokio::spawn(run(fixture.tool("mcp__haft__wait"), json!({"text": "x"}), cx));
-        let report = tokio::time::timeout(PATIENCE, reports.recv()).await.unwrap().unwrap();
+        let report = tokio::time::timeout(TIMEOUT, reports.recv()).await.unwrap().unwrap();
         assert_eq!(report.data["message"], "waiting");
         *serving.traces.stopped.lock().unwrap() = false;
         cancel.cancel();
@@ -409,9 +409,9 @@ async fn stopping_ends_open_calls_soon() {
     let (progress, mut reports) = ProgressSink::channel();
     let cx = CallContext { progress, ..context() };
     let call = tokio::spawn(run(fixture.tool("mcp__haft__wait"), json!({"text": "x"}), cx));
-    tokio::time::timeout(PATIENCE, reports.recv()).await.unwrap().unwrap();
-    tokio::time::timeout(PATIENCE, serving.http.stop()).await.expect("it stopped");
-    let ended = tokio::time::timeout(PATIENCE, call).await.expect("the call ended").unwrap();
+    tokio::time::timeout(TIMEOUT, reports.recv()).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, serving.http.stop()).await.expect("it stopped");
+    let ended = tokio::time::timeout(TIMEOUT, call).await.expect("the call ended").unwrap();
     assert!(ended.is_err());
 }
 
@@ -474,18 +474,18 @@ async fn who_says_nothing_makes_room_for_others() {
     }
     let (url, hello) = (serving.http.url(), initialize());
     let asked = post(&url, &[], &hello);
-    assert_eq!(tokio::time::timeout(PATIENCE, asked).await.unwrap().0, 200);
+    assert_eq!(tokio::time::timeout(TIMEOUT, asked).await.unwrap().0, 200);
     for mut stream in idle {
         let mut said = Vec::new();
         // Closed or answered with an error; either way it is over.
-        let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await.unwrap();
+        let _ = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut said)).await.unwrap();
     }
     let long = "y".repeat(1 << 20);
     let mut stream = tokio::net::TcpStream::connect(serving.http.address).await.unwrap();
     let head = format!("POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nx: {long}\r\n\r\n");
     let _ = stream.write_all(head.as_bytes()).await;
     let mut said = Vec::new();
-    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await.unwrap();
+    let _ = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut said)).await.unwrap();
     let said = String::from_utf8_lossy(&said);
     assert!(said.is_empty() || said.contains("431"), "{said}");
     assert_eq!(post(&serving.http.url(), &[], &initialize()).await.0, 200);
@@ -532,7 +532,7 @@ async fn over_pipes_it_serves_and_leaves_with_its_client() {
         let mut config = ServerConfig::new("haft", ServerEndpoint::Stdio(command));
         config.era = Some(era);
         fixture.manager.set_servers(vec![config]);
-        assert!(fixture.manager.settled(PATIENCE).await);
+        assert!(fixture.manager.settled(TIMEOUT).await);
         let pid = fixture.manager.status()[0].pid.unwrap();
         let output = fixture.call("mcp__haft__write", json!({"text": "it"})).await.unwrap();
         assert_eq!(output.content.to_text(), "wrote it");

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Cache breakpoints a request may have.
-const MOST_MARKS: usize = 4;
+const MAX_MARKS: usize = 4;
 
 /// What settings and marks take, usually.
 const SETTINGS_ROOM: usize = 1024;
@@ -129,7 +129,7 @@ impl Encoder<'_> {
         marks += system(&mut out, request);
         let mut size = RequestSize { text: out.len() + tools.len(), media: 0 };
         let room_behind = tools.len() + SETTINGS_ROOM;
-        let messages = self.messages(&mut out, request, MOST_MARKS.saturating_sub(marks), room_behind);
+        let messages = self.messages(&mut out, request, MAX_MARKS.saturating_sub(marks), room_behind);
         size.text += messages.text;
         size.media += messages.media;
         if !tools.is_empty() {

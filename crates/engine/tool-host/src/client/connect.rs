@@ -40,7 +40,7 @@ struct RunningSsh {
 }
 
 /// The end of what `ssh` printed that is worth showing.
-const MOST_SAID: usize = 2000;
+const MAX_SAID: usize = 2000;
 
 /// How long a process that closed its output may take to end.
 const END_LIMIT: Duration = Duration::from_millis(500);
@@ -94,8 +94,8 @@ async fn listen(mut from: ChildStderr, said: Arc<Mutex<String>>) {
     while let Ok(length @ 1..) = from.read(&mut bytes).await {
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         said.push_str(&String::from_utf8_lossy(&bytes[..length]));
-        if MOST_SAID < said.len() {
-            let cut = said.len() - MOST_SAID;
+        if MAX_SAID < said.len() {
+            let cut = said.len() - MAX_SAID;
             let cut = (cut..said.len()).find(|it| said.is_char_boundary(*it)).unwrap_or(0);
             said.drain(..cut);
         }

@@ -23,7 +23,7 @@ use crate::protocol::{CallFrame, CallKey, CallMeta};
 const HOST: &str = "host";
 
 /// As much as a host may say where the tool bounds itself.
-const MOST_CHARS: usize = 400_000;
+const MAX_CHARS: usize = 400_000;
 
 /// A tool that runs at a host.
 pub(super) struct HostTool {
@@ -39,7 +39,7 @@ impl HostTool {
         let mut spec = inner.spec().clone();
         // The far pipeline bounds time and size; what is added to a result there fits too.
         spec.timeout = None;
-        spec.max_result_chars = Some(spec.max_result_chars.map_or(MOST_CHARS, |it| it * 2));
+        spec.max_result_chars = Some(spec.max_result_chars.map_or(MAX_CHARS, |it| it * 2));
         if set.is_several() {
             let names = set.names();
             let usual = names.first().cloned().unwrap_or_default();

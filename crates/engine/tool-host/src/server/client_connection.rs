@@ -20,7 +20,7 @@ const WAITING_LINES: usize = 4096;
 pub(crate) const SILENT_PINGS: u32 = 3;
 
 /// The shortest time between pings that is listened to.
-const LEAST_PING: Duration = Duration::from_millis(50);
+const MIN_PING: Duration = Duration::from_millis(50);
 
 /// Serves a caller until it or its connection is gone.
 pub(crate) async fn serve(mut pipe: LinePipe, runs: Arc<HostRunRegistry>) {
@@ -81,8 +81,8 @@ async fn converse(
     runs: &Arc<HostRunRegistry>,
     hello: &Hello,
 ) -> bool {
-    let silence = Duration::from_millis(hello.ping_ms).max(LEAST_PING) * SILENT_PINGS;
-    let mut ping = tokio::time::interval(runs.limits.ping.max(LEAST_PING));
+    let silence = Duration::from_millis(hello.ping_ms).max(MIN_PING) * SILENT_PINGS;
+    let mut ping = tokio::time::interval(runs.limits.ping.max(MIN_PING));
     let mut heard = Instant::now();
     loop {
         tokio::select! {

@@ -52,7 +52,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 const WAITING_LINES: usize = 4;
 
 /// Longest time between two tries to reach a meeting point.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 type RendezvousSocket = WebSocketStream<TcpStream>;
 
@@ -238,7 +238,7 @@ async fn keep_a_line(
             }
         }
         let pause = Duration::from_millis(100) * 2_u32.pow(failures.min(6));
-        tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
+        tokio::time::sleep(pause.min(MAX_PAUSE)).await;
     }
 }
 

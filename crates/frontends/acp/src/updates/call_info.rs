@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use super::update::{CallAnnounced, CallLocation};
 
 /// Longest title, in characters: editors show one line.
-const LONGEST_TITLE: usize = 1_000;
+const MAX_TITLE_CHARS: usize = 1_000;
 
 /// Longest input that is handed on as it is, in bytes.
-const LONGEST_INPUT: usize = 200_000;
+const MAX_INPUT_BYTES: usize = 200_000;
 
 /// Looks at calls with the tools of a session.
 #[derive(Clone)]
@@ -95,7 +95,7 @@ impl CallInspector {
             let lines = command.lines().map(str::trim).filter(|it| !it.is_empty());
             look.title = lines.collect::<Vec<_>>().join(" ⏎ ");
         }
-        look.title = text::one_line(&self.shortened(&look.title), LONGEST_TITLE);
+        look.title = text::one_line(&self.shortened(&look.title), MAX_TITLE_CHARS);
         if look.title.is_empty() {
             look.title.clone_from(&call.name);
         }
@@ -135,11 +135,11 @@ impl CallPresentation {
 /// The input, as far as a line may hold it.
 fn raw_input(input: &Value) -> Cow<'_, Value> {
     // Most are short: those are not written to be measured.
-    if most_bytes(input) <= LONGEST_INPUT {
+    if most_bytes(input) <= MAX_INPUT_BYTES {
         return Cow::Borrowed(input);
     }
     let length = input.to_string().len();
-    match length <= LONGEST_INPUT {
+    match length <= MAX_INPUT_BYTES {
         true => Cow::Borrowed(input),
         false => Cow::Owned(json!({"left_out": format!("{length} bytes of input")})),
     }
@@ -167,9 +167,9 @@ mod tests {
         let more = with(0).to_string().len();
         for (bytes, is_shown) in [
             (0, true),
-            (LONGEST_INPUT / 6 - more, true),
-            (LONGEST_INPUT - more, true),
-            (LONGEST_INPUT - more + 1, false),
+            (MAX_INPUT_BYTES / 6 - more, true),
+            (MAX_INPUT_BYTES - more, true),
+            (MAX_INPUT_BYTES - more + 1, false),
         ] {
             let input = with(bytes);
             assert!(input.to_string().len() <= most_bytes(&input));

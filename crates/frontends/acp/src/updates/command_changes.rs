@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::diffs::diff;
 
 /// Most files of one call that are shown.
-const MOST_FILES: usize = 20;
+const MAX_FILES: usize = 20;
 
 /// Largest file that is shown, in bytes.
 const LARGEST: u64 = 4 << 20;
@@ -93,7 +93,7 @@ impl ReadJournal {
         let whose = if made.iter().any(|it| it.session.as_ref() == own) { own } else { other };
         let of_one = made.iter().filter(|it| whose.is_some() && it.session.as_ref() == whose);
         let changes = of_one.flat_map(|it| &it.changes);
-        changes.filter_map(|change| shown(journal, change)).take(MOST_FILES).collect()
+        changes.filter_map(|change| shown(journal, change)).take(MAX_FILES).collect()
     }
 
     fn take_news(&mut self) {

@@ -8,10 +8,10 @@ use serde_json::json;
 use super::update::{CallContent, ContentBlock};
 
 /// Longest text of one result, in bytes: editors freeze on more.
-const LONGEST_TEXT: usize = 200_000;
+const MAX_TEXT_BYTES: usize = 200_000;
 
 /// Longest picture, in bytes of base64.
-const LONGEST_PICTURE: usize = 700_000;
+const MAX_PICTURE_BYTES: usize = 700_000;
 
 /// A text, cut where it is too long.
 pub(crate) fn text_block<'a>(words: impl Into<Cow<'a, str>>) -> ContentBlock<'a> {
@@ -23,14 +23,14 @@ pub(crate) fn text_block<'a>(words: impl Into<Cow<'a, str>>) -> ContentBlock<'a>
 /// The beginning of a text that is too long; nothing of one that is not.
 fn cut(words: &str) -> Option<&str> {
     // Most are short: those are not counted.
-    let cut = (LONGEST_TEXT < words.len()).then(|| text::head(words, LONGEST_TEXT / 4))?;
+    let cut = (MAX_TEXT_BYTES < words.len()).then(|| text::head(words, MAX_TEXT_BYTES / 4))?;
     (cut.len() < words.len()).then_some(cut)
 }
 
 fn media<'a>(source: &MediaSource, what: &str) -> ContentBlock<'a> {
     match source {
         MediaSource::Base64 { media_type, data }
-            if data.len() <= LONGEST_PICTURE && media_type.starts_with("image/") =>
+            if data.len() <= MAX_PICTURE_BYTES && media_type.starts_with("image/") =>
         {
             ContentBlock::Other(json!({"type": "image", "mimeType": media_type, "data": data}))
         }

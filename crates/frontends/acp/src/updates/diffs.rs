@@ -5,10 +5,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 /// Longest diff that is shown whole, in bytes of both sides.
-const LONGEST_WHOLE: usize = 200_000;
+const MAX_WHOLE_BYTES: usize = 200_000;
 
 /// Longest side of a diff that was cut to its surroundings, in bytes.
-const LONGEST_SIDE: usize = 150_000;
+const MAX_SIDE_BYTES: usize = 150_000;
 
 /// Lines around a change that was cut out of its file.
 const SURROUNDINGS: usize = 10;
@@ -21,7 +21,7 @@ const NO_LINE_END: &str = "\\";
 pub(crate) fn diff(path: &Path, old: Option<&str>, new: &str) -> Value {
     let whole = old.map_or(0, str::len) + new.len();
     let (old, new) = match old {
-        Some(old) if LONGEST_WHOLE < whole => {
+        Some(old) if MAX_WHOLE_BYTES < whole => {
             let (old, new) = differing(old, new);
             (Some(bounded(old)), bounded(new))
         }
@@ -31,8 +31,8 @@ pub(crate) fn diff(path: &Path, old: Option<&str>, new: &str) -> Value {
 }
 
 fn bounded(side: &str) -> String {
-    let cut = haft_types::text::head(side, LONGEST_SIDE / 4);
-    match side.len() <= LONGEST_SIDE {
+    let cut = haft_types::text::head(side, MAX_SIDE_BYTES / 4);
+    match side.len() <= MAX_SIDE_BYTES {
         true => side.to_owned(),
         false => format!("{cut}\n[cut: {} bytes in all]\n", side.len()),
     }

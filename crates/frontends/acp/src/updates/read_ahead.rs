@@ -15,8 +15,8 @@ use serde_json::Value;
 const WORTH_A_THREAD: u64 = 256 << 10;
 
 /// So much is handed over at once: entries, and bytes of what they hold.
-const MOST_ENTRIES: usize = 64;
-const MOST_BYTES: usize = 64 << 10;
+const MAX_ENTRIES: usize = 64;
+const MAX_BYTES: usize = 64 << 10;
 
 /// Batches that wait: a long log is not put into memory.
 const WAITING_BATCHES: usize = 2;
@@ -52,9 +52,9 @@ fn read_batches(path: &Path, sender: SyncSender<Vec<LogEntry>>) -> io::Result<()
     let read = read_shown(path, |entry| {
         bytes += bytes_of(&entry);
         batch.push(entry);
-        if MOST_ENTRIES <= batch.len() || MOST_BYTES <= bytes {
+        if MAX_ENTRIES <= batch.len() || MAX_BYTES <= bytes {
             bytes = 0;
-            let room = Vec::with_capacity(MOST_ENTRIES);
+            let room = Vec::with_capacity(MAX_ENTRIES);
             sender.send(std::mem::replace(&mut batch, room)).ok();
         }
     });
@@ -88,7 +88,7 @@ fn bytes_of_block(block: &MessageBlock) -> usize {
             });
             blocks.sum()
         }
-        _ => MOST_BYTES / 8,
+        _ => MAX_BYTES / 8,
     }
 }
 

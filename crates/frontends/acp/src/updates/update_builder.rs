@@ -34,7 +34,7 @@ const PROGRESS_PACE: Duration = Duration::from_millis(50);
 const CHILD_LINES: usize = 12;
 
 /// Longest part of a text that is told at once, in bytes.
-const LONGEST_PART: usize = 200_000;
+const MAX_PART_BYTES: usize = 200_000;
 
 /// Makes updates of what one session does.
 pub(crate) struct UpdateBuilder {
@@ -310,7 +310,7 @@ impl UpdateBuilder {
 fn parts(words: &str) -> impl Iterator<Item = &str> {
     let mut rest = words;
     std::iter::from_fn(move || {
-        let part = Some(text::head(rest, LONGEST_PART / 4)).filter(|it| !it.is_empty()).unwrap_or(rest);
+        let part = Some(text::head(rest, MAX_PART_BYTES / 4)).filter(|it| !it.is_empty()).unwrap_or(rest);
         rest = &rest[part.len()..];
         (!part.is_empty()).then_some(part)
     })

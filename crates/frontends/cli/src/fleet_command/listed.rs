@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// So many of the slowest and of the last failures are shown.
-const MOST_SHOWN: usize = 5;
+const MAX_SHOWN: usize = 5;
 
 pub(super) async fn status(
     desk: &FleetClient,
@@ -124,7 +124,7 @@ async fn table(desk: &FleetClient, filter: &JobFilter, counts: &JobCounts) -> Re
     }
     let mut slowest = running;
     slowest.sort_by_key(|it| it.started_at);
-    for job in slowest.iter().take(MOST_SHOWN) {
+    for job in slowest.iter().take(MAX_SHOWN) {
         let last = job.summary["last"].as_str().unwrap_or_default();
         text.push_str(&format!(
             "  {}  {:>8}  {:>7}  {}\n",
@@ -134,19 +134,19 @@ async fn table(desk: &FleetClient, filter: &JobFilter, counts: &JobCounts) -> Re
             one_line(last, 80)
         ));
     }
-    for job in slowest.iter().take(MOST_SHOWN) {
+    for job in slowest.iter().take(MAX_SHOWN) {
         for asked in job.summary["questions"].as_array().into_iter().flatten() {
             let asked = one_line(asked["text"].as_str().unwrap_or_default(), 100);
             text.push_str(&format!("  {}      asks  {asked}\n", short(job)));
         }
     }
-    for job in slowest.iter().filter(|it| it.summary["warning"].is_string()).take(MOST_SHOWN) {
+    for job in slowest.iter().filter(|it| it.summary["warning"].is_string()).take(MAX_SHOWN) {
         let warning = one_line(job.summary["warning"].as_str().unwrap_or_default(), 100);
         text.push_str(&format!("  {}   warning  {warning}\n", short(job)));
     }
     let mut bad = jobs_in(desk, filter, &[JobState::Failed, JobState::Denied, JobState::Parked]).await?;
     bad.sort_by_key(|it| std::cmp::Reverse(it.changed_at));
-    for job in bad.iter().take(MOST_SHOWN) {
+    for job in bad.iter().take(MAX_SHOWN) {
         let reason = one_line(job.reason.as_deref().unwrap_or_default(), 100);
         text.push_str(&format!("  {}  {:>8}  {reason}\n", short(job), job.state.as_str()));
     }

@@ -9,7 +9,7 @@ use std::{
 use haft_tool::{CollapsedLines, LineStyle, Rendered, RenderedLine, Rendering};
 
 /// Bytes of a file that are shown; it has the others.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The same, with everything that is left out at first. Files are read when
 /// somebody looks.
@@ -43,8 +43,8 @@ fn text_of(path: &Path) -> io::Result<(String, bool)> {
     let mut bytes = Vec::new();
     let file = File::open(path)?;
     let length = file.metadata()?.len();
-    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), length <= MOST_BYTES))
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), length <= MAX_BYTES))
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use std::{
 };
 
 /// Files that are known at most.
-const MOST_FILES: usize = 200_000;
+const MAX_FILES: usize = 200_000;
 /// How long a list counts as new.
 const FRESH: Duration = Duration::from_secs(10);
 /// Files that are offered.
-const MOST_OFFERED: usize = 50;
+const MAX_OFFERED: usize = 50;
 
 /// The files of the project, listed when somebody asks for one.
 pub(super) struct FileList {
@@ -52,7 +52,7 @@ impl FileList {
         let mut found: Vec<(u32, &String)> =
             files.iter().filter_map(|file| score(&query, file).map(|score| (score, file))).collect();
         found.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.len().cmp(&b.1.len())).then(a.1.cmp(b.1)));
-        found.into_iter().take(MOST_OFFERED).map(|(_, file)| file.clone()).collect()
+        found.into_iter().take(MAX_OFFERED).map(|(_, file)| file.clone()).collect()
     }
 
     fn list(&self) -> Vec<String> {
@@ -71,7 +71,7 @@ impl FileList {
                 name.push('/');
             }
             files.push(name);
-            if MOST_FILES <= files.len() {
+            if MAX_FILES <= files.len() {
                 break;
             }
         }

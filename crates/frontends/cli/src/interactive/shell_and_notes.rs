@@ -16,7 +16,7 @@ use super::{
 /// Terminals take no longer texts.
 const LONGEST_COPY: usize = 100_000;
 /// So much of what a command prints is shown and told.
-const MOST_OUTPUT: usize = 30_000;
+const MAX_OUTPUT: usize = 30_000;
 
 impl InteractiveSession {
     pub(super) fn answer(&mut self, id: &str, answer: CardAnswer, news: &UpdateSink) {
@@ -151,7 +151,7 @@ async fn shell_output(
     };
     let mut all = String::from_utf8_lossy(&output.stdout).into_owned();
     all.push_str(&String::from_utf8_lossy(&output.stderr));
-    let mut shown = text::head(all.trim_end(), MOST_OUTPUT).to_owned();
+    let mut shown = text::head(all.trim_end(), MAX_OUTPUT).to_owned();
     if shown.len() < all.trim_end().len() {
         shown.push_str(&format!("\n… {} more bytes", all.len() - shown.len()));
     }

@@ -18,7 +18,7 @@ use super::UpdateSink;
 /// It is asked at most so often.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longer it is not waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Columns of it at most.
 const WIDEST: usize = 300;
 
@@ -70,7 +70,7 @@ impl StatusLine {
         let (line, news) = (self.clone(), news.clone());
         tokio::spawn(async move {
             while let Some(facts) = line.take_next() {
-                let said = tokio::time::timeout(PATIENCE, line.run(&session, &facts)).await.ok().flatten();
+                let said = tokio::time::timeout(TIMEOUT, line.run(&session, &facts)).await.ok().flatten();
                 news.tell(UiUpdate::Meter(StatusUpdate {
                     status_line: Some(said.unwrap_or_default()),
                     ..StatusUpdate::default()

@@ -13,7 +13,7 @@ use super::status::find;
 use crate::output::{CliError, CommandExit, print_line, write_error};
 
 /// How long a person may take in the browser.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// The one server, ready to be talked to.
 fn connect<'a>(desk: &'a McpCommands, name: &str) -> Result<(&'a McpManager, ServerConfig), CliError> {
@@ -68,7 +68,7 @@ pub(super) async fn login(desk: &McpCommands, name: &str, no_browser: bool) -> C
             pasted = pasted(&flow) => Ok(pasted),
         }
     };
-    let answer = tokio::time::timeout(PATIENCE, answer).await;
+    let answer = tokio::time::timeout(TIMEOUT, answer).await;
     let answer = answer.map_err(|_| String::from("nobody came back from the browser"))??;
     flow.finish(&answer).await.map_err(|err| err.to_string())?;
     let works = manager.reconnect(name).await;

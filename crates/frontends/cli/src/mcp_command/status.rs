@@ -42,7 +42,7 @@ enum ToolDetail {
 
 pub(super) async fn list(desk: &McpCommands) -> CommandExit {
     if desk.json {
-        let rows = look(desk, None, Some(LIST_PATIENCE)).await?;
+        let rows = look(desk, None, Some(LIST_TIMEOUT)).await?;
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -67,7 +67,7 @@ pub(super) async fn list(desk: &McpCommands) -> CommandExit {
     let (late, done): (Vec<Row>, Vec<Row>) = rows(desk, None).into_iter().partition(Row::is_under_way);
     print(done)?;
     let late = late.into_iter().map(|row| row.name).collect();
-    connect(desk, late, Some(LIST_PATIENCE.saturating_sub(LIST_AT_ONCE))).await;
+    connect(desk, late, Some(LIST_TIMEOUT.saturating_sub(LIST_AT_ONCE))).await;
     print(finished_rows(desk, None).await)?;
     if shown.is_empty() {
         print_line("No MCP servers. Name one with `haft mcp add`.")?;
@@ -125,7 +125,7 @@ pub(super) fn find(desk: &McpCommands, name: &str) -> Result<(), CliError> {
 
 /// How long a list waits for servers, and how long before it shows what it has.
 /// `haft mcp doctor` waits as long as each of them may take.
-const LIST_PATIENCE: Duration = Duration::from_secs(8);
+const LIST_TIMEOUT: Duration = Duration::from_secs(8);
 const LIST_AT_ONCE: Duration = Duration::from_millis(1500);
 
 /// Connects to all servers, or to one, and says how they are.

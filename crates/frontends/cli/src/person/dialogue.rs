@@ -13,7 +13,7 @@ use super::{
 use crate::show::{clean, painted};
 
 /// Longer forms are not for a terminal.
-const MOST_FIELDS: usize = 50;
+const MAX_FIELDS: usize = 50;
 
 pub(super) struct ElicitationDialog<'a, L> {
     pub(super) lines: &'a mut L,
@@ -36,7 +36,7 @@ impl<L: TerminalLines> ElicitationDialog<'_, L> {
         }
         let schema = request.schema.clone().unwrap_or_else(|| json!({"type": "object"}));
         let fields = FormField::all(&schema);
-        if MOST_FIELDS < fields.len() {
+        if MAX_FIELDS < fields.len() {
             let many = fields.len();
             self.lines.say(&format!("  Its form has {many} fields, too many to fill in here.\n"))?;
             return Ok(ElicitAnswer::Cancel);

@@ -5,7 +5,7 @@ use haft_types::text;
 use serde_json::{Map, Value, json};
 
 /// As many choices as are shown.
-const MOST_CHOICES: usize = 50;
+const MAX_CHOICES: usize = 50;
 
 /// One field.
 pub(super) struct FormField<'a> {
@@ -47,11 +47,11 @@ impl<'a> FormField<'a> {
         if let Some(said) = self.schema["description"].as_str() {
             about.push_str(&format!(": {}", text::one_line(said, 500)));
         }
-        for (at, choice) in self.choices.iter().take(MOST_CHOICES).enumerate() {
+        for (at, choice) in self.choices.iter().take(MAX_CHOICES).enumerate() {
             about.push_str(&format!("\n  {}  {}", at + 1, text::one_line(&choice.title, 100)));
         }
-        if MOST_CHOICES < self.choices.len() {
-            about.push_str(&format!("\n  and {} more", self.choices.len() - MOST_CHOICES));
+        if MAX_CHOICES < self.choices.len() {
+            about.push_str(&format!("\n  and {} more", self.choices.len() - MAX_CHOICES));
         }
         about
     }

@@ -137,7 +137,7 @@ const ADDRESSES: &[Bad] = &[
 
 /// Longer than everything together takes on a busy machine: whoever needs it
 /// hangs.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 fn support(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -234,7 +234,7 @@ fn name_servers(haft: &Haft, bad: impl Iterator<Item = (String, Value)>) {
 fn run(haft: &Haft, args: &[&str], input: &str) -> (Option<i32>, String, String) {
     let started = Instant::now();
     let output = haft.run(&[args, &["--json"]].concat(), input);
-    assert!(started.elapsed() < PATIENCE, "{args:?} took {:?}", started.elapsed());
+    assert!(started.elapsed() < TIMEOUT, "{args:?} took {:?}", started.elapsed());
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -362,7 +362,7 @@ async fn a_session_goes_on_among_bad_servers() {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(PATIENCE, output).await.unwrap().unwrap();
+    let output = tokio::time::timeout(TIMEOUT, output).await.unwrap().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     assert_eq!(model.refusals(), [""; 0]);

@@ -20,7 +20,7 @@ use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A person at the client who always says the same.
 struct Person {
@@ -51,9 +51,9 @@ impl Client {
         let manager = McpManager::new(options);
         let mut config = ServerConfig::new("haft", endpoint);
         config.era = Some(era);
-        config.timeouts.startup = PATIENCE;
+        config.timeouts.startup = TIMEOUT;
         manager.set_servers(vec![config]);
-        assert!(manager.settled(PATIENCE).await);
+        assert!(manager.settled(TIMEOUT).await);
         let status = manager.status().remove(0);
         assert_eq!(status.state, ServerState::Ready, "{status:#?}");
         assert_eq!(status.info.unwrap().era, era);
@@ -256,12 +256,12 @@ async fn large_results_are_resources_and_a_cancelled_command_is_gone() {
         stop.cancel();
     };
     let both = async { tokio::join!(calling, until_it_runs) };
-    let (called, ()) = tokio::time::timeout(PATIENCE, both).await.unwrap();
+    let (called, ()) = tokio::time::timeout(TIMEOUT, both).await.unwrap();
     assert!(called.is_err());
     let pid: u32 = std::fs::read_to_string(&mark).unwrap().trim().parse().unwrap();
     let started = Instant::now();
     while is_alive(pid) {
-        assert!(started.elapsed() < PATIENCE, "the command outlived its call");
+        assert!(started.elapsed() < TIMEOUT, "the command outlived its call");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(words(&client.call("Bash", json!({"command": "echo still here"})).await).contains("still here"));
@@ -487,7 +487,7 @@ fn a_signal_in_the_middle_of_a_call_ends_everything() {
     common::eventually("the command ended", || !is_alive(pid));
     // The client is not left without a word or an end.
     let mut said = Vec::new();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let _ = stream.read_to_end(&mut said);
 }
 

@@ -205,12 +205,12 @@ impl Odd {
 }
 
 /// Longer than all of it takes: whoever needs it hangs.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 fn run(haft: &Haft, args: &[&str], input: &str) -> String {
     let started = Instant::now();
     let output = haft.run(args, input);
-    assert!(started.elapsed() < PATIENCE, "{args:?} took {:?}", started.elapsed());
+    assert!(started.elapsed() < TIMEOUT, "{args:?} took {:?}", started.elapsed());
     let shown = String::from_utf8(output.stdout).unwrap();
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
     for said in [&shown, &complaints] {

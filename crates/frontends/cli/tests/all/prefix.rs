@@ -415,14 +415,14 @@ async fn a_run_follows_its_settings() {
         .unwrap();
     let waited = tokio::time::Instant::now();
     while model.count() < 2 {
-        assert!(waited.elapsed() < peer::PATIENCE, "nothing is asked");
+        assert!(waited.elapsed() < peer::TIMEOUT, "nothing is asked");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     // Rules first: both are read when the servers change.
     let rules = json!({"permissions": {"deny": ["mcp__staying__beta"]}});
     haft.write_home(".haft/settings.json", &rules.to_string());
     haft.ok(&["mcp", "remove", "going", "-s", "user"], "");
-    let status = tokio::time::timeout(peer::PATIENCE, child.wait()).await.unwrap().unwrap();
+    let status = tokio::time::timeout(peer::TIMEOUT, child.wait()).await.unwrap().unwrap();
     assert!(status.success());
     assert_eq!(model.refusals(), [""; 0]);
     let seen: Vec<Seen> = model.requests().iter().map(|it| Seen::of(&it.body)).collect();

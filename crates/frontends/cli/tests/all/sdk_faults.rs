@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::Haft;
 use haft_testkit::{ReplyPiece, Script, StreamStall, Turn};
-use peer::{PATIENCE, Peer};
+use peer::{Peer, TIMEOUT};
 use serde_json::{Value, json};
 
 const ASK: [&str; 2] = ["--permission-prompt-tool", "stdio"];
@@ -229,7 +229,7 @@ async fn everything_that_runs_is_interrupted() {
     serve(&mut peer, is_call).await;
     // Opens when the command reads: it has printed by then.
     let open = move || std::fs::OpenOptions::new().write(true).open(pipe).unwrap();
-    let _writer = tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(open)).await.unwrap().unwrap();
+    let _writer = tokio::time::timeout(TIMEOUT, tokio::task::spawn_blocking(open)).await.unwrap().unwrap();
     peer.request("stop", json!({"subtype": "interrupt"})).await;
     let mut told = Vec::new();
     let result = serve_until_result(&mut peer, |frame| told.push(frame.clone())).await;
@@ -351,5 +351,5 @@ async fn until<T>(look: impl Fn() -> Option<T>) -> T {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, found).await.unwrap()
+    tokio::time::timeout(TIMEOUT, found).await.unwrap()
 }

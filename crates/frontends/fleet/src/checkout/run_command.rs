@@ -23,7 +23,7 @@ pub(crate) struct ShellExit {
 }
 
 /// So much of what a command prints is kept.
-const MOST_OUTPUT: usize = 256 << 10;
+const MAX_OUTPUT: usize = 256 << 10;
 
 /// Runs a command of a job with the shell, in a process group of its own that goes
 /// with it. What it prints is told while it runs.
@@ -65,8 +65,8 @@ pub(crate) async fn run_command(
         };
         tell(&String::from_utf8_lossy(&piece));
         text.extend_from_slice(&piece);
-        if MOST_OUTPUT * 2 < text.len() {
-            text.drain(..text.len() - MOST_OUTPUT);
+        if MAX_OUTPUT * 2 < text.len() {
+            text.drain(..text.len() - MAX_OUTPUT);
         }
     }
     if end.ended.is_some() {
@@ -74,7 +74,7 @@ pub(crate) async fn run_command(
     }
     let status = child.wait().await.map_err(|err| format!("{command}: {err}"))?;
     end.code = status.code().filter(|_| end.ended.is_none());
-    let from = text.len().saturating_sub(MOST_OUTPUT);
+    let from = text.len().saturating_sub(MAX_OUTPUT);
     end.output = String::from_utf8_lossy(&text[from..]).into_owned();
     Ok(end)
 }

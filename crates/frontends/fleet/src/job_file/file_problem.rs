@@ -27,7 +27,7 @@ pub struct FileProblem {
 pub struct FileRefused(pub Vec<FileProblem>);
 
 /// So many problems are shown; who made more has one cause for them.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 
 impl fmt::Display for FileProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,11 +41,11 @@ impl fmt::Display for FileProblem {
 
 impl fmt::Display for FileRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for problem in self.0.iter().take(MOST_SHOWN) {
+        for problem in self.0.iter().take(MAX_SHOWN) {
             writeln!(f, "{problem}")?;
         }
-        if MOST_SHOWN < self.0.len() {
-            writeln!(f, "and {} more", self.0.len() - MOST_SHOWN)?;
+        if MAX_SHOWN < self.0.len() {
+            writeln!(f, "and {} more", self.0.len() - MAX_SHOWN)?;
         }
         write!(f, "nothing was queued")
     }

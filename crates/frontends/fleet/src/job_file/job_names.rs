@@ -39,7 +39,7 @@ pub(super) struct JobHeads<'a> {
 /// Bytes that a store takes of a key.
 const LONGEST_KEY: usize = 512;
 /// Bytes that a store takes of all labels of a job.
-const MOST_LABELS: usize = 8 << 10;
+const MAX_LABELS: usize = 8 << 10;
 
 impl JobHeads<'_> {
     /// The field a store would refuse, and why: said before anything is queued.
@@ -54,9 +54,9 @@ impl JobHeads<'_> {
             return Some(("key", format!("batch and key of a job have {LONGEST_KEY} bytes at most")));
         }
         let bytes: usize = self.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
-        (MOST_LABELS < bytes).then(|| {
+        (MAX_LABELS < bytes).then(|| {
             let why = format!(
-                "the values of this row have {bytes} bytes, and {MOST_LABELS} are taken; long texts belong into a prompt file"
+                "the values of this row have {bytes} bytes, and {MAX_LABELS} are taken; long texts belong into a prompt file"
             );
             ("labels", why)
         })

@@ -28,7 +28,7 @@ pub(super) type LocatedError = (FileLocation, String);
 /// So deep may values be inside each other.
 const DEEPEST: usize = 32;
 /// So many values may a file have when all its references are followed.
-const MOST_VALUES: usize = 2_000_000;
+const MAX_VALUES: usize = 2_000_000;
 
 impl LocatedNode {
     /// Reads YAML. Several documents, doubled keys and references without end are
@@ -255,8 +255,8 @@ impl TreeBuilder {
             0 => value.count(),
             _ => 1,
         };
-        if MOST_VALUES < self.values {
-            return Err((value.at, format!("there are more than {MOST_VALUES} values")));
+        if MAX_VALUES < self.values {
+            return Err((value.at, format!("there are more than {MAX_VALUES} values")));
         }
         if anchor != 0 {
             self.anchors.insert(anchor, value.clone());

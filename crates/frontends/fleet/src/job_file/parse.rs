@@ -42,7 +42,7 @@ const JOB_FIELDS: [&str; 17] = [
 const FILE_FIELDS: [&str; 8] =
     ["version", "batch", "defaults", "matrix", "jobs", "budget", "rate", "rollout"];
 /// So many jobs a file may mean.
-const MOST_JOBS: usize = 1_000_000;
+const MAX_JOBS: usize = 1_000_000;
 
 impl JobPlan {
     /// Reads a file by its ending: `.yaml`, `.yml`, `.json`, `.jsonl`, `.ndjson`,
@@ -251,8 +251,8 @@ impl PlanReading<'_> {
                 self.wrong.push((values.at, format!("`{name}` needs a list of values")));
                 continue;
             };
-            if MOST_JOBS < combinations.len().saturating_mul(values.len()) {
-                self.wrong.push((*at, format!("that is more than {MOST_JOBS} jobs")));
+            if MAX_JOBS < combinations.len().saturating_mul(values.len()) {
+                self.wrong.push((*at, format!("that is more than {MAX_JOBS} jobs")));
                 return combinations;
             }
             let longer = combinations.iter().flat_map(|it: &Vec<_>| {
@@ -334,8 +334,8 @@ impl PlanReading<'_> {
     ) -> Vec<PlannedJob> {
         let mut jobs = Vec::new();
         let mut seen: HashMap<String, FileLocation> = HashMap::new();
-        if MOST_JOBS < rows.rows.len().saturating_mul(matrix.len()) {
-            self.wrong.push((tree.at, format!("that is more than {MOST_JOBS} jobs")));
+        if MAX_JOBS < rows.rows.len().saturating_mul(matrix.len()) {
+            self.wrong.push((tree.at, format!("that is more than {MAX_JOBS} jobs")));
             return jobs;
         }
         let defaults = self.default_job(tree);

@@ -46,9 +46,9 @@ const FROZEN_COUNTS: Duration = Duration::from_millis(500);
 /// it would be full, also where the store takes its time.
 const ASKS_AGAIN: Duration = Duration::from_millis(250);
 /// A frozen key is looked at again after this time at the latest.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// So long nobody waits inside a session: the job goes back to the queue instead.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(90);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(90);
 
 /// Draws for all sessions of a worker. They stand in line: who came first is served
 /// first, and only the first asks the store.
@@ -148,13 +148,13 @@ impl RateLimiter {
     /// Waits while a key is frozen.
     async fn thawed(&self, key: &str, waits: &(dyn Fn(Duration) + Sync)) -> Result<(), Duration> {
         while let Some(left) = self.frozen(key).await {
-            if LONGEST_WAIT < left {
+            if MAX_WAIT < left {
                 return Err(left);
             }
             waits(left);
             // Not all at the same moment.
             let jitter = Duration::from_millis(fastrand::u64(0..50));
-            tokio::time::sleep(left.min(LONGEST_PAUSE) + jitter).await;
+            tokio::time::sleep(left.min(MAX_PAUSE) + jitter).await;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 /// So long a question waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
+const TIMEOUT: Duration = Duration::from_secs(24 * 3_600);
 
 /// The questions of a run that wait, and answers that came before their question: a
 /// run that moved asks again. Clones are the same.
@@ -101,7 +101,7 @@ impl Approver for RunApprover {
                 Ok(answer) => answer,
                 Err(receiver) => {
                     let _asked = AskedCallGuard { desk: self, call };
-                    match tokio::time::timeout(PATIENCE, receiver).await {
+                    match tokio::time::timeout(TIMEOUT, receiver).await {
                         Ok(Ok(answer)) => answer,
                         Ok(Err(_)) | Err(_) => return Answer::unasked("nobody answered"),
                     }

@@ -20,9 +20,9 @@ use crate::{
 /// How long a check may take.
 const CHECK_LIMIT: Duration = Duration::from_secs(3_600);
 /// So many files are kept at most.
-const MOST_FILES: usize = 1_000;
+const MAX_FILES: usize = 1_000;
 /// A larger file is named and not kept.
-const LARGEST_FILE: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Collects results.
 pub(super) struct ResultCollector<'a> {
@@ -110,7 +110,7 @@ impl ResultCollector<'_> {
                 continue;
             }
             let length = entry.metadata().map(|it| it.len()).unwrap_or_default();
-            let blob = match length <= LARGEST_FILE && kept.len() < MOST_FILES {
+            let blob = match length <= MAX_FILE_BYTES && kept.len() < MAX_FILES {
                 false => Value::Null,
                 true => {
                     let bytes = tokio::fs::read(entry.path()).await.map_err(|err| err.to_string())?;

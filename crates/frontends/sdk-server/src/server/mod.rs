@@ -65,7 +65,7 @@ pub enum EndSignal {
 }
 
 /// How long an introduction waits; hosts wait a minute for it.
-const LONGEST_INTRODUCTION: Duration = Duration::from_secs(20);
+const MAX_INTRODUCTION: Duration = Duration::from_secs(20);
 
 /// How long a host may take to read what is left when it is told to.
 const LAST_LINES: Duration = Duration::from_secs(30);
@@ -265,7 +265,7 @@ impl SdkServer {
     fn introduced(&mut self, echoed: &Value) {
         let frame = echoed[INTRODUCTION].clone();
         match echoed["takes_up"] == true {
-            true => self.introduction = Some((frame, Instant::now() + LONGEST_INTRODUCTION)),
+            true => self.introduction = Some((frame, Instant::now() + MAX_INTRODUCTION)),
             false => self.out.frame(&frame),
         }
     }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// More does not fit a line as base64, nor as text in most files.
-const MOST_FILE_BYTES: u64 = 700_000;
+const MAX_FILE_BYTES: u64 = 700_000;
 
 /// So much fits, whatever it is made of.
 const ALWAYS_FITS: usize = 150_000;
@@ -152,7 +152,7 @@ impl SdkServer {
             }
             ControlRequest::ReadFile { path, max_bytes, encoding } => Command::ReadFile {
                 path: PathBuf::from(path),
-                max_bytes: max_bytes.unwrap_or(MOST_FILE_BYTES).min(MOST_FILE_BYTES),
+                max_bytes: max_bytes.unwrap_or(MAX_FILE_BYTES).min(MAX_FILE_BYTES),
                 reply: answering(id, move |read: Result<FileContent, String>| {
                     Ok(file_answer(read?, encoding).into())
                 }),
@@ -358,7 +358,7 @@ fn file_answer(file: FileContent, encoding: FileEncoding) -> FileAnswer {
         let contents = STANDARD.encode(&bytes);
         return FileAnswer { path, contents, encoding: Some("base64"), lossy: None, truncated };
     }
-    if MOST_FILE_BYTES < json!(String::from_utf8_lossy(&bytes)).to_string().len() as u64 {
+    if MAX_FILE_BYTES < json!(String::from_utf8_lossy(&bytes)).to_string().len() as u64 {
         truncated |= ALWAYS_FITS < bytes.len();
         bytes.truncate(ALWAYS_FITS);
     }

@@ -14,11 +14,11 @@ use crate::{
 
 /// Pastes longer than this, or with more lines, become a mark.
 const LONGEST_SHOWN_PASTE: usize = 1000;
-const MOST_SHOWN_LINES: usize = 8;
+const MAX_SHOWN_LINES: usize = 8;
 /// Marks are characters nobody types.
 const FIRST_MARK: u32 = 0xf_0000;
-const MOST_UNDO: usize = 200;
-const MOST_KILLS: usize = 32;
+const MAX_UNDO: usize = 200;
+const MAX_KILLS: usize = 32;
 
 /// The text somebody is writing.
 #[derive(Clone, Debug, Default)]
@@ -179,7 +179,7 @@ impl Composer {
     /// Pastes; what is long becomes a mark.
     pub fn paste(&mut self, text: &str) {
         let from = self.at;
-        let long = LONGEST_SHOWN_PASTE < text.len() || MOST_SHOWN_LINES < text.lines().count();
+        let long = LONGEST_SHOWN_PASTE < text.len() || MAX_SHOWN_LINES < text.lines().count();
         if long {
             self.put_mark(PastedMark::of_paste(text, self.pastes.len() + 1));
         } else {
@@ -253,7 +253,7 @@ impl Composer {
         if self.undo.last().is_none_or(|(text, _)| *text != self.text) {
             self.undo.push((self.text.clone(), self.at));
         }
-        if MOST_UNDO < self.undo.len() {
+        if MAX_UNDO < self.undo.len() {
             self.undo.remove(0);
         }
     }
@@ -366,7 +366,7 @@ impl Composer {
                 Some(last) => last.push_str(&killed),
                 None => self.kills.push(killed),
             }
-            if MOST_KILLS < self.kills.len() {
+            if MAX_KILLS < self.kills.len() {
                 self.kills.remove(0);
             }
         }

@@ -18,7 +18,7 @@ use block::BlockRenderer;
 use table::TableStream;
 
 /// Lines of an unfinished block that are held back at most.
-const MOST_HELD: usize = 200;
+const MAX_HELD: usize = 200;
 
 /// Markdown that is still coming.
 #[derive(Clone, Debug)]
@@ -227,7 +227,7 @@ impl MarkdownStream {
             || is_item(&line)
             || (is_table && !line.contains('|'))
             || (!is_table && line.trim_start().starts_with('|') && !self.open.is_empty())
-            || MOST_HELD < self.open.len();
+            || MAX_HELD < self.open.len();
         if begins {
             self.close();
         }

@@ -10,7 +10,7 @@ use pulldown_cmark::Alignment;
 use crate::styled_text::{StyledLine, TextStyle, WrapMode};
 
 /// Rows that are held back at most until the widths of the columns are final.
-const MOST_HELD: usize = 24;
+const MAX_HELD: usize = 24;
 /// Columns between two columns.
 const BETWEEN: usize = 2;
 
@@ -88,7 +88,7 @@ impl TableStream {
         if !self.fits() {
             return self.list_held();
         }
-        if self.held.len() < MOST_HELD {
+        if self.held.len() < MAX_HELD {
             return Vec::new();
         }
         self.settle()

@@ -7,7 +7,7 @@ use crate::{
     effect::TermEffect,
     markdown::MarkdownStream,
     overlay::Overlay,
-    rendered_call::{self, MOST_LINES},
+    rendered_call::{self, MAX_LINES},
     styled_text::{ColorRole, StyledLine, TextStyle, WrapMode},
     transcript::{TranscriptItem, answer_lines, shown_prompt_lines},
     ui_update::{FinishedCall, PagerText, PickerRow, StatusUpdate, TurnPhase, UiUpdate},
@@ -17,7 +17,7 @@ use crate::{
 const LONG_MS: u64 = 10_000;
 
 /// Lines of a call that settings can have shown without being asked.
-const MOST_UNASKED: usize = 1000;
+const MAX_UNASKED: usize = 1000;
 
 /// Stands below the words of an answer that broke off.
 const BROKE_OFF: &str = "· the answer broke off here and does not count; it is asked for again";
@@ -234,10 +234,10 @@ impl AppState {
         self.calls.retain(|it| it.id != call.id);
         let most = self.lines_of(&call.name);
         let lines = match &call.whole {
-            Some(whole) if MOST_LINES < most && !call.failed => {
+            Some(whole) if MAX_LINES < most && !call.failed => {
                 let mut lines = rendered_call::card(&call, 0);
                 lines.truncate(1);
-                lines.extend(rendered_call::body(&whole.make(), most.min(MOST_UNASKED)));
+                lines.extend(rendered_call::body(&whole.make(), most.min(MAX_UNASKED)));
                 lines
             }
             _ => rendered_call::card(&call, most),

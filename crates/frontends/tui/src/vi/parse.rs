@@ -86,7 +86,7 @@ pub(super) enum ParsedKeys {
 }
 
 /// Counts are no larger: nobody means more, and nothing is to hang.
-const MOST_TIMES: usize = 9999;
+const MAX_TIMES: usize = 9999;
 
 /// The keys that are not read yet.
 struct Rest<'a>(&'a [char]);
@@ -105,7 +105,7 @@ impl Rest<'_> {
                 break;
             }
             let digit = usize::try_from(digit).unwrap_or(0);
-            count = Some((count.unwrap_or(0) * 10 + digit).min(MOST_TIMES));
+            count = Some((count.unwrap_or(0) * 10 + digit).min(MAX_TIMES));
             self.next();
         }
         count
@@ -128,7 +128,7 @@ pub(super) fn parse(keys: &[char], selected: bool) -> ParsedKeys {
     let parsed = if selected { selected_command(first, &mut rest) } else { command(first, &mut rest) };
     match parsed {
         Ok((command, inner)) => {
-            let times = count.unwrap_or(1).saturating_mul(inner.unwrap_or(1)).min(MOST_TIMES);
+            let times = count.unwrap_or(1).saturating_mul(inner.unwrap_or(1)).min(MAX_TIMES);
             let count = (count.is_some() || inner.is_some()).then_some(times);
             ParsedKeys::Order(ViInput { register, count, command })
         }

@@ -12,10 +12,10 @@ use crate::{
 };
 
 /// Requests that get a bar of their own.
-const MOST_BARS: usize = 400;
+const MAX_BARS: usize = 400;
 
 /// Rows of a table at most; the newest are kept.
-const MOST_LINES: usize = 500;
+const MAX_LINES: usize = 500;
 
 /// Writes cost and cache, request by request.
 pub(crate) fn cost(out: &mut Html, index: &LogIndex) {
@@ -25,7 +25,7 @@ pub(crate) fn cost(out: &mut Html, index: &LogIndex) {
     }
     totals(out, index);
     bars(out, &index.requests);
-    let left_out = index.requests.len().saturating_sub(MOST_LINES);
+    let left_out = index.requests.len().saturating_sub(MAX_LINES);
     if 0 < left_out {
         out.raw("<p class=\"facts\">The first ").count(left_out).raw(" requests are not in the table.</p>");
     }
@@ -80,7 +80,7 @@ fn totals(out: &mut Html, index: &LogIndex) {
 }
 
 fn bars(out: &mut Html, requests: &[IndexedRequest]) {
-    let shown = &requests[requests.len().saturating_sub(MOST_BARS)..];
+    let shown = &requests[requests.len().saturating_sub(MAX_BARS)..];
     let most = shown.iter().map(|it| it.usage.total_input()).max().unwrap_or(0).max(1) as f64;
     legend(
         out,
@@ -153,7 +153,7 @@ const FILLINGS: [(&str, &str); 6] = [
 /// Writes what filled the window at every request. The sizes of messages are those
 /// of the log, about; what is left of the input is the prompt and the tools.
 pub(crate) fn window(out: &mut Html, index: &LogIndex) {
-    let from = index.requests.len().saturating_sub(MOST_BARS);
+    let from = index.requests.len().saturating_sub(MAX_BARS);
     let asked = |at: &usize| {
         let it = &index.requests[*at];
         it.purpose == RequestPurpose::Answer && 0 < it.usage.total_input()
@@ -216,7 +216,7 @@ fn window_table(out: &mut Html, requests: &[&IndexedRequest], fills: &[[f64; 6]]
         out.raw("<th scope=\"col\">").raw(name).raw("</th>");
     }
     out.raw("</tr></thead><tbody>\n");
-    let from = requests.len().saturating_sub(MOST_LINES);
+    let from = requests.len().saturating_sub(MAX_LINES);
     for (request, fill) in requests.iter().zip(fills).skip(from) {
         out.raw("<tr><td>").text(&request.number.to_string()).raw("</td>");
         for tokens in fill {

@@ -109,9 +109,9 @@ fn one(out: &mut Html, index: &LogIndex, span: &CallSpan<'_>, time: &CompressedT
 /// All calls in lanes.
 fn overview(out: &mut Html, spans: &[CallSpan<'_>]) {
     const LANE: f64 = 8.0;
-    const MOST_LANES: usize = 12;
+    const MAX_LANES: usize = 12;
     let time = CompressedTimeline::of(spans);
-    let lanes = (spans.iter().map(|it| it.lane).max().unwrap_or(0) + 1).min(MOST_LANES);
+    let lanes = (spans.iter().map(|it| it.lane).max().unwrap_or(0) + 1).min(MAX_LANES);
     let beside = spans.iter().filter(|it| 0 < it.lane).count();
     out.raw("<p class=\"facts\">").count(spans.len()).raw(" calls, ").count(beside);
     out.raw(" of them beside another one.</p>");
@@ -122,7 +122,7 @@ fn overview(out: &mut Html, spans: &[CallSpan<'_>]) {
         let (x, end) = (time.place(span.start) * 1000.0, time.place(span.start + span.length) * 1000.0);
         out.raw("<rect class=\"").raw(if span.call.failed { "s-failed" } else { "s-run" });
         out.raw("\" height=\"6\" x=\"").number(x.min(998.0)).raw("\" width=\"").number((end - x).max(1.0));
-        out.raw("\" y=\"").number(span.lane.min(MOST_LANES - 1) as f64 * LANE + 3.0).raw("\"><title>");
+        out.raw("\" y=\"").number(span.lane.min(MAX_LANES - 1) as f64 * LANE + 3.0).raw("\"><title>");
         out.text(&format!("{} {}", span.call.tool, duration(span.length.unsigned_abs())))
             .raw("</title></rect>");
     }

@@ -40,19 +40,19 @@ use crate::{
 };
 
 /// Rows in one answer.
-const MOST_ROWS: usize = 200;
+const MAX_ROWS: usize = 200;
 
 /// Rows of the end of a log that is not read yet.
 const TAIL_ROWS: usize = 60;
 
 /// Logs whose summaries are looked at.
-const MOST_LOGS: usize = 2_000;
+const MAX_LOGS: usize = 2_000;
 
 /// How often a followed log is looked at.
 const FOLLOW: Duration = Duration::from_millis(100);
 
 /// Longest request.
-const LARGEST_BODY: usize = 64 << 10;
+const MAX_BODY_BYTES: usize = 64 << 10;
 
 type ViewState = State<Arc<ViewerState>>;
 
@@ -71,7 +71,7 @@ pub(super) fn router(shared: Arc<ViewerState>) -> Router {
         .route("/api/log/{key}/undo/{entry}", get(undo_plan))
         .route("/api/log/{key}/undo", post(undo))
         .fallback(|request: Request| async move { asset(request.uri().path()) })
-        .layer(axum::extract::DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard))
         .with_state(shared)
 }
@@ -119,7 +119,7 @@ fn html(out: Html) -> Response {
 async fn sessions(State(shared): ViewState) -> Result<Response, Response> {
     waiting(move || {
         let logs = shared.places.all();
-        let listed: Vec<Value> = logs.iter().take(MOST_LOGS).map(|it| listed(it, &shared)).collect();
+        let listed: Vec<Value> = logs.iter().take(MAX_LOGS).map(|it| listed(it, &shared)).collect();
         Ok(Json(json!({"sessions": listed})).into_response())
     })
     .await
@@ -141,7 +141,7 @@ fn listed(place: &LogLocation, shared: &ViewerState) -> Value {
 async fn all_sessions(State(shared): ViewState) -> Result<Response, Response> {
     waiting(move || {
         let kept = shared.kept_dir();
-        let logs = shared.places.all().into_iter().take(MOST_LOGS).filter_map(|place| {
+        let logs = shared.places.all().into_iter().take(MAX_LOGS).filter_map(|place| {
             let summary = LogSummary::of(&place, kept.as_deref(), &shared.catalog)?;
             Some((place, summary))
         });
@@ -193,7 +193,7 @@ async fn rows(
 ) -> Result<Response, Response> {
     looking(shared, key, move |index, _| {
         let mut out = Html::default();
-        let last = range.from.saturating_add(range.count.min(MOST_ROWS)).min(index.rows.len());
+        let last = range.from.saturating_add(range.count.min(MAX_ROWS)).min(index.rows.len());
         (range.from..last).for_each(|number| row(&mut out, index, number, RowForm::Folded));
         html(out)
     })

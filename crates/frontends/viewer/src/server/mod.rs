@@ -84,7 +84,7 @@ pub(crate) struct ViewerState {
 }
 
 /// Logs whose indexes are in memory.
-const MOST_OPEN: usize = 8;
+const MAX_OPEN: usize = 8;
 
 /// Reading so much of a log is not waited for.
 const QUICKLY_READ: u64 = 8 << 20;
@@ -149,7 +149,7 @@ impl ViewerState {
         let index = LogIndex::open(&path, Arc::clone(&self.catalog), kept.as_deref())?;
         let index = Arc::new(RwLock::new(index));
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if MOST_OPEN <= open.len() {
+        if MAX_OPEN <= open.len() {
             open.clear();
         }
         open.insert(key.to_owned(), Arc::clone(&index));

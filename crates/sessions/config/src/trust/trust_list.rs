@@ -63,7 +63,7 @@ impl TrustList {
 
 /// How much is remembered for one directory. What was agreed to stays agreed
 /// to while branches come and go, but not without end.
-const MOST_RECORDS: usize = 1000;
+const MAX_RECORDS: usize = 1000;
 
 /// Adds items to a trust file.
 pub(crate) fn agree(file: &mut Map<String, Value>, folder: &str, items: &[TrustItem]) {
@@ -73,7 +73,7 @@ pub(crate) fn agree(file: &mut Map<String, Value>, folder: &str, items: &[TrustI
         records.retain(|it| it.id != record.id);
         records.push(record);
     }
-    let surplus = records.len().saturating_sub(MOST_RECORDS.max(items.len()));
+    let surplus = records.len().saturating_sub(MAX_RECORDS.max(items.len()));
     records.drain(..surplus);
     let folders = file.entry("folders").or_insert_with(|| json!({}));
     if !folders.is_object() {

@@ -12,10 +12,10 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How long everything may take to end. Hooks of the end have limits of their
 /// own; this one is for what has none.
-const LONGEST_CLOSING: Duration = Duration::from_secs(10);
+const MAX_CLOSING: Duration = Duration::from_secs(10);
 
 /// How long processes may take to go.
-const PROCESS_PATIENCE: Duration = Duration::from_secs(2);
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl SessionActor {
     /// Ends everything the session started.
@@ -37,7 +37,7 @@ impl SessionActor {
             }
             self.end_processes().await;
         };
-        let limit = if how == CloseMode::Orderly { LONGEST_CLOSING } else { LAST_WORDS * 3 };
+        let limit = if how == CloseMode::Orderly { MAX_CLOSING } else { LAST_WORDS * 3 };
         tokio::time::timeout(limit, closing).await.ok();
         self.watch.finish().await;
     }
@@ -79,7 +79,7 @@ impl SessionActor {
     /// Ends what commands left running.
     async fn end_processes(&mut self) {
         let Some(tasks) = self.watch.background.tasks().cloned() else { return };
-        let ended = tokio::task::spawn_blocking(move || tasks.shell().owner().end(PROCESS_PATIENCE)).await;
+        let ended = tokio::task::spawn_blocking(move || tasks.shell().owner().end(PROCESS_TIMEOUT)).await;
         self.processes_ended = true;
         if !ended.unwrap_or(true) {
             self.events.notice("some processes of this session are still running");
@@ -93,7 +93,7 @@ impl Drop for SessionActor {
     fn drop(&mut self) {
         self.server_tools.let_go();
         if let Some(tasks) = self.watch.background.tasks().filter(|_| !self.processes_ended) {
-            tasks.shell().owner().end(PROCESS_PATIENCE);
+            tasks.shell().owner().end(PROCESS_TIMEOUT);
         }
     }
 }

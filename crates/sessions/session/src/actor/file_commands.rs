@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Larger files are not compared with what a host says was read.
-const MOST_SEEDED: u64 = 8 << 20;
+const MAX_SEEDED: u64 = 8 << 20;
 
 impl SessionActor {
     /// Reads a file the rules let be read without a question. Answered when it
@@ -151,7 +151,7 @@ fn seed(files: &Arc<SessionFiles>, path: &Path, mtime: f64) {
     let changed = about.modified().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
     // Hosts count in whole milliseconds, in either direction.
     let is_same = changed.is_some_and(|it| it.as_secs_f64() * 1000.0 < mtime + 1.0);
-    if !about.is_file() || MOST_SEEDED < about.len() || !is_same {
+    if !about.is_file() || MAX_SEEDED < about.len() || !is_same {
         return;
     }
     let viewer = ReadBy { agent: AgentId::Main, call: CallId::from("seed_read_state") };

@@ -164,7 +164,7 @@ enum DeferredCalls {
 }
 
 /// How often settings are looked at while a prompt is being worked on.
-const SETTINGS_EVERY: Duration = Duration::from_secs(1);
+const SETTINGS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a stopped agent may take to write its report before a prompt begins
 /// without it: only one that hangs takes that long.
@@ -324,7 +324,7 @@ impl SessionActor {
                 }
                 () = self.watch.background.news() => self.hear_background(),
                 () = self.agents.news() => self.hear_agents(),
-                () = tokio::time::sleep(SETTINGS_EVERY), if is_working => {
+                () = tokio::time::sleep(SETTINGS_INTERVAL), if is_working => {
                     self.follow_settings();
                     self.follow_extensions();
                 }

@@ -25,7 +25,7 @@ use crate::{
 use super::typed_commands::{TypedCommand, unknown_command};
 
 /// How long a later request waits for servers that are starting.
-const USUAL_PATIENCE: Duration = Duration::from_millis(600);
+const USUAL_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// What runs.
 pub(super) enum RunningWork {
@@ -325,7 +325,7 @@ async fn take_server_tools(agent: &mut Agent, setting: &TurnContext) {
             setting.server_tools.follow(&agent.inbox);
         }
         ServerReadyPhase::Known => {
-            setting.servers.manager().settled(patience.unwrap_or(USUAL_PATIENCE)).await;
+            setting.servers.manager().settled(patience.unwrap_or(USUAL_TIMEOUT)).await;
             setting.server_tools.announce(&agent.inbox);
         }
         ServerReadyPhase::Without => (),

@@ -7,7 +7,7 @@ use haft_tool_runtime::CallSession;
 use super::{AgentDefinition, AgentMemory, SpawnContext, builtin::NOTES};
 
 /// Of what an agent learned before, so much is put into its prompt.
-const MOST_LEARNED: usize = 16 << 10;
+const MAX_LEARNED: usize = 16 << 10;
 
 /// The system prompt of an agent.
 pub(super) async fn prompt(
@@ -44,7 +44,7 @@ async fn learned(world: &SpawnContext, kind: &AgentDefinition, memory: AgentMemo
     };
     let dir = dir.join(safe);
     let known = tokio::fs::read(dir.join("MEMORY.md")).await.unwrap_or_default();
-    let known = String::from_utf8_lossy(&known[..known.len().min(MOST_LEARNED)]).into_owned();
+    let known = String::from_utf8_lossy(&known[..known.len().min(MAX_LEARNED)]).into_owned();
     let known = if known.trim().is_empty() { String::from("(nothing yet)") } else { known };
     format!(
         "# What you learned before\nYou keep what will help you next time in {}: short, in MEMORY.md. This is in it:\n\n{known}",

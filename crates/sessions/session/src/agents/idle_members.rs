@@ -10,7 +10,7 @@ use super::{ChildIdentity, SubagentRegistry};
 use crate::SessionEventKind;
 
 /// A hook that always has more is not heard for ever.
-const MOST_OBJECTIONS: u32 = 20;
+const MAX_OBJECTIONS: u32 = 20;
 
 /// How often a member was kept at work.
 #[derive(Debug, Default)]
@@ -41,8 +41,8 @@ impl IdleMember {
             return None;
         }
         self.objections += 1;
-        if MOST_OBJECTIONS < self.objections {
-            let text = format!("{name} ends although a hook still objects, {MOST_OBJECTIONS} times by now");
+        if MAX_OBJECTIONS < self.objections {
+            let text = format!("{name} ends although a hook still objects, {MAX_OBJECTIONS} times by now");
             desk.tell(facts, SessionEventKind::Notice(text));
             return None;
         }

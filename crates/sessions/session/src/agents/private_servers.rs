@@ -15,7 +15,7 @@ use super::{AgentDefinition, ChildIdentity, SpawnContext, SubagentRegistry, righ
 use crate::SessionEventKind;
 
 /// An agent does not wait longer for its servers: it begins without them.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The servers of one run.
 pub(super) struct PrivateServers {
@@ -47,7 +47,7 @@ impl PrivateServers {
         let (manager, problems) = world.servers.of_agent(&self.described);
         *self.manager() = Some(manager.clone());
         tokio::select! {
-            _ = manager.settled(PATIENCE) => (),
+            _ = manager.settled(TIMEOUT) => (),
             () = cancel.cancelled() => (),
         }
         let reasons = problems.into_iter().map(|it| (it.server, it.reason));

@@ -18,7 +18,7 @@ use crate::environment::SessionEnvironment;
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Nobody waits longer for a line.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longer lines are cut.
 const LONGEST: usize = 160;
@@ -66,7 +66,7 @@ pub(super) async fn tell_summaries(
         let payer = parent_calls(&world, &desk, &facts.id).and_then(|it| it.payer);
         let payer = payer.unwrap_or_else(|| world.ledger.clone());
         let aside = SideRequest { provider: &world.provider, payer: &payer, agent: &facts.id };
-        let said = tokio::time::timeout(PATIENCE, basis.ask_aside(aside, QUESTION)).await;
+        let said = tokio::time::timeout(TIMEOUT, basis.ask_aside(aside, QUESTION)).await;
         if let Ok(Some(words)) = said {
             watch.tell_summary(text::one_line(&words, LONGEST));
         }

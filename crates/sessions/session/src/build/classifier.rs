@@ -25,7 +25,7 @@ const PROMPT: &str = include_str!("classifier_prompt.md");
 const ANSWER_TOKENS: u32 = 300;
 /// How long an answer may take before the person is asked, unless the settings
 /// say less.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Longer inputs are not judged: what is cut could be anything.
 const LONGEST_INPUT: usize = 20_000;
 /// Characters of a reason that are kept.
@@ -91,7 +91,7 @@ impl Classifier for ModelClassifier {
 /// How long an answer may take: never longer than is usual, and never no time.
 fn patience(said: Option<&Value>) -> Duration {
     let seconds = said.and_then(Value::as_f64).filter(|it| it.is_finite());
-    seconds.map_or(PATIENCE, |it| Duration::from_secs_f64(it.clamp(0.1, PATIENCE.as_secs_f64())))
+    seconds.map_or(TIMEOUT, |it| Duration::from_secs_f64(it.clamp(0.1, TIMEOUT.as_secs_f64())))
 }
 
 /// The call between marks that nothing inside can close.

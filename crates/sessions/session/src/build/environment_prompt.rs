@@ -17,14 +17,14 @@ use haft_types::{PermissionMode, text};
 use crate::{ApproverSpec, SessionSpec, environment::SessionEnvironment};
 
 /// How long git may look around. Without an answer the session begins without it.
-const PATIENCE: Duration = Duration::from_millis(700);
+const TIMEOUT: Duration = Duration::from_millis(700);
 
 /// As much as is read of what git says.
 const MOST_BYTES: u64 = 64 << 10;
 
 /// As many changed files and commits as are named.
-const MOST_FILES: usize = 15;
-const MOST_COMMITS: &str = "5";
+const MAX_FILES: usize = 15;
+const MAX_COMMITS: &str = "5";
 
 /// Lines for the first request.
 pub(super) fn notes(premises: &SessionEnvironment, spec: &SessionSpec, mode: PermissionMode) -> Vec<String> {
@@ -93,7 +93,7 @@ fn repository(cwd: &Path) -> Vec<String> {
         return Vec::new();
     }
     let Some(disarmed) = disarmed(cwd) else { return Vec::new() };
-    let log = begin(cwd, &disarmed, &["log", "--no-color", "--format=%h %s", "-n", MOST_COMMITS]);
+    let log = begin(cwd, &disarmed, &["log", "--no-color", "--format=%h %s", "-n", MAX_COMMITS]);
     let status = begin(
         cwd,
         &disarmed,
@@ -121,9 +121,9 @@ fn state(status: &str) -> Vec<String> {
         notes.push(String::from("Working tree: clean"));
         return notes;
     }
-    let more = changed.len().saturating_sub(MOST_FILES);
+    let more = changed.len().saturating_sub(MAX_FILES);
     let more = if 0 < more { format!(", and {more} more") } else { String::new() };
-    let shown = changed[..changed.len().min(MOST_FILES)].join(", ");
+    let shown = changed[..changed.len().min(MAX_FILES)].join(", ");
     notes.push(format!("Changed when the session began: {shown}{more}"));
     notes
 }
@@ -185,7 +185,7 @@ fn begin(cwd: &Path, disarmed: &[String], args: &[&str]) -> Option<GitQuery> {
 impl GitQuery {
     /// What git said in time, if all went well.
     fn answer(mut self) -> Option<String> {
-        let printed = self.printed.recv_timeout(PATIENCE).ok();
+        let printed = self.printed.recv_timeout(TIMEOUT).ok();
         if printed.is_none() {
             self.child.kill().ok();
         }

@@ -315,13 +315,13 @@ fn open_on_disk_or_not(
 }
 
 /// How long processes that a killed session left may take to go.
-const ORPHAN_PATIENCE: Duration = Duration::from_secs(2);
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A session that is taken up again after it was killed first ends what it had
 /// running then: once it lives, nobody could tell that from what it runs now.
 fn end_own_orphans(premises: &SessionEnvironment) {
     let registries = Shell::registries(&premises.state_dir());
-    let orphans = haft_process::end_orphans_of(&registries, premises.session_id.as_str(), ORPHAN_PATIENCE);
+    let orphans = haft_process::end_orphans_of(&registries, premises.session_id.as_str(), ORPHAN_TIMEOUT);
     premises.tell_ended(&orphans.found);
 }
 
@@ -339,7 +339,7 @@ fn own_processes(premises: &SessionEnvironment) {
     let events: EventSender = premises.events.clone();
     let sessions = premises.sessions_dir();
     runtime.spawn_blocking(move || {
-        for it in haft_process::end_leftovers(&registries, ORPHAN_PATIENCE) {
+        for it in haft_process::end_leftovers(&registries, ORPHAN_TIMEOUT) {
             let (count, command) = (it.processes.len(), haft_types::text::one_line(&it.command, 100));
             events.notice(format!("ended {count} process(es) that a killed session left running: {command}"));
         }

@@ -62,7 +62,7 @@ fn texts(premises: &SessionEnvironment, name: &str) -> Option<Vec<String>> {
 /// Tokens of an answer about a page.
 const ANSWER_TOKENS: u32 = 4096;
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A small model that answers questions about pages, and the session that pays.
 pub(crate) struct SmallModel {
@@ -100,9 +100,8 @@ impl SmallModel {
         );
         let mut request = Request::new(self.model.as_str(), [Message::user(text)]);
         request.max_tokens = ANSWER_TOKENS;
-        let answer =
-            tokio::time::timeout(PATIENCE, ModelAnswer::collect(self.provider.stream(request))).await;
-        let answer = answer.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?;
+        let answer = tokio::time::timeout(TIMEOUT, ModelAnswer::collect(self.provider.stream(request))).await;
+        let answer = answer.map_err(|_| format!("no answer within {} s", TIMEOUT.as_secs()))?;
         let answer = answer.map_err(|err| err.to_string())?;
         if let Some(ledger) = self.ledger.get() {
             let price = self.provider.info(&self.model).price;

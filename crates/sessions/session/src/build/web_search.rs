@@ -57,9 +57,9 @@ fn provider(
 }
 
 /// How long the provider may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// How often an answer that it paused is gone on with.
-const MOST_PARTS: usize = 6;
+const MAX_PARTS: usize = 6;
 /// Tokens of its answer.
 const ANSWER_TOKENS: u32 = 4096;
 
@@ -107,12 +107,12 @@ impl ModelSearch {
         let (mut content, mut citations) = (Vec::new(), Vec::new());
         let price = self.provider.info(model).price;
         let began = tokio::time::Instant::now();
-        for _ in 0..MOST_PARTS {
-            let left = PATIENCE.saturating_sub(began.elapsed());
+        for _ in 0..MAX_PARTS {
+            let left = TIMEOUT.saturating_sub(began.elapsed());
             let answer =
                 tokio::time::timeout(left, ModelAnswer::collect(self.provider.stream(request.clone()))).await;
             let answer =
-                answer.map_err(|_| unavailable(format!("no answer within {} s", PATIENCE.as_secs())))?;
+                answer.map_err(|_| unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))?;
             let answer = answer.map_err(|err| unavailable(err.to_string()))?;
             ledger.add(model, answer.usage, price.map_or(0.0, |it| it.of(&answer.usage, Speed::Normal)));
             let paused = answer.stop == Some(StopReason::Pause) && !answer.content.is_empty();

@@ -20,7 +20,7 @@ use crate::permission_dry_run::rules_cover;
 
 /// Walls of this session that were built: the usual ones, and those for the
 /// line before.
-const MOST_KEPT: usize = 3;
+const MAX_KEPT: usize = 3;
 
 /// Says what commands are kept from.
 pub(super) struct StateGuard {
@@ -136,7 +136,7 @@ impl BaselineGuard for StateGuard {
         let walls = BaselineSandbox::build(policy.clone())
             .or_else(|_| BaselineSandbox::build(BaselinePolicy { home: None, ..policy }))
             .ok()?;
-        built.truncate(MOST_KEPT - 1);
+        built.truncate(MAX_KEPT - 1);
         built.insert(0, Arc::clone(&walls));
         Some(walls)
     }

@@ -17,7 +17,7 @@ use haft_types::EnvVars;
 use crate::EventSender;
 
 /// How long start-up files may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The login shell's search path. It is asked once, when a program is missing.
 pub(crate) struct LoginShellPath {
@@ -40,7 +40,7 @@ impl LoginShellPath {
         self.dirs.get_or_init(|| {
             let config = ShellConfig::with_variables("login-path", &self.state_dir, self.variables.clone());
             let Some(plan) = config.capture else { return Vec::new() };
-            let plan = LoginEnvOptions { patience: PATIENCE, ..plan };
+            let plan = LoginEnvOptions { patience: TIMEOUT, ..plan };
             // Start-up files are the person's: they see what commands see, and no more.
             let visible = self.variables.iter().filter(|(name, _)| config.environment.passes(name));
             let visible: Vec<(OsString, OsString)> =

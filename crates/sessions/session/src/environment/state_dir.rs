@@ -44,14 +44,14 @@ fn existing(dir: &Path) -> Option<&Path> {
 }
 
 /// Less than this is no room for the log of a session.
-const LEAST_ROOM: u64 = 64 << 10;
+const MIN_ROOM: u64 = 64 << 10;
 
 /// File systems that do not say how large they are have room.
 fn has_room(dir: &Path) -> bool {
     let Ok(found) = statvfs(dir) else { return true };
     let free = if rustix::process::geteuid().is_root() { found.f_bfree } else { found.f_bavail };
     let bytes = free.saturating_mul(found.f_frsize);
-    (found.f_blocks == 0 || LEAST_ROOM <= bytes) && (found.f_files == 0 || 0 < found.f_ffree)
+    (found.f_blocks == 0 || MIN_ROOM <= bytes) && (found.f_files == 0 || 0 < found.f_ffree)
 }
 
 #[cfg(test)]

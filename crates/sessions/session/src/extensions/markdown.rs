@@ -12,13 +12,13 @@ use super::LinkGuard;
 const DEEPEST: usize = 6;
 
 /// More entries are not looked at: a link of a project may lead anywhere.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// Markdown files below a directory, in order, with their paths inside it. A
 /// directory that leads out of the fence is not looked into: it stands in the place
 /// of what is in it, so that whoever reads it is told.
 pub(crate) fn pages(dir: &Path, fence: &LinkGuard) -> Vec<(PathBuf, PathBuf)> {
-    let mut walk = MarkdownWalk { fence, found: Vec::new(), seen: HashSet::new(), left: MOST_ENTRIES };
+    let mut walk = MarkdownWalk { fence, found: Vec::new(), seen: HashSet::new(), left: MAX_ENTRIES };
     walk.collect(dir, Path::new(""), 0);
     walk.found.sort();
     walk.found

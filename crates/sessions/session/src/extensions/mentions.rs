@@ -27,7 +27,7 @@ use crate::{
 const MOST: usize = 20;
 
 /// A text with more is no prompt that names files.
-const MOST_LOOKED_AT: usize = 200;
+const MAX_LOOKED_AT: usize = 200;
 
 /// What may stand behind a path in a sentence.
 const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '\''];
@@ -95,7 +95,7 @@ fn mentions(text: &str) -> Vec<PathMention> {
         if !path.is_empty() && !found.contains(&mention) {
             found.push(mention);
         }
-        if MOST_LOOKED_AT <= found.len() {
+        if MAX_LOOKED_AT <= found.len() {
             break;
         }
     }

@@ -12,10 +12,10 @@ use serde_json::Value;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
 /// A longer selection is cut, in characters.
-const LONGEST_SELECTION: usize = 20_000;
+const MAX_SELECTION_CHARS: usize = 20_000;
 
 /// More mentions at once are not taken.
-const MOST_MENTIONS: usize = 10;
+const MAX_MENTIONS: usize = 10;
 
 /// What an editor said, up to now.
 pub(crate) struct EditorContext {
@@ -74,7 +74,7 @@ impl EditorState {
     fn hear(&mut self, method: &str, params: &Value) {
         match method {
             "selection_changed" => self.selected = selection(params),
-            "at_mentioned" if self.mentioned.len() < MOST_MENTIONS => self.mentioned.extend(mention(params)),
+            "at_mentioned" if self.mentioned.len() < MAX_MENTIONS => self.mentioned.extend(mention(params)),
             _ => (),
         }
     }
@@ -91,7 +91,7 @@ fn selection(params: &Value) -> Option<EditorSelection> {
     let (first, last) = (start["line"].as_u64()?, end["line"].as_u64()?);
     // One that ends before the first letter of a line does not reach it.
     let last = if end["character"] == 0 && first < last { last - 1 } else { last };
-    let text = haft_types::text::head(text, LONGEST_SELECTION).to_owned();
+    let text = haft_types::text::head(text, MAX_SELECTION_CHARS).to_owned();
     Some(EditorSelection {
         path: path(params)?,
         lines: Some((first.saturating_add(1), last.saturating_add(1))),

@@ -97,7 +97,7 @@ impl WaitingServer {
 }
 
 /// Longer than any server may take by default; what takes longer was told to.
-const ATTACH_PATIENCE: Duration = Duration::from_secs(60);
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The MCP servers of a session. None runs until [`SessionServers::start`].
 pub struct SessionServers {
@@ -395,7 +395,7 @@ impl SessionServers {
 
     /// Waits until the servers that are starting have settled.
     pub async fn settled(&self) {
-        self.manager.settled(ATTACH_PATIENCE).await;
+        self.manager.settled(ATTACH_TIMEOUT).await;
     }
 
     /// Stops all servers.

@@ -46,10 +46,10 @@ impl ServerToolLoading {
 }
 
 /// The first request waits this long for servers that were never seen before.
-const PATIENCE: Duration = Duration::from_millis(600);
+const TIMEOUT: Duration = Duration::from_millis(600);
 
 /// And this long for those whose tools must be in it.
-const ALWAYS_LOAD_PATIENCE: Duration = Duration::from_secs(5);
+const ALWAYS_LOAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// More instructions than this are an essay.
 const MAX_INSTRUCTIONS: usize = 2048;
@@ -144,7 +144,7 @@ impl ServerTools {
     /// says so, and puts their tools into the agent's first request.
     pub(crate) async fn begin(&self, agent: &mut Agent, patience: Option<Duration>) {
         let must_wait = self.manager.has_always_loaded();
-        let usual = if must_wait { ALWAYS_LOAD_PATIENCE } else { PATIENCE };
+        let usual = if must_wait { ALWAYS_LOAD_TIMEOUT } else { TIMEOUT };
         self.manager.settled(patience.unwrap_or(usual)).await;
         if let ServerToolLoading::UpTo(percent) = self.loading {
             let most = agent.window() * u64::from(percent) * CHARS_PER_TOKEN / 100;

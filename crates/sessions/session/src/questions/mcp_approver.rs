@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 /// How long a server that is still starting is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Asks a tool.
 pub(crate) struct McpToolApprover {
@@ -48,7 +48,7 @@ fn sanitised(name: &str) -> String {
 
 impl McpToolApprover {
     async fn answer(&self, request: Map<String, Value>) -> Result<Value, String> {
-        self.manager.settled(PATIENCE).await;
+        self.manager.settled(TIMEOUT).await;
         let (server, tool) = self.find()?;
         let stop = CancellationToken::new();
         let _guard = stop.clone().drop_guard();

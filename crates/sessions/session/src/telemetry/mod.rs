@@ -24,7 +24,7 @@ pub(crate) use self::observer::{Observer, TraceDesk};
 use self::spans::{RunInfo, SpannedRun};
 
 /// How long all three posts may take together.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where to, and how much.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -78,7 +78,7 @@ impl Telemetry {
 
     /// Sends everything. Says what went wrong, for those who want to know.
     pub(crate) async fn send(self) -> Result<(), String> {
-        let client = reqwest::Client::builder().timeout(PATIENCE).build().map_err(|err| err.to_string())?;
+        let client = reqwest::Client::builder().timeout(TIMEOUT).build().map_err(|err| err.to_string())?;
         let resource = otlp_json::resource(&self.settings.service);
         let mut headers = self.settings.headers.clone();
         if let Some(helper) = &self.settings.helper {
@@ -102,7 +102,7 @@ impl Telemetry {
         });
         let [traces, metrics, logs] = posts;
         let all = async { tokio::join!(traces, metrics, logs) };
-        let (traces, metrics, logs) = tokio::time::timeout(PATIENCE, all)
+        let (traces, metrics, logs) = tokio::time::timeout(TIMEOUT, all)
             .await
             .map_err(|_| String::from("the collector is too slow"))?;
         traces.and(metrics).and(logs)

@@ -60,9 +60,9 @@ impl Observer {
     /// Waits a little for what is on its way.
     pub(crate) async fn wait(sending: &mut JoinSet<()>) {
         /// Longer than one sending may take.
-        const PATIENCE: Duration = Duration::from_millis(1_200);
+        const TIMEOUT: Duration = Duration::from_millis(1_200);
         let all = async { while sending.join_next().await.is_some() {} };
-        tokio::time::timeout(PATIENCE, all).await.ok();
+        tokio::time::timeout(TIMEOUT, all).await.ok();
     }
 }
 

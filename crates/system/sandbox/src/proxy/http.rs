@@ -5,14 +5,14 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{PATIENCE, Proxy, ProxyRefusal, allowed_domains::ProxyDestination};
+use super::{Proxy, ProxyRefusal, TIMEOUT, allowed_domains::ProxyDestination};
 
 /// A longer head is none.
 const LONGEST_HEAD: usize = 64 << 10;
 
 /// One connection; its first byte has been read.
 pub(super) async fn serve(proxy: &Proxy, mut client: TcpStream, first: u8) -> io::Result<()> {
-    let (head, rest) = tokio::time::timeout(PATIENCE, read_head(&mut client, first)).await??;
+    let (head, rest) = tokio::time::timeout(TIMEOUT, read_head(&mut client, first)).await??;
     let Some(request) = ProxyRequest::parse(&head) else {
         return answer(&mut client, "400 Bad Request", "this proxy understands CONNECT and http:// only")
             .await;

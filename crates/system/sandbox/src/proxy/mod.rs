@@ -25,7 +25,7 @@ use allowed_domains::{ProxyDestination, ProxyHost};
 /// Connections at the same time.
 const MOST: usize = 256;
 /// How long a host may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Refusals that can be told.
 const TOLD: usize = 100;
 
@@ -120,7 +120,7 @@ impl Proxy {
 
     async fn talk(&self, mut stream: TcpStream) -> io::Result<()> {
         let mut first = [0];
-        tokio::time::timeout(PATIENCE, stream.read_exact(&mut first)).await??;
+        tokio::time::timeout(TIMEOUT, stream.read_exact(&mut first)).await??;
         match first[0] {
             socks::VERSION => socks::serve(self, stream).await,
             byte => http::serve(self, stream, byte).await,
@@ -137,7 +137,7 @@ impl Proxy {
         let addresses = match &to.host {
             ProxyHost::Address(ip) => vec![*ip],
             ProxyHost::Name(name) => {
-                let found = tokio::time::timeout(PATIENCE, self.lookup.lookup(name)).await;
+                let found = tokio::time::timeout(TIMEOUT, self.lookup.lookup(name)).await;
                 found
                     .map_err(|_| ProxyRefusal::Failed(format!("{name} could not be looked up in time")))?
                     .map_err(|err| ProxyRefusal::Failed(format!("{name} could not be looked up: {err}")))?
@@ -151,7 +151,7 @@ impl Proxy {
         }
         let mut last = String::new();
         for ip in allowed {
-            match tokio::time::timeout(PATIENCE, TcpStream::connect(SocketAddr::new(ip, to.port))).await {
+            match tokio::time::timeout(TIMEOUT, TcpStream::connect(SocketAddr::new(ip, to.port))).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(err)) => last = err.to_string(),
                 Err(_) => last = String::from("it did not answer in time"),

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    PATIENCE, Proxy, ProxyRefusal,
+    Proxy, ProxyRefusal, TIMEOUT,
     allowed_domains::{ProxyDestination, ProxyHost},
 };
 
@@ -23,7 +23,7 @@ const NO_SUCH_ADDRESS: u8 = 8;
 
 /// One connection; its first byte has been read.
 pub(super) async fn serve(proxy: &Proxy, mut client: TcpStream) -> io::Result<()> {
-    let asked = tokio::time::timeout(PATIENCE, greet(&mut client)).await??;
+    let asked = tokio::time::timeout(TIMEOUT, greet(&mut client)).await??;
     let to = match asked {
         Ok(to) => to,
         Err(code) => return reply(&mut client, code).await,

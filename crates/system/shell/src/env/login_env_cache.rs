@@ -17,7 +17,7 @@ const SLOW: Duration = Duration::from_millis(250);
 const BELIEVED: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// As many answers are kept.
-const MOST_ANSWERS: usize = 8;
+const MAX_ANSWERS: usize = 8;
 
 /// Differs from terminal to terminal and says nothing about start-up files.
 const PASSING: &[&str] = &[
@@ -131,7 +131,7 @@ fn forget_oldest(dir: &Path) {
         .filter_map(|it| Some((fs::symlink_metadata(&it).ok()?.modified().ok()?, it)))
         .collect();
     answers.sort();
-    for (_, path) in answers.iter().rev().skip(MOST_ANSWERS) {
+    for (_, path) in answers.iter().rev().skip(MAX_ANSWERS) {
         fs::remove_file(path).ok();
     }
 }

@@ -20,7 +20,7 @@ use rustix::{
 use crate::run::job::{SharedJob, TerminalMode};
 
 /// How long somebody who types waits for a command that does not read.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How large the terminal says it is.
 const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
 
@@ -89,7 +89,7 @@ pub(crate) fn echoes(keyboard: &OwnedFd) -> bool {
 
 /// Types everything, or says why not.
 pub(crate) fn type_all(keyboard: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !bytes.is_empty() {
         match rustix::io::write(keyboard, bytes) {
             Ok(len) => bytes = &bytes[len..],

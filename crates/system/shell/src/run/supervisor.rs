@@ -23,8 +23,8 @@ const DRAIN: Duration = Duration::from_millis(50);
 const REPORT: Duration = Duration::from_millis(200);
 /// Whoever ignores a polite request is killed after this long; sooner where the
 /// time is up already.
-const PATIENCE: Duration = Duration::from_secs(1);
-const LITTLE_PATIENCE: Duration = Duration::from_millis(250);
+const TIMEOUT: Duration = Duration::from_secs(1);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(250);
 /// Killing takes this long at most; what survives it sits in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(10);
 /// How often a stopping command is looked at.
@@ -229,7 +229,7 @@ impl Supervisor {
         if stopping.all_gone {
             return;
         }
-        let patience = if stopping.why == Stop::TimedOut { LITTLE_PATIENCE } else { PATIENCE };
+        let patience = if stopping.why == Stop::TimedOut { SHORT_TIMEOUT } else { TIMEOUT };
         if patience <= now - stopping.since {
             self.signal(Signal::KILL);
         }

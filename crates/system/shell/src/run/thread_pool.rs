@@ -17,7 +17,7 @@ type ThreadJob = Box<dyn FnOnce() + Send>;
 static IDLE: Mutex<Vec<(u64, Sender<ThreadJob>)>> = Mutex::new(Vec::new());
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 /// How long they do.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// And how many at most.
 const MOST: usize = 16;
 
@@ -46,7 +46,7 @@ fn live(first: ThreadJob) {
             }
             idle.push((number, sender.clone()));
         }
-        work = match receiver.recv_timeout(PATIENCE) {
+        work = match receiver.recv_timeout(TIMEOUT) {
             Ok(next) => next,
             Err(_) => {
                 let mut idle = idle();

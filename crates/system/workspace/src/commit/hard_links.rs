@@ -16,7 +16,7 @@ use std::{
 use crate::{FileObject, FileStat};
 
 /// How long to look for other names.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// What is known about the names of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -38,7 +38,7 @@ pub(super) fn other_names(path: &Path, stamp: &FileStat, roots: &[PathBuf], ours
         path,
         object: stamp.id,
         found: Vec::new(),
-        deadline: Instant::now() + PATIENCE,
+        deadline: Instant::now() + TIMEOUT,
         wanted: usize::try_from(links - 1).unwrap_or(usize::MAX),
     };
     // Neighbours first: that is where the other name usually is.
@@ -59,7 +59,7 @@ pub(super) fn other_names(path: &Path, stamp: &FileStat, roots: &[PathBuf], ours
 /// A name in the given directory trees, other than `path`, of an object that is
 /// known by its identity.
 pub(crate) fn name_of_object(path: &Path, object: FileObject, roots: &[PathBuf]) -> Option<PathBuf> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut search = LinkSearch { path, object: object.id(), found: Vec::new(), deadline, wanted: 1 };
     if let Some(parent) = path.parent() {
         search.directory(parent);

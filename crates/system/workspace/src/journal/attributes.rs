@@ -23,7 +23,7 @@ use super::{EntryId, FileObject, Journal, content_store::read_dir, path_serde};
 use crate::path_locks::private_dir;
 
 /// More than this of extended attributes is not looked at.
-const MOST_EXTENDED: usize = 64 << 10;
+const MAX_EXTENDED: usize = 64 << 10;
 
 /// What a file has besides its content and mode.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -133,7 +133,7 @@ fn extended(path: &Path) -> Vec<(String, Vec<u8>)> {
     let len = match llistxattr(path, &mut names[..]) {
         Ok(len) => len,
         Err(Errno::RANGE) => {
-            names.resize(MOST_EXTENDED, 0);
+            names.resize(MAX_EXTENDED, 0);
             llistxattr(path, &mut names[..]).unwrap_or(0)
         }
         Err(_) => 0,
@@ -146,7 +146,7 @@ fn extended(path: &Path) -> Vec<(String, Vec<u8>)> {
         .split('\0')
         .filter(wanted)
         .filter_map(|name| {
-            let mut value = vec![0_u8; MOST_EXTENDED];
+            let mut value = vec![0_u8; MAX_EXTENDED];
             let len = lgetxattr(path, name, &mut value[..]).ok()?;
             value.truncate(len);
             Some((name.to_owned(), value))

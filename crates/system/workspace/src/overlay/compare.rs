@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{BufferLookup, LARGEST_BUFFER, Workspace};
+use super::{BufferLookup, MAX_BUFFER_BYTES, Workspace};
 use crate::{
     ContentHash, FileSnapshot, counts, patch,
     text::{Encoding, Text},
@@ -31,7 +31,7 @@ pub(crate) fn judge(workspace: &Workspace, disk: &FileSnapshot, bytes: &[u8]) ->
     let path = disk.file().path();
     let hash = disk.disk_hash();
     let shown = match overlay.content(path) {
-        BufferLookup::Text(text) if text.len().max(bytes.len()) <= LARGEST_BUFFER => text,
+        BufferLookup::Text(text) if text.len().max(bytes.len()) <= MAX_BUFFER_BYTES => text,
         BufferLookup::Text(text) if is_same(bytes, &text) => return BufferState::Clean,
         BufferLookup::Text(_) => return BufferState::Unusable("it is too large"),
         BufferLookup::Silent => return BufferState::Silent,
@@ -138,7 +138,7 @@ fn is_nearer(shown: &str, disk: &str, base: Option<&str>) -> bool {
 }
 
 /// Longest diff of one side, in bytes.
-const LONGEST_SIDE: usize = 4_000;
+const MAX_SIDE_BYTES: usize = 4_000;
 
 /// Both changes, as diffs.
 fn sides(base: Option<&str>, disk: &str, shown: &str) -> String {
@@ -146,7 +146,7 @@ fn sides(base: Option<&str>, disk: &str, shown: &str) -> String {
         let hunks = patch(old, new);
         let lines = hunks.iter().flat_map(|hunk| hunk.lines.iter().map(String::as_str));
         let all = lines.collect::<Vec<_>>().join("\n");
-        let cut = haft_types::text::head(&all, LONGEST_SIDE);
+        let cut = haft_types::text::head(&all, MAX_SIDE_BYTES);
         if cut.len() < all.len() { format!("{cut}\n[…]") } else { all }
     };
     match base {

@@ -22,13 +22,13 @@ use crate::{ContentHash, FileError, FileSnapshot, Workspace};
 
 /// Larger files are shown as they are on disk, and changed only if an editor shows
 /// the same.
-pub(crate) const LARGEST_BUFFER: usize = 4 << 20;
+pub(crate) const MAX_BUFFER_BYTES: usize = 4 << 20;
 
 /// Contents of one file that are remembered, to know an editor that is behind.
-const MOST_SEEN: usize = 16;
+const MAX_SEEN: usize = 16;
 
 /// Files that are remembered.
-const MOST_FILES: usize = 4096;
+const MAX_FILES: usize = 4096;
 
 /// An editor with text that may not be on the disk. Both functions wait for it,
 /// but not for ever, and are called only for files that may be read or written.
@@ -99,7 +99,7 @@ impl KnownBuffer {
     pub(crate) fn saw_disk(&mut self, hash: ContentHash) {
         self.held.retain(|it| *it != hash);
         self.held.push(hash);
-        if MOST_SEEN < self.held.len() {
+        if MAX_SEEN < self.held.len() {
             self.held.remove(0);
         }
     }
@@ -122,7 +122,7 @@ impl Buffers {
     /// Changes what is known of a file.
     pub(crate) fn note<T>(&self, path: &Path, change: impl FnOnce(&mut KnownBuffer) -> T) -> T {
         let mut files = self.files();
-        if MOST_FILES <= files.len() && !files.contains_key(path) {
+        if MAX_FILES <= files.len() && !files.contains_key(path) {
             files.retain(|_, it| it.is_dirty);
         }
         change(files.entry(path.to_owned()).or_default())
@@ -159,7 +159,7 @@ impl Workspace {
     pub fn load(&self, file: crate::OpenFile) -> Result<LoadedFile, FileError> {
         let must_ask = self.must_ask_editor(file.path());
         let (snapshot, bytes) = FileSnapshot::load(file)?;
-        if !must_ask || LARGEST_BUFFER < bytes.len() {
+        if !must_ask || MAX_BUFFER_BYTES < bytes.len() {
             return Ok(LoadedFile { snapshot, bytes, notice: None });
         }
         Ok(match judge(self, &snapshot, &bytes) {

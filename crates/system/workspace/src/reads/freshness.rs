@@ -46,7 +46,7 @@ pub enum WholeFileSeen {
 }
 
 /// How long the comparison of two versions may take.
-const PATIENCE: Duration = Duration::from_millis(400);
+const TIMEOUT: Duration = Duration::from_millis(400);
 
 pub(super) fn freshness(seen: Option<&SeenFile>, current: &CurrentFile<'_>, lines: &Range<u64>) -> Freshness {
     let Some(seen) = seen else { return Freshness::NeverRead };
@@ -158,7 +158,7 @@ fn by_comparison(seen: &SeenFile, now: &str) -> CarriedReads {
     let now: Vec<ComparedLine> = now.lines().map(|line| ComparedLine::Known(line_print(line))).collect();
     let is_known = |at: usize| then.get(at).is_none_or(|it| matches!(it, ComparedLine::Known(_)));
     let mut rebased = CarriedReads::default();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     for op in capture_diff_slices_deadline(Algorithm::Myers, &then, &now, Some(deadline)) {
         let (old, new) = (op.old_range(), op.new_range());
         let lines = new.start as u64 + 1..new.end as u64 + 1;

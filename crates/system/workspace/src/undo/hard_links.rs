@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// As many objects are held at once.
-const MOST_HELD: usize = 256;
+const MAX_HELD: usize = 256;
 
 /// Which names are to be one file, and which object that was.
 pub(super) struct TargetLinks<'a> {
@@ -201,7 +201,7 @@ impl<'a> TargetLinks<'a> {
     pub(super) fn hold(&self) -> Vec<(PathBuf, RetainedObject)> {
         let linked = self.now.iter().filter(|(path, _)| metadata(path).is_some_and(|it| 1 < it.nlink()));
         let held = linked.map(|(path, object)| Some((path.clone(), RetainedObject::open(path, *object)?)));
-        held.take(MOST_HELD).flatten().collect()
+        held.take(MAX_HELD).flatten().collect()
     }
 
     /// Keeps what names stood for that stand for something else now: an undo of

@@ -19,7 +19,7 @@ use haft_bash_analysis::{AnalyzedCommand, Word};
 use haft_shell::sandbox::{ReadOnlyPolicy, ReadOnlySandbox};
 
 /// How long they may look.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How much of what they find is read.
 const MOST: u64 = 4 << 20;
 
@@ -192,7 +192,7 @@ pub(super) fn output(program: &'static str, words: Vec<String>, dir: &Path) -> O
         };
         std::thread::Builder::new().spawn(read).ok();
     }
-    let printed = receiver.recv_timeout(PATIENCE).unwrap_or_default();
+    let printed = receiver.recv_timeout(TIMEOUT).unwrap_or_default();
     child.kill().ok();
     let status = child.wait().ok()?;
     (status.success() || !printed.is_empty()).then_some(printed)

@@ -13,7 +13,7 @@ use haft_workspace::{FileChange, FileObject, Journal, LinkedName, RetainedObject
 use super::tree::{FileStamp, PathNode, PathTree, is_generated, is_objects};
 
 /// As many files are held while a command runs.
-const MOST_HELD: usize = 256;
+const MAX_HELD: usize = 256;
 
 /// Files with several names, held open while a command runs: a name that it tears
 /// off can be tied to its file again, wherever the other names are.
@@ -45,7 +45,7 @@ impl RetainedLinks {
             if bulk.holds(path) {
                 continue;
             }
-            let reachable = Some(object.id().0) == store && links.held.len() < MOST_HELD;
+            let reachable = Some(object.id().0) == store && links.held.len() < MAX_HELD;
             match reachable.then(|| RetainedObject::open(path, object)).flatten() {
                 Some(held) => drop(links.held.insert(object, held)),
                 None => links.beyond += usize::from(known < stamp.names()),

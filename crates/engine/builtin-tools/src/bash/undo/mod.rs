@@ -123,7 +123,7 @@ impl CommandSnapshots for JournalCommandUndo {
 }
 
 /// How long each orphan of a killed session may take to end.
-const ORPHAN_PATIENCE: Duration = Duration::from_secs(3);
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Writes down what commands changed whose session was killed while they ran.
 /// Call it before the journal is read or another command runs. What those
@@ -142,7 +142,7 @@ pub fn recover(workspace: &Workspace) -> Vec<LiveProcesses> {
             .collect();
         let mut all_settled = true;
         for session in sessions {
-            let orphans = end_orphans_of(&registries, session, ORPHAN_PATIENCE);
+            let orphans = end_orphans_of(&registries, session, ORPHAN_TIMEOUT);
             all_settled &= orphans.all_ended;
             ended.extend(orphans.found);
         }

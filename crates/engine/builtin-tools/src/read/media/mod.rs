@@ -40,7 +40,7 @@ use crate::edit_common::thousands;
 const MAX_BYTES: u64 = 100 * 1024 * 1024;
 
 /// How long a picture or a document may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// About what a picture of a page costs, in tokens.
 const PICTURE_TOKENS: usize = 1600;
@@ -80,7 +80,7 @@ impl ReadJob {
             )));
         }
         let answer = match &self.media {
-            MediaWork::Thread => thread::run(task, file.read_all(MAX_BYTES)?, PATIENCE, cancelled),
+            MediaWork::Thread => thread::run(task, file.read_all(MAX_BYTES)?, TIMEOUT, cancelled),
             MediaWork::Process(worker) => {
                 let failed = |err| self.failed(&format!("cannot be handed on ({err})."));
                 let source = MediaInput::File(file.file().try_clone().map_err(failed)?);
@@ -241,7 +241,7 @@ fn framed(
     };
     let task = MediaTask::Picture(format, frame);
     let answer = match work {
-        MediaWork::Thread => thread::run(task, bytes, PATIENCE, cancelled),
+        MediaWork::Thread => thread::run(task, bytes, TIMEOUT, cancelled),
         MediaWork::Process(worker) => process::ask(worker, &task, MediaInput::Bytes(bytes), cancelled),
     };
     match answer? {
@@ -270,7 +270,7 @@ pub(super) fn first_pages(
     cancelled: &dyn Fn() -> bool,
 ) -> Result<FetchedPages, String> {
     let ask = |task: MediaTask, bytes: Vec<u8>| match work {
-        MediaWork::Thread => thread::run(task, bytes, PATIENCE, cancelled),
+        MediaWork::Thread => thread::run(task, bytes, TIMEOUT, cancelled),
         MediaWork::Process(worker) => process::ask(worker, &task, MediaInput::Bytes(bytes), cancelled),
     };
     let other = || String::from("it was answered for something else");

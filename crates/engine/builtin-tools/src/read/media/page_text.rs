@@ -34,7 +34,7 @@ const OVERLAP: f64 = 0.6;
 /// Letters that are drawn twice, to look bold or with an edge, stand this near.
 const SAME_PLACE: f64 = 0.12;
 /// A line is indented by no more.
-const MOST_INDENT: usize = 120;
+const MAX_INDENT: usize = 120;
 /// How many of the last letters a new one may repeat.
 const REPEATED: usize = 256;
 
@@ -105,7 +105,7 @@ impl PageWriter {
         let gap = self.last.map_or("", |last| gap(last, placed));
         if first.is_whitespace() {
             match gap.starts_with('\n') {
-                true => self.indent = (self.indent + 1).min(MOST_INDENT),
+                true => self.indent = (self.indent + 1).min(MAX_INDENT),
                 false => self.has_space = true,
             }
             return;

@@ -15,7 +15,7 @@ use rustix::{
 
 use super::{
     super::MediaWorker,
-    MAX_BYTES, PATIENCE,
+    MAX_BYTES, TIMEOUT,
     thread::{run, wait},
     work::{MediaAnswer, MediaTask},
 };
@@ -98,7 +98,7 @@ pub(super) fn ask(
         .spawn(reader)
         .map_err(|err| format!("no thread could be started to read it ({err})"))?;
     // The worker has its own, stricter idea of time; this one is for a worker that is stopped.
-    let bytes = wait(&receiver, PATIENCE + Duration::from_secs(5), cancelled)?;
+    let bytes = wait(&receiver, TIMEOUT + Duration::from_secs(5), cancelled)?;
     if let Ok(answer) = serde_json::from_slice::<Result<MediaAnswer, String>>(&bytes) {
         return answer;
     }
@@ -114,7 +114,7 @@ pub(crate) fn serve(task: &str) -> Result<(), String> {
     let task: MediaTask = serde_json::from_str(task).map_err(|err| err.to_string())?;
     let failed = |err: rustix::io::Errno| format!("no limits could be set ({err})");
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
-    let seconds = PATIENCE.as_secs();
+    let seconds = TIMEOUT.as_secs();
     for (resource, limit) in [
         (Resource::As, max_memory(&task)),
         (Resource::Cpu, 2 * seconds),
@@ -128,7 +128,7 @@ pub(crate) fn serve(task: &str) -> Result<(), String> {
     seek(&stdin, SeekFrom::Start(0)).map_err(|err| format!("standard input is no file ({err})"))?;
     let mut bytes = Vec::new();
     stdin.lock().take(MAX_BYTES).read_to_end(&mut bytes).map_err(|err| err.to_string())?;
-    let answer = run(task, bytes, PATIENCE, &|| false);
+    let answer = run(task, bytes, TIMEOUT, &|| false);
     let answer = serde_json::to_vec(&answer).map_err(|err| err.to_string())?;
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(&answer).and_then(|()| stdout.flush()).map_err(|err| err.to_string())

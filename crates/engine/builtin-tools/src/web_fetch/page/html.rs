@@ -168,10 +168,10 @@ struct FirstPass<'a> {
 
 /// Lists and quotes inside each other, so many at most: every line of the deepest
 /// one is indented by all of them.
-const MOST_NESTED: usize = 24;
+const MAX_NESTED: usize = 24;
 
 /// Tables inside each other, so many at most: what is known of each takes memory.
-const MOST_TABLES: usize = 24;
+const MAX_TABLES: usize = 24;
 
 /// Elements that end a block of code whose end is not written.
 fn ends_code(name: &str) -> bool {
@@ -313,7 +313,7 @@ impl<'a> FirstPass<'a> {
             }
             "math" if self.has_end("math") => self.formula(tag),
             "frame" => self.frame(tag),
-            "table" if self.tables.0 == MOST_TABLES => {
+            "table" if self.tables.0 == MAX_TABLES => {
                 self.tables.1 += 1;
                 self.out.push(' ');
             }
@@ -323,7 +323,7 @@ impl<'a> FirstPass<'a> {
             }
             // What is in it are words.
             _ if self.tables.1 != 0 && is_part_of_table(name) => self.out.push(' '),
-            "ul" | "ol" | "blockquote" if self.nested.0 == MOST_NESTED => self.nested.1 += 1,
+            "ul" | "ol" | "blockquote" if self.nested.0 == MAX_NESTED => self.nested.1 += 1,
             "ul" | "ol" | "blockquote" => {
                 self.nested.0 += 1;
                 self.write(tag);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::html::{convert, convert_counting};
 
 /// Looking at a page takes so much for each of its bytes at most.
-const MOST_PER_BYTE: u64 = 24;
+const MAX_PER_BYTE: u64 = 24;
 
 /// How often each byte of a page was looked at, and how much was written for it.
 fn effort(html: &str) -> (u64, usize) {
@@ -55,15 +55,15 @@ fn hostile_pages_are_looked_at_a_few_times() {
         for end in ["", "</table>", "</p>", "</pre>", "</svg>"] {
             let html = format!("{}{end}", unit.repeat(3_000));
             let (work, out) = effort(&html);
-            assert!(work <= MOST_PER_BYTE, "{unit}…{end}: each byte was looked at {work} times");
+            assert!(work <= MAX_PER_BYTE, "{unit}…{end}: each byte was looked at {work} times");
             assert!(out <= 64, "{unit}…{end}: {out} bytes were written for each");
         }
     }
     let named: String = (0..3_000).map(|it| format!("<x{it} hidden><x{it}></x{it}>")).collect();
-    assert!(effort(&named).0 <= MOST_PER_BYTE);
+    assert!(effort(&named).0 <= MAX_PER_BYTE);
     let wide = format!("<table>{}{}", "<td rowspan=99999>".repeat(128), "<tr><td>".repeat(3_000));
     let (work, out) = effort(&wide);
-    assert!(work <= MOST_PER_BYTE && out <= 64, "{work} {out}");
+    assert!(work <= MAX_PER_BYTE && out <= 64, "{work} {out}");
 }
 
 /// Pain 8: a page of a megabyte as documentation is made is no more work for each of its
@@ -80,7 +80,7 @@ fn a_large_page_is_as_much_work_as_many_small_ones() {
         format!("<!doctype html><title>t</title><main>{}</main>", part.repeat(bytes.div_ceil(part.len())))
     };
     let (small, large) = (effort(&page(10 << 10)), effort(&page(1 << 20)));
-    assert!(large.0 <= small.0 + 1 && large.0 <= MOST_PER_BYTE, "{small:?} {large:?}");
+    assert!(large.0 <= small.0 + 1 && large.0 <= MAX_PER_BYTE, "{small:?} {large:?}");
     assert!(large.1 <= 1, "{large:?}");
 }
 
@@ -125,7 +125,7 @@ proptest! {
     fn the_work_is_in_proportion(unit in "(</?(table|tr|td|th|pre|svg|p|ul|li|main|div|code|a|title|math)( hidden| rowspan=9| class=line| x=\"| x='|)>|x|<|>|\"|\n){1,12}") {
         let (few, many) = (unit.repeat(200), unit.repeat(800));
         let (few, many) = (effort(&few).0, effort(&many).0);
-        prop_assert!(many <= few * 2 + MOST_PER_BYTE / 2, "{}: {} then {}", unit, few, many);
+        prop_assert!(many <= few * 2 + MAX_PER_BYTE / 2, "{}: {} then {}", unit, few, many);
     }
 }
 

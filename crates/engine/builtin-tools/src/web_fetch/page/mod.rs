@@ -29,7 +29,7 @@ use crate::read::{BodyKind, MediaWork, body_kind};
 const MENTIONED: usize = 200;
 
 /// Characters of a title.
-const MOST_OF_TITLE: usize = 1_000;
+const MAX_OF_TITLE: usize = 1_000;
 
 /// A page that can be shown in parts, kept and shown again.
 #[derive(Clone, Debug, Default)]
@@ -157,7 +157,7 @@ impl PageWork {
         let (text, encoding) = charset::decode_all(self.bytes, &self.content_type);
         say_encoding(page, encoding);
         let made = html::convert(text, &self.url);
-        page.title = made.title.map(|it| visible(haft_types::text::head(&it, MOST_OF_TITLE)));
+        page.title = made.title.map(|it| visible(haft_types::text::head(&it, MAX_OF_TITLE)));
         page.text = visible(made.markdown);
         page.needs_script = made.needs_script;
         if made.needs_script {

@@ -7,7 +7,7 @@ use super::{
 };
 
 /// A table has so many columns at most; what stands beyond them is put together.
-pub(super) const MOST_COLUMNS: usize = 128;
+pub(super) const MAX_COLUMNS: usize = 128;
 /// A row of an arrangement with so much text at most, and no block in it, is a line.
 const LINE_CHARS: usize = 200;
 /// Tables within a cell of data stay there if they have so much text at most.
@@ -94,7 +94,7 @@ impl SpanGrid {
     /// Places a cell; says how many columns before it are taken.
     pub(super) fn place(&mut self, tag: &OpenTag<'_>) -> usize {
         let number = |name: &str| tag.attribute(name).and_then(|it| it.trim().parse::<u32>().ok());
-        let wide = number("colspan").unwrap_or(1).clamp(1, MOST_COLUMNS as u32) as usize;
+        let wide = number("colspan").unwrap_or(1).clamp(1, MAX_COLUMNS as u32) as usize;
         // Zero stands for all rows that follow.
         let high = number("rowspan").map_or(1, |it| if it == 0 { u32::MAX } else { it });
         let from = self.column;
@@ -103,7 +103,7 @@ impl SpanGrid {
             self.column += 1;
         }
         let free = self.column - from;
-        let end = (self.column + wide).min(MOST_COLUMNS);
+        let end = (self.column + wide).min(MAX_COLUMNS);
         if 1 < high && self.column < end {
             if self.taken.len() < end {
                 self.taken.resize(end, 0);

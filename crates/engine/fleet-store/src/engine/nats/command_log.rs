@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::{
     NatsEngine,
-    connection::{LEDGER_NEWS, PATIENCE, RETRY, StoredMessage},
+    connection::{LEDGER_NEWS, RETRY, StoredMessage, TIMEOUT},
     streams::{BLOBS, LEDGER, LEDGER_SUBJECT, SNAPSHOT_SUBJECT},
 };
 use crate::{
@@ -72,7 +72,7 @@ impl NatsEngine {
         let begin = Instant::now();
         while mirror.number() < end {
             match self.apply_some(mirror, end).await {
-                Err(err) if err.is_passing() && begin.elapsed() < PATIENCE => sleep(RETRY).await,
+                Err(err) if err.is_passing() && begin.elapsed() < TIMEOUT => sleep(RETRY).await,
                 applied => applied?,
             }
         }

@@ -25,7 +25,7 @@ const OLDEST: (u32, u32) = (2, 11);
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Requests are repeated for so long: an election takes seconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(25);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(25);
 
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
@@ -246,7 +246,7 @@ impl Connection {
         let begin = Instant::now();
         loop {
             match self.ask(subject, headers.clone(), payload.clone()).await {
-                Err(failure) if failure.is_passing() && begin.elapsed() < PATIENCE => {
+                Err(failure) if failure.is_passing() && begin.elapsed() < TIMEOUT => {
                     if STUCK <= begin.elapsed() {
                         self.turn_to_another().await;
                     }
@@ -375,8 +375,8 @@ impl Connection {
             };
             match found {
                 Ok(found) if is_enough(&found) || !found.is_empty() => return Ok(found),
-                Ok(_) if begin.elapsed() < PATIENCE => sleep(Duration::from_millis(5)).await,
-                Err(failure) if failure.is_passing() && begin.elapsed() < PATIENCE => sleep(RETRY).await,
+                Ok(_) if begin.elapsed() < TIMEOUT => sleep(Duration::from_millis(5)).await,
+                Err(failure) if failure.is_passing() && begin.elapsed() < TIMEOUT => sleep(RETRY).await,
                 Ok(found) => return Ok(found),
                 Err(failure) => return Err(self.problem(failure)),
             }

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     NatsEngine,
-    connection::{Connection, PATIENCE, RETRY, StoredMessage},
+    connection::{Connection, RETRY, StoredMessage, TIMEOUT},
     streams::{run_stream, run_subject, token},
 };
 use crate::{
@@ -124,7 +124,7 @@ impl NatsEngine {
             match told {
                 // Removed by somebody else.
                 Some(_) if newest.is_none() => self.forget_tail(run),
-                Some(told) if tail.sequence < told && begin.elapsed() < PATIENCE => {
+                Some(told) if tail.sequence < told && begin.elapsed() < TIMEOUT => {
                     sleep(RETRY).await;
                     continue;
                 }

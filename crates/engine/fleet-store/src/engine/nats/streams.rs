@@ -20,7 +20,7 @@ const RUN_STREAMS: u64 = 8;
 /// What a cluster answers that has not enough nodes for a stream.
 const MISSING_NODES: [u32; 2] = [10_005, 10_074];
 /// How long, and how often, nodes are waited for that may be starting.
-const CLUSTER_PATIENCE: Duration = Duration::from_secs(10);
+const CLUSTER_TIMEOUT: Duration = Duration::from_secs(10);
 const CLUSTER_PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Deserialize)]
@@ -141,7 +141,7 @@ impl Connection {
     /// nodes yet, which it says as if they were missing: it gets a moment.
     async fn make(&self, stream: &Value) -> Result<(), StoreError> {
         let name = stream["name"].as_str().unwrap_or_default();
-        let until = Instant::now() + CLUSTER_PATIENCE;
+        let until = Instant::now() + CLUSTER_TIMEOUT;
         loop {
             let made = self.api::<Value>(&format!("STREAM.CREATE.{name}"), stream).await;
             match made {

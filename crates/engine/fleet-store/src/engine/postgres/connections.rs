@@ -40,7 +40,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// Statements are repeated for so long: a server that was killed takes seconds.
-const PATIENCE: Duration = Duration::from_secs(25);
+const TIMEOUT: Duration = Duration::from_secs(25);
 
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -159,7 +159,7 @@ impl PgConnections {
         loop {
             match self.try_connect().await {
                 Err(StoreError::Gone { said, .. })
-                    if said.contains(STARTING) && begin.elapsed() < PATIENCE =>
+                    if said.contains(STARTING) && begin.elapsed() < TIMEOUT =>
                 {
                     sleep(RETRY).await;
                 }
@@ -263,7 +263,7 @@ impl PgConnections {
         loop {
             let answer = self.try_run(&mut slot, sql, params).await;
             match answer {
-                Err(err @ StoreError::Gone { .. }) if begin.elapsed() < PATIENCE => {
+                Err(err @ StoreError::Gone { .. }) if begin.elapsed() < TIMEOUT => {
                     *slot = None;
                     drop(err);
                     sleep(RETRY).await;

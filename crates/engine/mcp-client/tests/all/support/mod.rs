@@ -22,7 +22,7 @@ use haft_tool::{AllowReason, CallContext, DynTool, Output, Permit, ToolError, Un
 use serde_json::Value;
 
 /// Long enough for a loaded machine; a test that needs it has failed.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Fixture {
     pub directory: tempfile::TempDir,
@@ -108,7 +108,7 @@ pub async fn run(tool: Arc<dyn DynTool>, input: Value, cx: CallContext) -> Resul
 pub async fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     let started = Instant::now();
     while !check() {
-        assert!(started.elapsed() < PATIENCE, "not so after {PATIENCE:?}: {what}");
+        assert!(started.elapsed() < TIMEOUT, "not so after {TIMEOUT:?}: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -14,7 +14,7 @@ use tokio::{
 use crate::common::Haft;
 
 /// Generous: only a hang is this slow.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What the editor answers to a request of the agent; nothing to leave it open.
 pub type Answering = fn(&str, &Value) -> Option<Value>;
@@ -110,10 +110,8 @@ impl EditorClient {
 
     /// The next line, kept and answered where it asks something.
     pub async fn hear(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line())
-            .await
-            .expect("the agent hangs")
-            .unwrap()?;
+        let line =
+            tokio::time::timeout(TIMEOUT, self.lines.next_line()).await.expect("the agent hangs").unwrap()?;
         let line: Value = serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line}"));
         assert_eq!(line["jsonrpc"], "2.0", "{line}");
         let mut answers = None;
@@ -211,7 +209,7 @@ impl EditorClient {
         self.input = None;
         while self.hear().await.is_some() {}
         let status =
-            tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it does not end").unwrap();
+            tokio::time::timeout(TIMEOUT, self.child.wait()).await.expect("it does not end").unwrap();
         let mut noise = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut noise).await.unwrap();
         assert!(status.success(), "{status}: {noise}");

@@ -27,7 +27,7 @@ const TRIO: &str = "trio==0.35.0";
 pub const NODE_SDK: [&str; 2] = ["@anthropic-ai/claude-agent-sdk@0.3.327", "zod@4.1.12"];
 
 /// Generous: only a hang is this slow.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A Python with the SDK in it, made once; `None` with a loud word where it
 /// cannot be had.
@@ -160,7 +160,7 @@ pub async fn run_cases(mut program: Command) -> Result<usize, String> {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (mut stages, mut passed, mut problems) = (HashMap::new(), 0, Vec::new());
     loop {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+        let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await;
         let Ok(Ok(Some(line))) = line else {
             problems.push(String::from("the program ended early, or hangs"));
             break;

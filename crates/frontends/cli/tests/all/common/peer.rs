@@ -16,7 +16,7 @@ use crate::common::Haft;
 pub const FLAGS: [&str; 5] = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
 
 /// Generous: only a hang is this slow.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A host that says what a test wants.
 pub struct Peer {
@@ -83,7 +83,7 @@ impl Peer {
     }
 
     pub async fn next(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.unwrap().unwrap()?;
+        let line = tokio::time::timeout(TIMEOUT, self.lines.next_line()).await.unwrap().unwrap()?;
         assert!(line.len() <= 1_000_000, "{} bytes", line.len());
         Some(serde_json::from_str(&line).unwrap())
     }
@@ -120,7 +120,7 @@ impl Peer {
         while let Some(frame) = self.next().await {
             rest.push(frame);
         }
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
+        let status = tokio::time::timeout(TIMEOUT, self.child.wait()).await.unwrap().unwrap();
         let mut stderr = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut stderr).await.unwrap();
         (rest, status.code(), stderr)

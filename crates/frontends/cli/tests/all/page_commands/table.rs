@@ -17,7 +17,7 @@ pub(super) enum How {
 use How::{As, Ends, Not, Serves};
 
 /// The list of commands that are not run does not grow unnoticed.
-pub(super) const MOST_NOT_RUN: usize = 15;
+pub(super) const MAX_NOT_RUN: usize = 15;
 
 const TERMINAL: &str = "a conversation needs a terminal: `terminal.rs` has one";
 const MACHINE: &str = "another machine: `tool_host.rs` has two on this one";

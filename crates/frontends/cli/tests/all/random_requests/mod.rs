@@ -24,7 +24,7 @@ use turns::{FOR_GOOD, Windows, hostile_turns};
 const HOSTILE: usize = 40;
 
 /// Only a hang is this slow.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Sessions at the same time.
 const AT_ONCE: usize = 4;
@@ -134,7 +134,7 @@ impl Talk {
     async fn result(&mut self) -> Result<Value, String> {
         let mut last = String::new();
         loop {
-            let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+            let line = tokio::time::timeout(TIMEOUT, self.lines.next_line()).await;
             let line = line.map_err(|_| format!("it hangs; the last line was {last}"))?;
             let Some(line) = line.map_err(|err| err.to_string())? else {
                 let mut noise = String::new();

@@ -10,10 +10,10 @@ use crate::acp_random::EditorDice;
 pub const FOR_GOOD: &str = "refused for good";
 
 /// Faults in a row that have to be lived through: fewer than a request is tried.
-const MOST_FAULTS: usize = 3;
+const MAX_FAULTS: usize = 3;
 
 /// Answers in a row that are cut by the output limit: one more ends the prompt.
-const MOST_CUTS: usize = 2;
+const MAX_CUTS: usize = 2;
 
 /// Windows that a session meets: the least one is what its requests cannot do without.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +40,11 @@ pub fn hostile_turns(dice: &mut EditorDice, count: usize, windows: Windows) -> V
         }
         let kind = dice.roll(100);
         let turn = match kind {
-            0..24 if faults < MOST_FAULTS => {
+            0..24 if faults < MAX_FAULTS => {
                 faults += 1;
                 fault(dice, number)
             }
-            24..30 if cuts < MOST_CUTS => {
+            24..30 if cuts < MAX_CUTS => {
                 cuts += 1;
                 cut_by_limit(dice, number)
             }

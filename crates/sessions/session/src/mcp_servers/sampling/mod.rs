@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 const SHOWN_CHARS: usize = 1500;
 
 /// How long the model may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Asks the session's model on behalf of servers. Clones are the same.
 #[derive(Clone, Default)]
@@ -143,10 +143,10 @@ impl Admitted {
     /// Asks, and has the session pay for the answer.
     async fn ask(&self, request: Request) -> Result<Value, String> {
         let answer = ModelAnswer::collect(self.provider.stream(request));
-        let answer = match tokio::time::timeout(PATIENCE, answer).await {
+        let answer = match tokio::time::timeout(TIMEOUT, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(err)) => return Err(format!("the model could not be asked: {err}")),
-            Err(_) => return Err(format!("the model did not answer within {} s", PATIENCE.as_secs())),
+            Err(_) => return Err(format!("the model did not answer within {} s", TIMEOUT.as_secs())),
         };
         let price = self.provider.info(&self.model).price;
         let usd = price.map_or(0.0, |it| it.of(&answer.usage, Speed::Normal));
