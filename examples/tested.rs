@@ -42,7 +42,7 @@ async fn scripted() -> Result<String, BuildError> {
 /// remembers every request.
 async fn served() -> Result<(String, Vec<String>), Box<dyn std::error::Error>> {
     let turns = [Turn::tool("Lookup", json!({"word": "haft"})), Turn::text("A handle.")];
-    let server = MockModel::start(Script::of(turns)).await?;
+    let server = MockModel::start(Script::from_turns(turns)).await?;
     let login = AnthropicLogin::ApiKey(KeySource::value("no key is needed"));
     let model = HttpProvider::anthropic(&server.url(), login, ProviderOptions::default())?;
     let end = dictionary(model)?.run("What is a haft?").await;

@@ -19,7 +19,7 @@ pub(crate) enum SystemNeeds {
 
 impl SystemNeeds {
     /// Reads it from the binary itself, not from how it was built.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
         if has_interpreter(bytes) { newest_glibc(bytes) } else { Self::Nothing }
     }
 

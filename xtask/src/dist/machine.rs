@@ -17,7 +17,7 @@ impl Machine {
 
     /// The machine a program for Linux was made for, by its head. An error says what it
     /// is instead.
-    pub(crate) fn of(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn detect(bytes: &[u8]) -> Result<Self, String> {
         let Some(head) = bytes.first_chunk::<20>().filter(|it| it.starts_with(b"\x7fELF")) else {
             return Err(String::from("is no program for Linux"));
         };

@@ -163,7 +163,7 @@ fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<PackageSet>, Strin
     let mut given: Vec<(Machine, PathBuf)> = Vec::new();
     for path in options.given()? {
         let bytes = fs::read(&path).map_err(|err| format!("{}: {err}", path.display()))?;
-        let machine = Machine::of(&bytes).map_err(|it| format!("{} {it}", path.display()))?;
+        let machine = Machine::detect(&bytes).map_err(|it| format!("{} {it}", path.display()))?;
         if let Some((_, other)) = given.iter().find(|(it, _)| *it == machine) {
             let (one, two, name) = (other.display(), path.display(), machine.name());
             return Err(format!("{one} and {two} are both for {name}: their packages have the same names"));
@@ -187,7 +187,7 @@ fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<PackageSet>, Strin
     let notices = notices::collect(&version)?;
     let shipment = |(machine, binary): (Machine, PathBuf)| {
         let bytes = fs::read(&binary).map_err(|err| format!("{}: {err}", binary.display()))?;
-        let needs = binary::SystemNeeds::of(&bytes);
+        let needs = binary::SystemNeeds::read(&bytes);
         let (version, pages, notices, out) =
             (version.clone(), pages.clone(), notices.clone(), out.to_owned());
         Ok(PackageSet { binary, version, machine, needs, pages, notices, out })

@@ -23,7 +23,7 @@ pub enum AddressClass {
 impl AddressClass {
     /// The class of an address. Translated and tunnelled addresses are what they
     /// lead to.
-    pub fn of(address: IpAddr) -> Self {
+    pub fn classify(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(it) => of_v4(it),
             IpAddr::V6(it) => embedded(it).map_or_else(|| of_v6(it), of_v4),
@@ -34,7 +34,7 @@ impl AddressClass {
 /// Whether an address is on the public internet: not this machine, not its
 /// neighbourhood, and no special range.
 pub fn is_public(address: IpAddr) -> bool {
-    AddressClass::of(address) == AddressClass::Public
+    AddressClass::classify(address) == AddressClass::Public
 }
 
 fn of_v4(address: Ipv4Addr) -> AddressClass {
@@ -174,7 +174,7 @@ mod tests {
             ("4000::1", Reserved),
         ] {
             let address = text.parse().expect("an address");
-            assert_eq!(AddressClass::of(address), want, "{text}");
+            assert_eq!(AddressClass::classify(address), want, "{text}");
             assert_eq!(is_public(address), want == Public, "{text}");
         }
     }

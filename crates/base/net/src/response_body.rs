@@ -68,7 +68,7 @@ enum BodyReadError {
 
 impl WebBody {
     /// Of this answer.
-    pub fn of(response: Response) -> Self {
+    pub fn new(response: Response) -> Self {
         let said = response.headers().get_all(CONTENT_ENCODING).iter();
         let said = said.map(|it| String::from_utf8_lossy(it.as_bytes())).collect::<Vec<_>>().join(", ");
         let (layers, packed) = match packings(&said) {

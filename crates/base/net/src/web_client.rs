@@ -192,7 +192,8 @@ impl WebClient {
         };
         if let Ok(addresses) = &found
             && !near
-            && let Some(address) = addresses.iter().find(|it| AddressClass::of(**it) != AddressClass::Public)
+            && let Some(address) =
+                addresses.iter().find(|it| AddressClass::classify(**it) != AddressClass::Public)
         {
             return Err(FetchError::NotPublic { host: target.host(), address: *address });
         }

@@ -175,7 +175,7 @@ impl WebUrl {
         }
         let text = host_text(&host);
         match (literal_address(&self.url), &host) {
-            (Some(address), _) => match AddressClass::of(address) {
+            (Some(address), _) => match AddressClass::classify(address) {
                 AddressClass::Public => Ok(self),
                 class => Err(WebUrlError::NotPublic { host: text, class }),
             },

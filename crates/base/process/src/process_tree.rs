@@ -116,7 +116,7 @@ impl ProcessTree {
             mark,
             pid,
             leader: Mutex::new(Some(pid)),
-            exit: ExitWaiter::of(pid),
+            exit: ExitWaiter::new(pid),
             after_kill: plan.after_kill,
             released: false,
         };
@@ -217,7 +217,7 @@ fn forget(owner: &ProcessOwner, mark: &ProcessTag, after_kill: OnParentKilled) {
 }
 
 impl ExitWaiter {
-    fn of(pid: Pid) -> Self {
+    fn new(pid: Pid) -> Self {
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK).ok().and_then(register);
         pidfd.map_or(Self::Ask, Self::Pidfd)
     }

@@ -101,7 +101,7 @@ pub struct OwnedSpawnRequest {
 
 impl OwnedSpawnRequest {
     /// Takes copies of all that a launch borrows.
-    pub fn of(launch: &SpawnRequest<'_>) -> io::Result<Self> {
+    pub fn from_request(launch: &SpawnRequest<'_>) -> io::Result<Self> {
         let copy = |(fd, number): &(BorrowedFd<'_>, RawFd)| {
             rustix::io::fcntl_dupfd_cloexec(*fd, 0).map(|fd| (fd, *number)).map_err(io::Error::from)
         };

@@ -85,7 +85,7 @@ impl RuleSet {
             Some(tool) => self.by_tool.entry(tool.to_owned()).or_default().push(number),
             None => self.by_shape.push(number),
         }
-        if let Some(family) = rule.name.exact().and_then(RuleFamily::of) {
+        if let Some(family) = rule.name.exact().and_then(RuleFamily::for_tool) {
             self.families[family as usize][rule.slot() as usize].push(number);
         }
         if matches!(rule.about, RuleSubject::Path(_)) && rule.entry.behavior != Behavior::Allow {

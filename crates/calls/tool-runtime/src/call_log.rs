@@ -95,7 +95,7 @@ impl ApprovalRecord {
 }
 
 impl CallDecision {
-    pub(crate) fn of(decision: &Decision) -> Self {
+    pub(crate) fn from_decision(decision: &Decision) -> Self {
         let (source, rule) = match &decision.source {
             DecisionSource::Rule(rule) => ("rule", Some(rule.clone())),
             DecisionSource::Mode => ("mode", None),

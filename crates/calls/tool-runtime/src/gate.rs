@@ -364,7 +364,7 @@ impl Gate {
         let decision = self.permissions.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
         let decision = self.cautious(decision, tool.name(), call.input(), &cx.agent_id);
         let decision = self.permissions.classify(decision, tool.name(), call.as_ref(), foreseen).await;
-        let told = decided.insert(Box::new(CallDecision::of(&decision)));
+        let told = decided.insert(Box::new(CallDecision::from_decision(&decision)));
         let decision = match decision.permit() {
             Ok(permit) => return Ok((call, permit)),
             Err(decision) => decision,

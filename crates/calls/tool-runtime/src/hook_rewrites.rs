@@ -29,7 +29,7 @@ enum FileVersion {
 
 impl WrittenFiles {
     /// Looks at the files that a call says it changed; nothing if there are none.
-    pub(crate) async fn of(output: &Output) -> Option<Self> {
+    pub(crate) async fn from_output(output: &Output) -> Option<Self> {
         let changed = |change: &ContextChange| match change {
             ContextChange::Trace(CallEffect::FileChanged(path)) => Some(path.clone()),
             _ => None,

@@ -303,7 +303,7 @@ impl Pipeline {
     ) -> (Result<Output, ToolError>, PostToolOutcome) {
         let Some(observer) = observer else { return (ran, PostToolOutcome::default()) };
         let left = match &ran {
-            Ok(output) => WrittenFiles::of(output).await,
+            Ok(output) => WrittenFiles::from_output(output).await,
             Err(_) => None,
         };
         let CallObserver { tool, input, about, cx, started } = &observer;

@@ -97,7 +97,8 @@ fn judged(
 /// The window that a request has to fit: that of the turn it would get.
 fn window_of(shared: &ServerShared, route: &Route, model: &str, body: &Value) -> u64 {
     let state = shared.state();
-    let next = select_turn::next(&state.turns, &state.used, &SeenRequest::of(route.form, model, body));
+    let next =
+        select_turn::next(&state.turns, &state.used, &SeenRequest::from_request(route.form, model, body));
     next.and_then(|at| state.turns[at].window).unwrap_or(shared.script.window)
 }
 
@@ -126,7 +127,7 @@ fn played(
     body: &Value,
     count: u64,
 ) -> (MockReply, Option<Turn>) {
-    let seen = SeenRequest::of(route.form, model, body);
+    let seen = SeenRequest::from_request(route.form, model, body);
     let mut state = shared.state();
     let Live { turns, used, .. } = &mut *state;
     let Some(at) = select_turn::take(turns, used, &seen) else {

@@ -61,7 +61,7 @@ impl Default for Script {
 
 impl Script {
     /// A strict script with these answers.
-    pub fn of(turns: impl IntoIterator<Item = Turn>) -> Self {
+    pub fn from_turns(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self { turns: turns.into_iter().collect(), ..Self::default() }
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct SeenRequest {
 }
 
 impl SeenRequest {
-    pub(crate) fn of(form: MockForm, model: &str, body: &Value) -> Self {
+    pub(crate) fn from_request(form: MockForm, model: &str, body: &Value) -> Self {
         let model = model.to_owned();
         match form {
             MockForm::Messages | MockForm::Bedrock => Self::of_messages(model, body),

@@ -38,18 +38,18 @@ pub struct Turn {
 
 impl Turn {
     /// Says these pieces.
-    pub fn of(reply: impl IntoIterator<Item = ReplyPiece>) -> Self {
+    pub fn from_pieces(reply: impl IntoIterator<Item = ReplyPiece>) -> Self {
         Self { reply: reply.into_iter().collect(), ..Self::default() }
     }
 
     /// Says one text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::of([ReplyPiece::text(text)])
+        Self::from_pieces([ReplyPiece::text(text)])
     }
 
     /// Makes one call.
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
-        Self::of([ReplyPiece::tool(name, input)])
+        Self::from_pieces([ReplyPiece::tool(name, input)])
     }
 
     /// Fails with a status.

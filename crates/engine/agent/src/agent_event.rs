@@ -218,7 +218,7 @@ pub struct DeniedToolCall {
 
 impl DeniedToolCall {
     /// The denial that a call ended with, if it did.
-    pub fn of(call: &CallId, input: &Value, report: &CallReport) -> Option<Self> {
+    pub fn from_report(call: &CallId, input: &Value, report: &CallReport) -> Option<Self> {
         matches!(report.error?, ErrorKind::Denied | ErrorKind::GateFailed).then(|| Self {
             tool_name: report.name.clone(),
             tool_use_id: call.clone(),

@@ -336,8 +336,7 @@ impl Agent {
         }
     }
 
-    /// A result that has to wait for its place in the conversation is told at
-    /// once to whoever watches.
+    /// A result that waits for its place in the conversation is reported at once.
     fn tell_waiting(&self, answer: &IncomingAnswer, id: &haft_types::CallId) {
         let mut waiting = answer.done.range(answer.flushed..).map(|it| it.1);
         if let Some(report) = waiting.find(|it| it.id == *id) {
@@ -383,7 +382,8 @@ impl Agent {
             true => self.left.insert(call.id.clone()),
             false => self.left.remove(&call.id),
         };
-        let mut states = vec![LogState::Call(Box::new(CallFinishedLine::of(&report, &self.tools.agent_id)))];
+        let mut states =
+            vec![LogState::Call(Box::new(CallFinishedLine::from_report(&report, &self.tools.agent_id)))];
         let ours = report.meta.as_ref().and_then(Value::as_object).map(|meta| {
             let ours = meta.iter().filter(|(key, _)| key.starts_with("haft/"));
             ours.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>()

@@ -133,7 +133,7 @@ impl Agent {
                 let event = PreCompact { trigger: CompactTrigger::Auto, custom_instructions: None };
                 self.hooks(HookEvent::PreCompact, event).await;
                 self.kept.idle_compactions += 1;
-                let size = SummarySize::of(step);
+                let size = SummarySize::for_rung(step);
                 let summary = if step == 2 { self.summary(SUMMARY_REQUEST, cancel).await } else { None };
                 let (summary, how) = match summary {
                     Some(summary) => (format!("{SUMMARY}\n\n{summary}"), Compaction::Summary),
@@ -336,7 +336,7 @@ struct SummarySize {
 
 impl SummarySize {
     /// The size at a step of the ladder.
-    fn of(rung: u32) -> Self {
+    fn for_rung(rung: u32) -> Self {
         match rung {
             ..=MECHANICAL => Self { lines: 120, chars: 24_000, state: usize::MAX, words: 20_000 },
             4 => Self { lines: 40, chars: 4_000, state: 8_000, words: 4_000 },

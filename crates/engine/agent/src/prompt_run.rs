@@ -51,8 +51,9 @@ impl TurnProgress {
         self.messages += u32::from(!reports.is_empty());
         self.has_called |= !reports.is_empty();
         self.has_result |= reports.iter().any(|(_, it)| it.error.is_none());
-        let denials =
-            reports.iter().filter_map(|(call, report)| DeniedToolCall::of(&call.id, &call.input, report));
+        let denials = reports
+            .iter()
+            .filter_map(|(call, report)| DeniedToolCall::from_report(&call.id, &call.input, report));
         self.denials.extend(denials);
     }
 }

@@ -154,7 +154,7 @@ pub struct BlobHash([u8; 32]);
 impl BlobHash {
     /// The name of these bytes.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn hash(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 

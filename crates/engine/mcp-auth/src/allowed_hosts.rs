@@ -23,7 +23,7 @@ const PROXY_VARIABLES: &[&str] =
 
 impl LoginHostPolicy {
     /// As near as the server at `url` itself, and wherever the user says.
-    pub(super) async fn of(url: &Url, named: &[&str]) -> Self {
+    pub(super) async fn new(url: &Url, named: &[&str]) -> Self {
         let mut hosts: Vec<String> = named.iter().filter_map(|it| host_of(&Url::parse(it).ok()?)).collect();
         // A proxy is asked by name, and finds the way itself.
         let proxies = PROXY_VARIABLES.iter().filter_map(|name| std::env::var(name).ok());
@@ -39,7 +39,7 @@ impl AddressRule for LoginHostPolicy {
     fn allows(&self, host: &str, address: IpAddr) -> bool {
         // Whoever serves at an address that is set aside is no neighbour of ours.
         let nearest = self.nearest.max(AddressClass::Reserved);
-        AddressClass::of(address) <= nearest || self.named.iter().any(|it| it == host)
+        AddressClass::classify(address) <= nearest || self.named.iter().any(|it| it == host)
     }
 
     fn refusal(&self, host: &str) -> String {
@@ -52,12 +52,14 @@ impl AddressRule for LoginHostPolicy {
 async fn nearest(url: &Url) -> AddressClass {
     let Some(host) = host_of(url) else { return AddressClass::Public };
     if let Some(address) = literal_address(url) {
-        return limited(AddressClass::of(address));
+        return limited(AddressClass::classify(address));
     }
     match look_up(&host).await {
-        Ok(found) => {
-            found.into_iter().map(|it| limited(AddressClass::of(it))).min().unwrap_or(AddressClass::Public)
-        }
+        Ok(found) => found
+            .into_iter()
+            .map(|it| limited(AddressClass::classify(it)))
+            .min()
+            .unwrap_or(AddressClass::Public),
         // Behind a proxy names need not mean anything here.
         Err(_) => AddressClass::Public,
     }
@@ -99,7 +101,7 @@ mod tests {
             ("http://169.254.169.254/mcp", "http://169.254.169.254/token", false),
         ] {
             let named = if target.contains("192.168") { target } else { "https://elsewhere.test" };
-            let reach = LoginHostPolicy::of(&Url::parse(server).unwrap(), &[named]).await;
+            let reach = LoginHostPolicy::new(&Url::parse(server).unwrap(), &[named]).await;
             assert_eq!(reach.allows_url(&Url::parse(target).unwrap()), allowed, "{server} names {target}");
         }
     }
@@ -107,7 +109,7 @@ mod tests {
     #[tokio::test]
     async fn names_are_judged_by_where_they_lead() {
         let resolve = |server: &'static str, named: &'static str| async move {
-            let reach = LoginHostPolicy::of(&Url::parse(server).unwrap(), &[named]).await;
+            let reach = LoginHostPolicy::new(&Url::parse(server).unwrap(), &[named]).await;
             let resolver = haft_net::CheckedResolver::new(Arc::new(reach));
             resolver.resolve("localhost".parse().unwrap()).await.is_ok()
         };

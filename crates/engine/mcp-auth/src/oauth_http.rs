@@ -73,7 +73,7 @@ impl OAuthHttp {
             let (ProviderAddress::Issuer(it) | ProviderAddress::TokenUrl(it)) = &provider.address;
             named.push(it);
         }
-        let reach = LoginHostPolicy::of(&url, &named).await;
+        let reach = LoginHostPolicy::new(&url, &named).await;
         let build = |policy| {
             let client = Client::builder()
                 .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))

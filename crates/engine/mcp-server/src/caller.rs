@@ -35,7 +35,7 @@ pub(super) struct McpCaller {
 }
 
 impl McpCaller {
-    pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
+    pub(super) fn from_context(context: &RequestContext<RoleServer>) -> Self {
         let is_modern = context
             .protocol_version()
             .is_some_and(|it| ProtocolVersion::V_2026_07_28.as_str() <= it.as_str());

@@ -41,7 +41,7 @@ pub(super) enum TaskCaller {
 }
 
 impl TaskCaller {
-    pub(super) fn of(client: &Arc<str>, protocol: ProtocolEra, several_clients: bool) -> Self {
+    pub(super) fn new(client: &Arc<str>, protocol: ProtocolEra, several_clients: bool) -> Self {
         match (protocol, several_clients) {
             (ProtocolEra::Legacy, _) => Self::Session(Arc::clone(client)),
             (ProtocolEra::Modern, true) => Self::Nameless,

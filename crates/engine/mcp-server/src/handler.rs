@@ -46,7 +46,7 @@ impl ServerHandler for ToolServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        Box::pin(self.call(request, McpCaller::of(&context))).await
+        Box::pin(self.call(request, McpCaller::from_context(&context))).await
     }
 
     async fn list_resources(

@@ -39,7 +39,7 @@ async fn serve_pipes(
     let sdk = tokio::spawn(async move {
         // A client that leaves before it said anything is no failure.
         let Ok(running) = server.serve_with_ct(far, sdk_stop).await else { return };
-        if let Some(begun) = SdkSession::of(running.peer().clone()) {
+        if let Some(begun) = SdkSession::new(running.peer().clone()) {
             let _ = session.set(begun);
         }
         running.waiting().await.ok();

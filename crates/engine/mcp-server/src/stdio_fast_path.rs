@@ -163,7 +163,7 @@ pub(super) struct SdkSession {
 impl SdkSession {
     /// Nothing for clients whose calls have to take the long way: those of the
     /// modern protocol have no session, and those that know tasks may get one.
-    pub(super) fn of(peer: Peer<RoleServer>) -> Option<Self> {
+    pub(super) fn new(peer: Peer<RoleServer>) -> Option<Self> {
         let info = peer.peer_info()?;
         let is_modern = ProtocolVersion::V_2026_07_28.as_str() <= info.protocol_version.as_str();
         let can = DeclaredCapabilities::from_capabilities(&info.capabilities);

@@ -34,7 +34,7 @@ pub(super) struct StoredResult {
 
 impl StoredResult {
     /// What was stored for this call, if its result says that something was.
-    pub(super) fn of(store: &ResultStore, call: &str, content: &Content) -> Option<Self> {
+    pub(super) fn find(store: &ResultStore, call: &str, content: &Content) -> Option<Self> {
         let name = format!("{}.txt", wire_name(call));
         content.0.iter().filter_map(Block::as_text).find(|text| text.contains(&name))?;
         let bytes = std::fs::metadata(store.dir().join(&name)).ok()?.len();

@@ -89,7 +89,7 @@ impl ToolServer {
             ProtocolEra::Modern => Some(InputRound::open(&self.shared.seal, &params)?),
             ProtocolEra::Legacy => None,
         };
-        let task_caller = TaskCaller::of(&self.client, caller.protocol, self.shared.options.several_clients);
+        let task_caller = TaskCaller::new(&self.client, caller.protocol, self.shared.options.several_clients);
         let tasks = self.shared.tasks_of_clients.resolve(params.arguments.as_mut(), &task_caller);
         let tasks =
             tasks.map_err(|task| ErrorData::invalid_params(format!("there is no task {task}"), None))?;
@@ -184,7 +184,7 @@ impl ToolServer {
             false => call_result::ResultSchema::Undeclared,
         };
         let stored =
-            stored_results::StoredResult::of(&self.shared.pipeline.results, &running.call, &report.content)
+            stored_results::StoredResult::find(&self.shared.pipeline.results, &running.call, &report.content)
                 .or_else(|| stored_results::StoredResult::named_in(report.data.as_ref()?, &self.shared));
         Ok(call_result::result(report, structured, stored))
     }

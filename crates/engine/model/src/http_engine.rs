@@ -445,7 +445,8 @@ impl Engine {
         if response.status().is_success() {
             return Ok(response);
         }
-        let mut hint = RetryAfter::of(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
+        let mut hint =
+            RetryAfter::parse(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
         let body = tokio::time::timeout(limit, body_head(response)).await.unwrap_or_default();
         hint.after = hint.after.or_else(|| http_error::retry_delay(&body, SystemTime::now()));
         Err(FailedAttempt { error: http_error::of_status(status, &body), hint })
@@ -482,7 +483,7 @@ impl Engine {
         decoder: &mut Decoder,
         emitter: &Emitter,
     ) -> Result<Vec<ModelEvent>, ModelError> {
-        let framing = Framing::of(&self.form, response.headers());
+        let framing = Framing::for_form(&self.form, response.headers());
         if framing.is_whole() {
             let body = tokio::time::timeout(self.patience.first_byte, response.bytes())
                 .await

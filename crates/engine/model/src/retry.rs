@@ -98,7 +98,7 @@ pub(crate) struct RetryAfter {
 }
 
 impl RetryAfter {
-    pub(crate) fn of<'a>(header: impl Fn(&str) -> Option<&'a str>, now: SystemTime) -> Self {
+    pub(crate) fn parse<'a>(header: impl Fn(&str) -> Option<&'a str>, now: SystemTime) -> Self {
         let millis =
             header("retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok()).map(|ms| ms / 1000.0);
         let seconds = header("retry-after").and_then(|text| text.trim().parse::<f64>().ok());
@@ -144,7 +144,7 @@ mod tests {
     fn headers_are_understood() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let hint = |name: &'static str, value: &'static str| {
-            RetryAfter::of(move |asked| (asked == name).then_some(value), now)
+            RetryAfter::parse(move |asked| (asked == name).then_some(value), now)
         };
         for (name, value, after) in [
             ("retry-after", "3", Some(Duration::from_secs(3))),

@@ -20,7 +20,7 @@ const LOOKED_AT: u64 = 64 << 10;
 
 /// The sessions of a directory, or of all, newest first. Waits for the disk.
 pub(crate) fn list_sessions(place: &LocationSpec, params: &Value) -> Result<Value, AcpError> {
-    let logs = SessionLogs::of(place, &LogDestination::Own);
+    let logs = SessionLogs::new(place, &LogDestination::Own);
     let dirs = match params["cwd"].as_str() {
         Some(_) => logs.dirs().to_vec(),
         None => all_projects(&logs),
@@ -100,7 +100,7 @@ pub(crate) fn delete_session(logs: &[PathBuf], id: &str) -> Result<(), AcpError>
 
 /// Every directory that may hold the log of a session. Waits for the disk.
 pub(crate) fn log_dirs(place: &LocationSpec) -> Vec<PathBuf> {
-    all_projects(&SessionLogs::of(place, &LogDestination::Own))
+    all_projects(&SessionLogs::new(place, &LogDestination::Own))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ async fn hello() {
         for (name, runs) in &mut measured {
             let executable = bundled.as_ref().filter(|_| *name == "bundled").unwrap_or(&ours);
             let haft = Haft::new();
-            let script = Script { strict: false, ..Script::of([Turn::text("Hello!").always()]) };
+            let script = Script { strict: false, ..Script::from_turns([Turn::text("Hello!").always()]) };
             let model = MockModel::start(script).await.unwrap();
             let output = Command::new(&python)
                 .arg("-B")
@@ -85,7 +85,7 @@ async fn hello() {
 /// What a question to the host costs beside the host's own time.
 async fn questions() {
     const CALLS: usize = 200;
-    let calls = || Turn::of((0..CALLS).map(|n| ReplyPiece::tool("mcp__calc__add", json!({"n": n}))));
+    let calls = || Turn::from_pieces((0..CALLS).map(|n| ReplyPiece::tool("mcp__calc__add", json!({"n": n}))));
     let mut times = Vec::new();
     for args in [vec!["--allowedTools", "mcp__calc__*"], vec!["--permission-prompt-tool", "stdio"]] {
         let took = run_calls(calls(), args).await;
@@ -97,7 +97,7 @@ async fn questions() {
 /// Calls of the program's own tools.
 async fn many_calls() {
     const CALLS: usize = 1000;
-    let calls = Turn::of((0..CALLS).map(|n| ReplyPiece::tool("mcp__calc__add", json!({"n": n}))));
+    let calls = Turn::from_pieces((0..CALLS).map(|n| ReplyPiece::tool("mcp__calc__add", json!({"n": n}))));
     let took = run_calls(calls, vec!["--allowedTools", "mcp__calc__*"]).await;
     println!("{CALLS} tool calls: {:.0} per second (goal 2000)", CALLS as f64 / took.as_secs_f64());
 }

@@ -23,7 +23,7 @@ const LIBRARY: &str = "crates/frontends/haft";
 
 pub(crate) fn run(command: &NewCommand, options: &GlobalArgs) -> CommandExit {
     let NewCommand::Tool { name, dir, haft } = command;
-    let names = ToolNames::of(name)?;
+    let names = ToolNames::parse(name)?;
     let here = options.cwd.clone().unwrap_or_default();
     let root = here.join(dir.clone().unwrap_or_else(|| PathBuf::from(&names.package)));
     let failed = |path: &Path, err: std::io::Error| CliError::Message(format!("{}: {err}", path.display()));
@@ -76,7 +76,7 @@ struct ToolNames {
 }
 
 impl ToolNames {
-    fn of(name: &str) -> Result<Self, CliError> {
+    fn parse(name: &str) -> Result<Self, CliError> {
         let mut words: Vec<String> = Vec::new();
         let mut starts = true;
         for it in name.chars() {
@@ -119,7 +119,7 @@ mod tests {
             ("", None),
             ("../x", None),
         ] {
-            let names = ToolNames::of(name).ok();
+            let names = ToolNames::parse(name).ok();
             let got = names.as_ref().map(|it| (it.package.as_str(), it.tool.as_str()));
             assert_eq!(got, want, "{name}");
         }

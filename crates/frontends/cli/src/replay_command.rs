@@ -34,7 +34,7 @@ async fn play(replay: &ReplayArgs, run: &RunArgs, options: &GlobalArgs) -> Comma
     let places = premises.tape_places();
     let loaded = RecordedRun::load(&replay.file, places.clone());
     let cassette = Arc::new(loaded.map_err(|err| format!("{}: {err}", replay.file.display()))?);
-    let models = Models::of(replay, &spec, &premises, &cassette)?;
+    let models = Models::choose(replay, &spec, &premises, &cassette)?;
     replayed(&mut spec, replay, &cassette, models.provider());
     let (handle, events) = Session::open(spec)?;
     let interrupt = Interrupt::listen();
@@ -83,7 +83,7 @@ enum Models {
 }
 
 impl Models {
-    fn of(
+    fn choose(
         replay: &ReplayArgs,
         spec: &SessionSpec,
         premises: &SessionEnvironment,

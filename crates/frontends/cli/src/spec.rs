@@ -141,7 +141,7 @@ fn resumed(named: &str, spec: &SessionSpec) -> String {
     if named.parse::<uuid::Uuid>().is_ok() {
         return named.to_owned();
     }
-    let logs = SessionLogs::of(&spec.place, &LogDestination::Own);
+    let logs = SessionLogs::new(&spec.place, &LogDestination::Own);
     named_or_newest(&logs, Some(named)).unwrap_or_else(|_| named.to_owned())
 }
 
@@ -245,7 +245,7 @@ pub(crate) fn premises(options: &GlobalArgs) -> Result<Arc<SessionEnvironment>, 
 
 /// Where logs of sessions are.
 pub(crate) fn logs(options: &GlobalArgs) -> Result<SessionLogs, CliError> {
-    Ok(SessionLogs::of(&of_options(options)?.place, &LogDestination::Own))
+    Ok(SessionLogs::new(&of_options(options)?.place, &LogDestination::Own))
 }
 
 /// The MCP servers of the flags, for commands about them.

@@ -36,7 +36,7 @@ const BY_PATH: [(&str, InstallChannel); 7] = [
 impl InstallChannel {
     /// The channel of the program at this path. `owned_by_dpkg` says whether the
     /// package manager of the system put it there; `beside` whether a file exists.
-    pub(crate) fn of(program: &Path, owned_by_dpkg: bool, beside: &dyn Fn(&Path) -> bool) -> Self {
+    pub(crate) fn detect(program: &Path, owned_by_dpkg: bool, beside: &dyn Fn(&Path) -> bool) -> Self {
         let text = program.display().to_string();
         if let Some((_, channel)) = BY_PATH.iter().find(|(part, _)| text.contains(part)) {
             return *channel;
@@ -61,7 +61,7 @@ impl InstallChannel {
             .is_ok_and(|list| list.lines().any(|line| Path::new(line) == program));
         // `/usr/bin` has a python of its own, and is no environment.
         let in_system = program.starts_with("/usr/bin") || program.starts_with("/usr/local/bin");
-        (Self::of(&program, owned, &|path| !in_system && path.exists()), program)
+        (Self::detect(&program, owned, &|path| !in_system && path.exists()), program)
     }
 }
 
@@ -137,14 +137,18 @@ mod tests {
             ("/opt/haft", false, "file"),
         ] {
             let beside = |it: &Path| it == Path::new("/home/a/venv/bin/python3");
-            assert_eq!(InstallChannel::of(Path::new(path), dpkg, &beside).name, want, "{path}");
+            assert_eq!(InstallChannel::detect(Path::new(path), dpkg, &beside).name, want, "{path}");
         }
         for (path, want) in [
             ("/usr/lib/node_modules/haft/node_modules/haft-linux-x64/bin/haft", "npm install -g haft@latest"),
             ("/home/a/site/node_modules/haft-linux-x64/bin/haft", "npm install haft@latest"),
             ("/home/a/site/node_modules/haft-linux-arm64/bin/haft", "npm install haft@latest"),
         ] {
-            assert_eq!(InstallChannel::of(Path::new(path), false, &|_| false).update, Some(want), "{path}");
+            assert_eq!(
+                InstallChannel::detect(Path::new(path), false, &|_| false).update,
+                Some(want),
+                "{path}"
+            );
         }
     }
 }

@@ -214,7 +214,7 @@ impl Checkpoints {
     }
 
     async fn put(&mut self, bytes: Vec<u8>) -> Result<BlobHash, String> {
-        let hash = BlobHash::of(&bytes);
+        let hash = BlobHash::hash(&bytes);
         if self.stored.contains(&hash) {
             return Ok(hash);
         }

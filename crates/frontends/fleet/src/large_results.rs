@@ -202,7 +202,7 @@ mod tests {
         for (path, want) in found.iter().zip(["mcp/c-2.json", "a_1.txt", "bash_1.out"]) {
             assert!(path.ends_with(want), "{found:?}");
         }
-        let hash = BlobHash::of(b"x");
+        let hash = BlobHash::hash(b"x");
         assert_eq!(blobs_in(&format!("in blob:{hash}: and blob:12")), BTreeSet::from([hash]));
     }
 }

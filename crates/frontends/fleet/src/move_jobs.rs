@@ -122,7 +122,7 @@ impl FleetClient {
         let mut seen = HashSet::new();
         let mut waiting: Vec<BlobHash> = hashes_in(&body["job"]["workspace"].to_string()).collect();
         for line in lines {
-            match FleetState::of(line) {
+            match FleetState::parse(line) {
                 Some(_) => waiting.extend(hashes_in(line)),
                 None => waiting.extend(blobs_in(line)),
             }

@@ -92,7 +92,7 @@ impl FleetState {
     }
 
     /// The state that a line of the store is, if it is one.
-    pub(crate) fn of(line: &str) -> Option<Self> {
+    pub(crate) fn parse(line: &str) -> Option<Self> {
         // Lines of a session are many and long, and never look like this.
         let is_ours = line.starts_with("{\"type\":\"fleet\"");
         is_ours.then(|| serde_json::from_str::<FleetLine>(line).map_or(Self::Unknown, |it| it.fleet))
@@ -139,7 +139,7 @@ pub(crate) struct StartedCall {
 impl RunHistory {
     /// Takes the next line.
     pub(crate) fn take(&mut self, line: &str) {
-        match FleetState::of(line) {
+        match FleetState::parse(line) {
             None => {
                 self.look(line);
                 push(self.logs.entry(String::new()).or_default(), line);
@@ -187,7 +187,7 @@ impl RunHistory {
     }
 
     fn look_at_calls(&mut self, line: &str) {
-        match CallHead::of(line) {
+        match CallHead::parse(line) {
             Some(CallHead { kind: "started", call: Some(call), tool: Some(tool), .. }) => {
                 self.acted_since.push((tool.to_string(), call.to_string()));
                 self.open.push(StartedCall { id: call.into_owned(), tool: tool.into_owned() });
@@ -218,7 +218,7 @@ impl RunHistory {
         self.open.retain(|it| !calls.contains(&it.id));
         for log in self.logs.values_mut() {
             let text = String::from_utf8_lossy(log).into_owned();
-            let is_start = |line: &str| match CallHead::of(line) {
+            let is_start = |line: &str| match CallHead::parse(line) {
                 Some(CallHead { kind: "started", call: Some(call), .. }) => {
                     calls.iter().any(|it| *it == call)
                 }
@@ -294,7 +294,7 @@ struct CallHead<'a> {
 }
 
 impl<'a> CallHead<'a> {
-    fn of(line: &'a str) -> Option<Self> {
+    fn parse(line: &'a str) -> Option<Self> {
         let is_state = line.starts_with("{\"type\":\"haft\"");
         is_state.then(|| serde_json::from_str(line).ok())?
     }
@@ -308,11 +308,11 @@ pub(crate) enum CallMarker {
 
 impl CallMarker {
     /// The mark that a line is, also as a line of another log.
-    pub(crate) fn of(line: &str) -> Option<Self> {
-        if let Some(FleetState::Log { line, .. }) = FleetState::of(line) {
-            return Self::of(&line);
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        if let Some(FleetState::Log { line, .. }) = FleetState::parse(line) {
+            return Self::parse(&line);
         }
-        match CallHead::of(line)? {
+        match CallHead::parse(line)? {
             CallHead { kind: "started", call: Some(call), .. } => Some(Self::Started(call.into_owned())),
             CallHead { kind: "call", call: Some(call), .. } => Some(Self::Ended(call.into_owned())),
             _ => None,
@@ -339,7 +339,7 @@ mod tests {
             log: String::from("subagents/agent-a.jsonl"),
             line: String::from("{\"type\":\"user\"}"),
         };
-        let manifest = BlobHash::of(b"x");
+        let manifest = BlobHash::hash(b"x");
         let mut history = RunHistory::default();
         for line in [
             owner.to_line(),

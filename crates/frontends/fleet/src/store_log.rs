@@ -198,7 +198,7 @@ impl StoreLogInner {
         if waiting.is_sealed {
             return false;
         }
-        match CallMarker::of(&line) {
+        match CallMarker::parse(&line) {
             Some(CallMarker::Started(call)) => {
                 waiting.begun += 1;
                 waiting.open.insert(call);

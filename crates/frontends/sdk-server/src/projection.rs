@@ -346,7 +346,7 @@ impl Projection {
         let mut out = Vec::new();
         match &it.end.reason {
             EndReason::Failed(error) => {
-                let mut frame = self.frames.api_error(&ApiFailure::of(error));
+                let mut frame = self.frames.api_error(&ApiFailure::from_error(error));
                 supersede(&mut frame, &mut self.withdrawn);
                 out.push(frame);
             }

@@ -50,7 +50,7 @@ pub fn run_outcome(reason: &EndReason, denied: bool) -> (u8, &'static str) {
 
 /// The last frame of a turn.
 pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &UsageTotals, facts: &TurnInfo) -> Value {
-    let mut ending = ResultReason::of(end, facts);
+    let mut ending = ResultReason::new(end, facts);
     let mut frame = base(session_id, bill);
     let denials = end
         .denials
@@ -78,7 +78,7 @@ pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &UsageTotals, fac
     }
     if let EndReason::Failed(error) = &end.reason {
         merge(&mut frame, json!({"stop_reason": "stop_sequence"}));
-        frame["api_error_status"] = json!(ApiFailure::of(error).status);
+        frame["api_error_status"] = json!(ApiFailure::from_error(error).status);
     } else if ending.result_is_success() {
         frame["api_error_status"] = Value::Null;
     }
@@ -205,7 +205,7 @@ struct ResultReason {
 }
 
 impl ResultReason {
-    fn of(end: &TurnEnd, facts: &TurnInfo) -> Self {
+    fn new(end: &TurnEnd, facts: &TurnInfo) -> Self {
         if facts.deferred.is_some() {
             return Self::success("tool_deferred", String::new());
         }
@@ -219,7 +219,7 @@ impl ResultReason {
             EndReason::Stopped(_) => Self::success("hook_stopped", String::new()),
             EndReason::Refused => Self::success("refusal", end.text.clone()),
             EndReason::Failed(error) => {
-                Self { is_error: true, ..Self::success("api_error", ApiFailure::of(error).text) }
+                Self { is_error: true, ..Self::success("api_error", ApiFailure::from_error(error).text) }
             }
             EndReason::Exhausted(bound) => exhausted(*bound),
             EndReason::Interrupted => {

@@ -175,7 +175,7 @@ fn cut(line: &StyledLine, width: usize) -> ScreenRow {
         }
     }
     let ink = maker.row.spans.last().map_or(TextStyle::DIM, |it| it.ink);
-    maker.row.spans.push(StyledSpan { text: SafeText::of("…"), ink, link: None });
+    maker.row.spans.push(StyledSpan { text: SafeText::new("…"), ink, link: None });
     maker.row
 }
 
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn lines_become_rows() {
         let rows = |text: &str, fit: WrapMode, width: usize| -> Vec<String> {
-            let line = StyledLine::of(text, TextStyle::PLAIN).fit(fit);
+            let line = StyledLine::new(text, TextStyle::PLAIN).fit(fit);
             layout(&line, width).iter().map(ScreenRow::to_text).collect()
         };
         for (text, fit, want) in [

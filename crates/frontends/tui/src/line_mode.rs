@@ -168,7 +168,7 @@ impl<W: Write> PlainTerminal<W> {
     /// Says what else can be chosen, if nothing was chosen yet.
     fn list_more(&mut self, purpose: &str, rows: &[PickerRow]) -> io::Result<()> {
         let Some((_, ids)) = self.picks.as_mut().filter(|(it, _)| it == purpose) else { return Ok(()) };
-        let safe = |text: &str| crate::styled_text::SafeText::of(text).as_str().to_owned();
+        let safe = |text: &str| crate::styled_text::SafeText::new(text).as_str().to_owned();
         for row in rows {
             ids.push(row.id.clone());
             writeln!(self.out, "{}. {}  {}", ids.len(), safe(&row.title), safe(&row.detail))?;
@@ -183,7 +183,7 @@ impl<W: Write> PlainTerminal<W> {
         // What opens on a screen of its own is read here, all of it.
         if let Some(overlay) = self.model.overlay.take() {
             if let Some((purpose, title, rows)) = overlay.listed() {
-                let safe = |text: &str| crate::styled_text::SafeText::of(text).as_str().to_owned();
+                let safe = |text: &str| crate::styled_text::SafeText::new(text).as_str().to_owned();
                 writeln!(self.out, "{}:", safe(title))?;
                 let (purpose, rows) = (purpose.to_owned(), rows.to_vec());
                 self.picks = Some((purpose.clone(), Vec::new()));
@@ -193,7 +193,7 @@ impl<W: Write> PlainTerminal<W> {
                 return self.out.flush();
             }
             if let Some((title, lines)) = overlay.read() {
-                writeln!(self.out, "{}:", crate::styled_text::SafeText::of(title).as_str())?;
+                writeln!(self.out, "{}:", crate::styled_text::SafeText::new(title).as_str())?;
                 for line in lines {
                     writeln!(self.out, "{}", line.to_text())?;
                 }
@@ -220,7 +220,7 @@ impl<W: Write> PlainTerminal<W> {
     /// Says the question that waits, once, and again when its answer was none.
     fn ask(&mut self) -> io::Result<()> {
         if let Some(problem) = self.model.asks.state.problem.take() {
-            writeln!(self.out, "({})", crate::styled_text::SafeText::of(&problem).as_str())?;
+            writeln!(self.out, "({})", crate::styled_text::SafeText::new(&problem).as_str())?;
             self.asked.clear();
         }
         let Some(card) = self.model.asks.waiting.front() else {
@@ -266,7 +266,7 @@ fn phase_words(model: &AppState) -> String {
 }
 
 fn question_text(card: &QuestionCard) -> String {
-    let safe = |text: &str| crate::styled_text::SafeText::of(text).as_str().to_owned();
+    let safe = |text: &str| crate::styled_text::SafeText::new(text).as_str().to_owned();
     let mut text = format!("\nQuestion: {} {}\n", safe(&card.title), safe(&card.headline));
     for line in &card.body {
         text.push_str(&format!("  {}\n", safe(&line.text)));

@@ -78,7 +78,7 @@ impl LinePrinter {
     /// What a tool shows, whole: its headline, and its lines.
     pub fn rendered(&self, rendered: &Rendered) -> String {
         let headline =
-            (!rendered.headline.is_empty()).then(|| StyledLine::of(&rendered.headline, TextStyle::BOLD));
+            (!rendered.headline.is_empty()).then(|| StyledLine::new(&rendered.headline, TextStyle::BOLD));
         let body = rendered.folded(usize::MAX, "");
         let body = body.iter().map(|line| rendered_call::body_line(line, 0).fit(WrapMode::Flow));
         let lines: Vec<StyledLine> = headline.into_iter().chain(body).collect();
@@ -193,7 +193,7 @@ impl LiveLines {
     /// What goes on right now; nothing takes it away.
     pub fn status(&mut self, words: Option<&str>) -> Vec<u8> {
         let line = |words: &str| {
-            StyledLine::of("◦ ", TextStyle::tone(ColorRole::Warn))
+            StyledLine::new("◦ ", TextStyle::tone(ColorRole::Warn))
                 .with(words, TextStyle::DIM)
                 .fit(WrapMode::Cut)
         };

@@ -193,7 +193,7 @@ fn marked(row: ScreenRow, found: &str) -> ScreenRow {
 }
 
 pub(crate) fn title_row(title: &str, hint: &str, width: usize) -> ScreenRow {
-    let line = StyledLine::of(title, TextStyle::tone(ColorRole::Accent).bold())
+    let line = StyledLine::new(title, TextStyle::tone(ColorRole::Accent).bold())
         .with(&format!("  {hint}"), TextStyle::DIM);
     layout(&line.fit(WrapMode::Cut), width).remove(0)
 }
@@ -286,8 +286,8 @@ impl Pager {
         }
         rows.resize(size.rows.saturating_sub(1), ScreenRow::default());
         let bottom = match &self.search {
-            Some(search) => StyledLine::of(&format!("/{}", search.text()), TextStyle::PLAIN),
-            None => StyledLine::of("↑↓ space b scroll · / search · n next · q back", TextStyle::DIM),
+            Some(search) => StyledLine::new(&format!("/{}", search.text()), TextStyle::PLAIN),
+            None => StyledLine::new("↑↓ space b scroll · / search · n next · q back", TextStyle::DIM),
         };
         let bottom = layout(&bottom.fit(WrapMode::Cut), size.columns).remove(0);
         let column = if self.search.is_some() { bottom.width() } else { 0 };

@@ -76,7 +76,7 @@ struct SearchableRow {
 }
 
 impl SearchableRow {
-    fn of(row: &PickerRow) -> Self {
+    fn from_row(row: &PickerRow) -> Self {
         Self { title: row.title.to_lowercase(), detail: row.detail.to_lowercase() }
     }
 
@@ -122,7 +122,7 @@ impl Picker {
         }
         let words = self.typed_words();
         for row in rows {
-            let sought = SearchableRow::of(&row);
+            let sought = SearchableRow::from_row(&row);
             if sought.fits(&words) {
                 self.fitting.push(self.rows.len());
             }
@@ -249,7 +249,7 @@ impl Picker {
             hint.push_str(" · enter chooses");
         }
         let mut rows = vec![title_row(&self.title, &hint, size.columns)];
-        let field = StyledLine::of("› ", TextStyle::tone(ColorRole::Accent))
+        let field = StyledLine::new("› ", TextStyle::tone(ColorRole::Accent))
             .with(self.filter.text(), TextStyle::PLAIN);
         rows.push(layout(&field.fit(WrapMode::Cut), size.columns).remove(0));
         let has_preview = self.previews.is_some() || self.rows.iter().any(|row| !row.preview.is_empty());
@@ -265,7 +265,7 @@ impl Picker {
             } else {
                 ("  ", TextStyle::PLAIN)
             };
-            let line = StyledLine::of(sign, ink)
+            let line = StyledLine::new(sign, ink)
                 .with(&row.title, ink)
                 .with(&format!("  {}", row.detail), TextStyle::DIM);
             rows.push(layout(&line.fit(WrapMode::Cut), size.columns).remove(0));
@@ -287,7 +287,7 @@ impl Picker {
                 let words = format!("  … {} more lines (shift+↓)", hidden + 1);
                 rows.truncate(size.rows.saturating_sub(1));
                 rows.push(
-                    layout(&StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut), size.columns)
+                    layout(&StyledLine::new(&words, TextStyle::DIM).fit(WrapMode::Cut), size.columns)
                         .remove(0),
                 );
             }

@@ -6,14 +6,14 @@ pub(crate) use crate::display_width::grapheme_width;
 pub use crate::display_width::width_of;
 
 /// Text without anything a terminal would obey. The only way to make one is
-/// [`SafeText::of`], which spells control characters out.
+/// [`SafeText::new`], which spells control characters out.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct SafeText(String);
 
 impl SafeText {
     /// One line of foreign text, with everything a terminal or the reading
     /// direction would obey spelt out.
-    pub fn of(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         Self(cleaned(text).into_owned())
     }
 
@@ -149,7 +149,7 @@ pub struct StyledSpan {
 impl StyledSpan {
     /// A stretch.
     pub fn new(text: &str, ink: TextStyle) -> Self {
-        Self { text: SafeText::of(text), ink, link: None }
+        Self { text: SafeText::new(text), ink, link: None }
     }
 
     /// Whether nothing is seen of the blanks in it.
@@ -187,7 +187,7 @@ impl StyledLine {
     }
 
     /// A line in one ink.
-    pub fn of(text: &str, ink: TextStyle) -> Self {
+    pub fn new(text: &str, ink: TextStyle) -> Self {
         Self { spans: vec![StyledSpan::new(text, ink)], fit: WrapMode::Flow }
     }
 
@@ -237,7 +237,7 @@ mod tests {
             ("safe\u{202e}txt.exe", "safe\\u{202e}txt.exe"),
             ("👩\u{200d}👧", "👩\u{200d}👧"),
         ] {
-            assert_eq!(SafeText::of(given).as_str(), want);
+            assert_eq!(SafeText::new(given).as_str(), want);
         }
     }
 }

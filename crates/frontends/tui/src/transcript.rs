@@ -81,7 +81,7 @@ pub(crate) fn all_lines(items: &[TranscriptItem], look: &TerminalCaps, width: us
 fn folded(call: &FinishedCall) -> Vec<StyledLine> {
     let mut lines = rendered_call::card(call, 1);
     let words = format!("    … not shown: {MAX_UNFOLDED} lines stand below");
-    lines.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
+    lines.push(StyledLine::new(&words, TextStyle::DIM).fit(WrapMode::Cut));
     lines
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn prompt_lines(text: &str) -> Vec<StyledLine> {
     let mut lines: Vec<StyledLine> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let sign = if number == 0 { "› " } else { "  " };
-        lines.push(StyledLine::of(sign, ink).with(line, TextStyle::BOLD));
+        lines.push(StyledLine::new(sign, ink).with(line, TextStyle::BOLD));
     }
     lines
 }
@@ -129,7 +129,7 @@ pub(crate) fn shown_prompt_lines(text: &str) -> Vec<StyledLine> {
             1 => format!("  … {} more bytes (ctrl+o shows them)", rest.len()),
             count => format!("  … {count} more lines (ctrl+o shows them)"),
         };
-        lines.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
+        lines.push(StyledLine::new(&words, TextStyle::DIM).fit(WrapMode::Cut));
     }
     lines
 }

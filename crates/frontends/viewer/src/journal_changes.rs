@@ -48,10 +48,10 @@ impl JournalChange {
         };
         let id = index.id();
         let mine = |it: &&HistoryItem| it.entry.origin.session.as_ref().is_some_and(|of| of.as_str() == id);
-        history.iter().filter(mine).take(MAX_CHANGES).map(|it| Self::of(it, journal)).collect()
+        history.iter().filter(mine).take(MAX_CHANGES).map(|it| Self::new(it, journal)).collect()
     }
 
-    fn of(item: &HistoryItem, journal: &Journal) -> Self {
+    fn new(item: &HistoryItem, journal: &Journal) -> Self {
         let entry = &item.entry;
         Self {
             id: entry.id.to_string(),
@@ -64,13 +64,13 @@ impl JournalChange {
                 EntryState::Redo => "brought back",
             },
             can_undo: item.standing == EntryState::InEffect,
-            files: entry.changes.iter().take(100).map(|it| JournalledFile::of(it, journal)).collect(),
+            files: entry.changes.iter().take(100).map(|it| JournalledFile::new(it, journal)).collect(),
         }
     }
 }
 
 impl JournalledFile {
-    fn of(change: &FileChange, journal: &Journal) -> Self {
+    fn new(change: &FileChange, journal: &Journal) -> Self {
         let what = match (&change.before, &change.after) {
             (FileState::Absent, _) => "made",
             (_, FileState::Absent) => "removed",

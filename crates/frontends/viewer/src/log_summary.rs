@@ -83,7 +83,7 @@ struct SavedSummary {
 
 impl LogSummary {
     /// The summary of a log: kept, or read anew and kept.
-    pub(crate) fn of(place: &LogLocation, kept: Option<&Path>, catalog: &Arc<Catalog>) -> Option<Self> {
+    pub(crate) fn load(place: &LogLocation, kept: Option<&Path>, catalog: &Arc<Catalog>) -> Option<Self> {
         let about = place.path.metadata().ok()?;
         let (size, inode) = (about.len(), about.ino());
         let file: Option<PathBuf> = kept.map(|dir| dir.join(format!("{}.json", place.key)));

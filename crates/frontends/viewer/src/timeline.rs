@@ -69,7 +69,7 @@ pub(crate) struct CompressedTimeline {
 const LONGEST_PAUSE: i64 = 2_000_000;
 
 impl CompressedTimeline {
-    pub(crate) fn of(spans: &[CallSpan<'_>]) -> Self {
+    pub(crate) fn new(spans: &[CallSpan<'_>]) -> Self {
         let mut points = Vec::new();
         let (mut at, mut end) = (0.0, spans.first().map_or(0, |it| it.start));
         points.push((end, 0.0));

@@ -64,7 +64,7 @@ impl FlagSettings {
         Self {
             name: "--settings".to_owned(),
             layer: SettingsLayer::Flag,
-            content: FlagContent::of(value, cwd),
+            content: FlagContent::parse(value, cwd),
         }
     }
 
@@ -83,7 +83,7 @@ impl FlagSettings {
 }
 
 impl FlagContent {
-    fn of(value: &str, cwd: &Path) -> Self {
+    fn parse(value: &str, cwd: &Path) -> Self {
         match value.trim_start().starts_with('{') {
             true => Self::Json(value.to_owned()),
             false => Self::File(cwd.join(value)),
@@ -361,7 +361,7 @@ impl Loader<'_> {
     }
 
     fn finish(mut self, servers: Vec<crate::McpServer>) -> LoadedSettings {
-        self.loaded.settings = Settings::of(&self.speeches, servers);
+        self.loaded.settings = Settings::from_units(&self.speeches, servers);
         if !self.pending.is_empty() {
             self.loaded.pending_trust = Some(PendingTrust { folder: self.folder, items: self.pending });
         }

@@ -90,7 +90,7 @@ impl SettingsStore {
 
     fn server_items(&self, file: &Map<String, Value>) -> Vec<TrustItem> {
         let project = self.real_project();
-        mcp_servers::units(file, "").iter().map(|unit| TrustItem::of(unit, &project).0).collect()
+        mcp_servers::units(file, "").iter().map(|unit| TrustItem::from_unit(unit, &project).0).collect()
     }
 }
 

@@ -51,7 +51,7 @@ pub struct SandboxFiles {
 }
 
 impl SandboxSettings {
-    pub(crate) fn of(merged: &MergedSettings) -> Self {
+    pub(crate) fn from_merged(merged: &MergedSettings) -> Self {
         let managed_only = merged.flag("sandbox.network.allowManagedDomainsOnly").filter(|it| it.value);
         let counts = |domain: &Sourced<String>| {
             managed_only.is_none() || domain.origin.source.layer == SettingsLayer::Managed

@@ -91,7 +91,7 @@ const CLEANUP_PERIOD_DAYS: u64 = 30;
 
 impl Settings {
     /// Merges what all texts say, from the weakest to the strongest.
-    pub(crate) fn of(speeches: &[EffectiveUnit], mcp_servers: Vec<McpServer>) -> Self {
+    pub(crate) fn from_units(speeches: &[EffectiveUnit], mcp_servers: Vec<McpServer>) -> Self {
         let mut merged = MergedSettings::default();
         for speech in speeches {
             merged.add(&speech.units, &speech.source);
@@ -104,15 +104,15 @@ impl Settings {
             merged.get(name).map(|_| merged.texts(name).into_iter().map(|it| it.value).collect())
         };
         Self {
-            permissions: PermissionSettings::of(&merged),
+            permissions: PermissionSettings::from_merged(&merged),
             env: merged.map("env").into_iter().filter_map(text).collect(),
             hooks: hooks(speeches, &merged),
             http_hooks: HttpPolicy {
                 allowed_urls: values("allowedHttpHookUrls"),
                 allowed_env_vars: values("httpHookAllowedEnvVars"),
             },
-            sandbox: SandboxSettings::of(&merged),
-            mcp: McpSettings::of(&merged),
+            sandbox: SandboxSettings::from_merged(&merged),
+            mcp: McpSettings::from_merged(&merged),
             mcp_servers,
             model: merged.text("model"),
             cleanup_period_days: merged
@@ -149,7 +149,7 @@ pub enum FeatureSwitch {
 }
 
 impl PermissionSettings {
-    fn of(merged: &MergedSettings) -> Self {
+    fn from_merged(merged: &MergedSettings) -> Self {
         let managed_only = is_on(merged, "allowManagedPermissionRulesOnly");
         let counts =
             |rule: &Sourced<String>| !managed_only || rule.origin.source.layer == SettingsLayer::Managed;
@@ -190,7 +190,7 @@ fn is_disabled(merged: &MergedSettings, name: &str) -> bool {
 }
 
 impl McpSettings {
-    fn of(merged: &MergedSettings) -> Self {
+    fn from_merged(merged: &MergedSettings) -> Self {
         Self {
             enable_all_project_servers: is_on(merged, "enableAllProjectMcpServers"),
             enabled: merged.texts("enabledMcpjsonServers"),

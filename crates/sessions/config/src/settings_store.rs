@@ -247,7 +247,7 @@ impl SettingsStore {
         let source = SettingsText::new(layer, place, base, Arc::clone(&text));
         let findings = take_apart(&SettingsDocument { text, value }, &source);
         let project = self.real_project();
-        findings.units.iter().map(|unit| TrustItem::of(unit, &project).0).collect()
+        findings.units.iter().map(|unit| TrustItem::from_unit(unit, &project).0).collect()
     }
 }
 

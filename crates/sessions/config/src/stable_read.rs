@@ -56,7 +56,7 @@ pub(crate) struct ReadStamp {
 }
 
 impl ReadStamp {
-    fn of(metadata: &std::fs::Metadata) -> Self {
+    fn from_metadata(metadata: &std::fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -100,7 +100,7 @@ pub(crate) fn read(path: &Path, largest: u64) -> Result<FileContents, ReadError>
     }
     // The state before reading: if the file changed meanwhile, the next look
     // finds another state and reads again.
-    let print = FileFingerprint::of(&before, || Some(Sha256::digest(&bytes).into()));
+    let print = FileFingerprint::from_metadata(&before, || Some(Sha256::digest(&bytes).into()));
     Ok(FileContents { bytes, print })
 }
 
@@ -115,9 +115,9 @@ fn open(path: &Path) -> Result<File, ReadError> {
 }
 
 impl FileFingerprint {
-    fn of(metadata: &std::fs::Metadata, digest: impl FnOnce() -> Option<[u8; 32]>) -> Self {
+    fn from_metadata(metadata: &std::fs::Metadata, digest: impl FnOnce() -> Option<[u8; 32]>) -> Self {
         let digest = if is_settled(metadata) { None } else { digest() };
-        Self::Present { stamp: ReadStamp::of(metadata), digest }
+        Self::Present { stamp: ReadStamp::from_metadata(metadata), digest }
     }
 
     /// Whether the file at `path` is still in this state. A look costs one
@@ -126,7 +126,7 @@ impl FileFingerprint {
         match (self, std::fs::metadata(path)) {
             (Self::Absent, Err(_)) => FileChangeCheck::Same,
             (Self::Present { stamp, digest }, Ok(metadata)) => match digest {
-                _ if ReadStamp::of(&metadata) != *stamp => FileChangeCheck::Changed,
+                _ if ReadStamp::from_metadata(&metadata) != *stamp => FileChangeCheck::Changed,
                 None => FileChangeCheck::Same,
                 Some(digest) => self.compare(path, digest),
             },
@@ -159,7 +159,7 @@ impl FileFingerprint {
     /// The state of a file whose content is not of interest.
     pub(crate) fn at(path: &Path) -> Self {
         match std::fs::metadata(path) {
-            Ok(metadata) => Self::of(&metadata, || {
+            Ok(metadata) => Self::from_metadata(&metadata, || {
                 read(path, MAX_COMPARED_BYTES).ok().map(|it| Sha256::digest(&it.bytes).into())
             }),
             Err(_) => Self::Absent,

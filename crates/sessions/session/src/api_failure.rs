@@ -15,7 +15,7 @@ pub struct ApiFailure {
 
 impl ApiFailure {
     /// Reads an error of the provider.
-    pub fn of(error: &ModelError) -> Self {
+    pub fn from_error(error: &ModelError) -> Self {
         use ModelError as E;
         let (kind, status, words) = match error {
             E::Auth { message } => ("authentication_failed", Some(401), message.clone()),
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn statuses_and_words() {
         let check = |error: ModelError, text: &str, kind: &str| {
-            let found = ApiFailure::of(&error);
+            let found = ApiFailure::from_error(&error);
             assert_eq!((found.text.as_str(), found.kind), (text, kind));
         };
         check(ModelError::Invalid { message: "bad".into() }, "API Error: 400 bad", "invalid_request");

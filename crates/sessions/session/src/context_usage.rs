@@ -38,7 +38,7 @@ pub struct ContextPart {
 }
 
 impl ContextUsage {
-    pub(crate) fn of(agent: &Agent, catalog: &Catalog) -> Self {
+    pub(crate) fn measure(agent: &Agent, catalog: &Catalog) -> Self {
         let pool = agent.tools.pool.get();
         let loaded = &agent.tools.state.loaded;
         let in_request =

@@ -63,7 +63,7 @@ impl Session {
     /// The same, for a face that made the stream itself, to tell things of its
     /// own in order with the session's.
     pub fn open_on(spec: SessionSpec, events: EventSender) -> Result<SessionHandle, OpenError> {
-        let assembly = BuiltSession::of(&spec, &events)?;
+        let assembly = BuiltSession::build(&spec, &events)?;
         if let Some(notice) = assembly.premises.waiting_for_trust() {
             events.notice(notice);
         }
@@ -169,7 +169,7 @@ impl SessionEnvironment {
     /// sent.
     pub fn provider(&self, spec: Option<&ModelSpec>) -> Result<(Arc<dyn Provider>, Arc<Catalog>), OpenError> {
         let usual = ModelSpec::default();
-        let chosen = ChosenProvider::of(self, spec.unwrap_or(&usual))?;
+        let chosen = ChosenProvider::choose(self, spec.unwrap_or(&usual))?;
         Ok((chosen.provider, chosen.catalog))
     }
 
@@ -179,7 +179,7 @@ impl SessionEnvironment {
         let servers = SessionServers::new(Arc::clone(self), crate::ServerSpec::default(), Arc::default())?;
         let policy = self.policy()?;
         let extensions = crate::extensions::Extensions::load(self, &[]);
-        let shelf = AgentKindCatalog::of(&extensions.agents, &[]);
+        let shelf = AgentKindCatalog::new(&extensions.agents, &[]);
         let models =
             AgentModels::Known { catalog: self.catalog()?, usual: None, policy: ModelPolicy::default() };
         let (agents, _) = SubagentRegistry::new(self.events.clone(), TreeLimits::default(), shelf, models);
@@ -200,7 +200,7 @@ impl SessionEnvironment {
     /// first, and what is wrong with the files that describe agents.
     pub fn agents(&self) -> (Vec<Arc<AgentDefinition>>, Vec<AgentProblem>) {
         let extensions = crate::extensions::Extensions::load(self, &[]);
-        let shelf = AgentKindCatalog::of(&extensions.agents, &[]);
+        let shelf = AgentKindCatalog::new(&extensions.agents, &[]);
         (shelf.kinds().to_vec(), shelf.problems().to_vec())
     }
 

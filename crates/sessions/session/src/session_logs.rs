@@ -38,7 +38,7 @@ pub struct SessionLogs {
 impl SessionLogs {
     /// Those of a place. Whoever moves the configuration (`CLAUDE_CONFIG_DIR`)
     /// looks for sessions there.
-    pub fn of(place: &LocationSpec, kept: &LogDestination) -> Self {
+    pub fn new(place: &LocationSpec, kept: &LogDestination) -> Self {
         let cwd = place.cwd.canonicalize().unwrap_or_else(|_| place.cwd.clone());
         let places = SettingsPaths::detect(&cwd, &|name| place.variables.os_text(name));
         let moved =
@@ -115,7 +115,7 @@ pub(crate) struct LogChoice {
 impl LogChoice {
     /// Decides; a log that is forked is copied.
     pub(crate) fn make(place: &LocationSpec, spec: &LogSpec) -> Result<Self, OpenError> {
-        let logs = SessionLogs::of(place, &spec.kept);
+        let logs = SessionLogs::new(place, &spec.kept);
         let fresh = || spec.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string().into());
         let old = match &spec.start {
             LogStart::New => None,

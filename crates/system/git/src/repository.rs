@@ -52,7 +52,7 @@ pub struct ExecutableSetting {
 impl ExecutableSetting {
     /// The key, if it is one that makes git run a program, or show a file that is
     /// not the repository's.
-    fn of(key: &[u8]) -> Option<Self> {
+    fn parse(key: &[u8]) -> Option<Self> {
         let lower = key.to_ascii_lowercase();
         let begins = |it: &str| lower.starts_with(it.as_bytes());
         let ends = |ends: &[&str]| ends.iter().any(|it| lower.ends_with(it.as_bytes()));
@@ -104,7 +104,7 @@ impl UserFilters {
         let plain = |it: char| it.is_ascii_alphanumeric() || " -%_".contains(it);
         let lfs = value.starts_with("git-lfs ") && value.chars().all(plain);
         self.found
-            .extend(ExecutableSetting::of(key).filter(ExecutableSetting::is_filter).map(|it| (it, lfs)));
+            .extend(ExecutableSetting::parse(key).filter(ExecutableSetting::is_filter).map(|it| (it, lfs)));
     }
 
     /// Those that could do something else here.
@@ -162,7 +162,7 @@ pub fn parse_facts(printed: &[u8]) -> Option<RepositoryConfig> {
         let entry = String::from_utf8_lossy(entry);
         let (key, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
         if own {
-            facts.sinks.extend(ExecutableSetting::of(name));
+            facts.sinks.extend(ExecutableSetting::parse(name));
             filters.inner(name);
         } else {
             filters.outer(name, value);

@@ -126,7 +126,7 @@ impl HomeProtection {
     /// What of a home stays while a command works in `roots` and names `named`:
     /// what a person sees there. Nothing where there is nothing to keep, or where
     /// all of it is worked in.
-    pub fn of(home: &Path, roots: &[PathBuf], named: &[PathBuf]) -> Option<Self> {
+    pub fn new(home: &Path, roots: &[PathBuf], named: &[PathBuf]) -> Option<Self> {
         let path = home.canonicalize().ok()?;
         // What is not there yet is made in a directory that is.
         let made_in = |it: &PathBuf| it.parent()?.canonicalize().ok().filter(|dir| *dir != path);

@@ -234,7 +234,7 @@ impl Sandbox {
 
     /// What would be enforced of a policy.
     pub fn report(&self, policy: &SandboxPolicy) -> SandboxReport {
-        SandboxReport::of(policy, self.features())
+        SandboxReport::new(policy, self.features())
     }
 
     /// Prepares a policy for commands, or says why it cannot be enforced. Must

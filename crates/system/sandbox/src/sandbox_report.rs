@@ -37,7 +37,7 @@ pub struct SandboxReport {
 
 impl SandboxReport {
     /// What this machine makes of a policy.
-    pub fn of(policy: &SandboxPolicy, features: &SandboxFeatures) -> Self {
+    pub fn new(policy: &SandboxPolicy, features: &SandboxFeatures) -> Self {
         let kernel = &features.kernel;
         let filter = kernel.seccomp.is_none();
         let backend = if kernel.namespaces.is_none() && filter {

@@ -188,7 +188,7 @@ pub enum DiskKind {
 }
 
 impl DiskKind {
-    pub(crate) fn of(kind: FileType) -> Self {
+    pub(crate) fn from_kind(kind: FileType) -> Self {
         match kind {
             FileType::RegularFile => Self::File,
             FileType::Directory => Self::Dir,
@@ -219,10 +219,10 @@ impl DirectoryListing {
             }
             let kind = match entry.file_type() {
                 FileType::Unknown => match stat_entry(dir, name) {
-                    Ok(stat) => DiskKind::of(FileType::from_raw_mode(stat.st_mode)),
+                    Ok(stat) => DiskKind::from_kind(FileType::from_raw_mode(stat.st_mode)),
                     Err(_) => continue,
                 },
-                known => DiskKind::of(known),
+                known => DiskKind::from_kind(known),
             };
             let start = u32::try_from(listing.names.len()).map_err(io::Error::other)?;
             listing.entries.push((start, kind));

@@ -18,7 +18,7 @@ pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
     /// The fingerprint of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn hash(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 

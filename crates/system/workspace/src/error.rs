@@ -27,7 +27,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    pub(crate) fn of(kind: rustix::fs::FileType) -> Self {
+    pub(crate) fn from_kind(kind: rustix::fs::FileType) -> Self {
         use rustix::fs::FileType;
         match kind {
             FileType::Directory => Self::Directory,

@@ -27,7 +27,7 @@ pub enum LineEnd {
 
 impl LineEnd {
     /// What ends lines, judged by the encoding and the beginning of the file.
-    pub fn of(encoding: Encoding, head: &[u8]) -> Self {
+    pub fn detect(encoding: Encoding, head: &[u8]) -> Self {
         match encoding.charset {
             Charset::Utf16Le => Self::WideLe,
             Charset::Utf16Be => Self::WideBe,

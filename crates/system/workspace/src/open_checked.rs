@@ -123,7 +123,7 @@ impl OpenFile {
 
     fn read_plainly(&self, max: u64) -> Result<(Vec<u8>, ContentHash), FileError> {
         let bytes = self.read_all(max)?;
-        let hash = ContentHash::of(&bytes);
+        let hash = ContentHash::hash(&bytes);
         Ok((bytes, hash))
     }
 
@@ -180,7 +180,7 @@ fn regular(path: &Path, fd: &OwnedFd) -> Result<FileStat, FileError> {
         FileType::RegularFile => (),
         // Without links followed, this is a link that came after the check.
         FileType::Symlink => return Err(FileError::Moved { path: path.to_owned() }),
-        other => return Err(refuse(FileKind::of(other))),
+        other => return Err(refuse(FileKind::from_kind(other))),
     }
     let file_system = fstatfs(fd).map_err(failed)?;
     if haft_paths::is_kernel_interface(&file_system) {

@@ -100,7 +100,7 @@ fn neighbours(view: &str, splices: &[Splice]) -> Vec<HunkGroup> {
 
 fn patch_at(old: &str, new: &str, first_line: usize, shift: i64) -> Vec<Hunk> {
     let (old_lines, new_lines) = (lines(old), lines(new));
-    let show = LineShow::of(&old_lines, &new_lines);
+    let show = LineShow::for_lines(&old_lines, &new_lines);
     hunks_of(&old_lines, &new_lines, first_line, shift, &show)
 }
 
@@ -168,7 +168,7 @@ enum LineShow {
 }
 
 impl LineShow {
-    fn of(old: &[&str], new: &[&str]) -> Self {
+    fn for_lines(old: &[&str], new: &[&str]) -> Self {
         let mut complete = old.iter().chain(new).filter(|line| line.ends_with('\n'));
         let first = complete.next().map(|line| line.ends_with("\r\n"));
         let mixed = complete.any(|line| Some(line.ends_with("\r\n")) != first);

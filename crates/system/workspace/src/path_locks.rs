@@ -91,7 +91,7 @@ impl PathLocks {
 /// The lock file of a path. A fixed number of them bounds what lies about; that
 /// two paths sometimes share one costs a short wait.
 fn shard(path: &Path) -> String {
-    let mut name = ContentHash::of(path.as_os_str().as_encoded_bytes()).to_string();
+    let mut name = ContentHash::hash(path.as_os_str().as_encoded_bytes()).to_string();
     name.truncate(2);
     name
 }

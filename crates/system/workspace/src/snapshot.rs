@@ -33,14 +33,14 @@ impl FileSnapshot {
     }
 
     /// A file whose content has just been read and has this fingerprint.
-    pub(crate) fn of(file: OpenFile, hash: ContentHash) -> Self {
+    pub(crate) fn new(file: OpenFile, hash: ContentHash) -> Self {
         let settled = is_settled(&file);
         Self { file, hash, settled, shown: None }
     }
 
     /// The same file, where an editor's unsaved text stands for what is on disk.
     pub(crate) fn shown_as(self, text: String) -> Self {
-        let hash = ContentHash::of(text.as_bytes());
+        let hash = ContentHash::hash(text.as_bytes());
         Self { shown: Some(ShownText { text, hash }), ..self }
     }
 

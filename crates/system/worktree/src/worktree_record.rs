@@ -117,7 +117,7 @@ impl WorktreeRegistry {
     }
 
     fn file(&self, path: &Path) -> PathBuf {
-        let key = haft_workspace::ContentHash::of(path.as_os_str().as_encoded_bytes()).to_string();
+        let key = haft_workspace::ContentHash::hash(path.as_os_str().as_encoded_bytes()).to_string();
         let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let key: String = key.chars().take(16).collect();
         self.dir.join(format!("{}-{key}.json", haft_process::file_name_of_id(&name)))

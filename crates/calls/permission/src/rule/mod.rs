@@ -132,7 +132,7 @@ pub(crate) enum RuleFamily {
 
 impl RuleFamily {
     /// The family whose rules carry this tool's name.
-    pub(crate) fn of(tool: &str) -> Option<Self> {
+    pub(crate) fn for_tool(tool: &str) -> Option<Self> {
         match tool {
             "Read" => Some(Self::Read),
             "Edit" => Some(Self::Edit),
@@ -200,7 +200,7 @@ pub(crate) fn read(entry: RuleEntry, names: &Names) -> ParsedRule {
 }
 
 fn about(tool: &str, spec: &str, behavior: Behavior, is_param: bool) -> Result<RuleSubject, &'static str> {
-    match RuleFamily::of(tool) {
+    match RuleFamily::for_tool(tool) {
         Some(RuleFamily::Read | RuleFamily::Edit) => {
             Ok(RuleSubject::Path(PathPattern::parse(spec, behavior)?))
         }

@@ -189,7 +189,7 @@ fn refused() -> Vec<(Value, &'static str)> {
 
 #[tokio::test]
 async fn what_is_wrong_is_refused_in_the_services_words() {
-    let mock = MockModel::start(Script::of([Turn::text("ok").always()])).await.unwrap();
+    let mock = MockModel::start(Script::from_turns([Turn::text("ok").always()])).await.unwrap();
     let url = format!("{}/v1/messages", mock.url());
     for (body, want) in refused() {
         let (status, answer) = post(&url, body.to_string()).await;
@@ -213,7 +213,7 @@ async fn what_is_wrong_is_refused_in_the_services_words() {
 
 #[tokio::test]
 async fn openai_refuses_in_its_own_words() {
-    let mock = MockModel::start(Script::of([Turn::text("ok").always()])).await.unwrap();
+    let mock = MockModel::start(Script::from_turns([Turn::text("ok").always()])).await.unwrap();
     let chat = |messages: Value| json!({"model": "m", "messages": messages});
     let called = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
     let item = json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"});
@@ -261,7 +261,7 @@ async fn turns_are_chosen_by_place_and_by_text() {
             ..Turn::text("small")
         },
     ];
-    let mock = MockModel::start(Script { strict: false, ..Script::of(turns) }).await.unwrap();
+    let mock = MockModel::start(Script { strict: false, ..Script::from_turns(turns) }).await.unwrap();
     let ask = async |body: Value| {
         let (status, answer) = post(&format!("{}/v1/messages", mock.url()), body.to_string()).await;
         (status, answer["content"][0]["text"].as_str().unwrap_or_default().to_owned())
@@ -282,7 +282,7 @@ async fn turns_are_chosen_by_place_and_by_text() {
 
 #[tokio::test]
 async fn the_same_turn_has_the_same_bytes() {
-    let turn = Turn::of([
+    let turn = Turn::from_pieces([
         ReplyPiece::thinking("t"),
         ReplyPiece::text("x"),
         ReplyPiece::tool("Read", json!({"a": 1})),
@@ -298,7 +298,7 @@ async fn the_same_turn_has_the_same_bytes() {
 async fn a_bad_pattern_is_told_at_once() {
     let turn =
         Turn { when: serde_json::from_value(json!({"model": {"regex": "("}})).unwrap(), ..Turn::text("x") };
-    assert!(MockModel::start(Script::of([turn])).await.is_err());
+    assert!(MockModel::start(Script::from_turns([turn])).await.is_err());
 }
 
 /// A turn may want requests that fit a window of its own, and a script may have its own
@@ -307,7 +307,7 @@ async fn a_bad_pattern_is_told_at_once() {
 async fn windows_change_from_turn_to_turn() {
     let words = String::from("does not fit");
     let turns = [Turn::text("small").window(1_000), Turn::text("large")];
-    let script = Script { window_words: Some(words.clone()), ..Script::of(turns) };
+    let script = Script { window_words: Some(words.clone()), ..Script::from_turns(turns) };
     let mock = MockModel::start(script).await.unwrap();
     let long = with(json!([user(json!("word ".repeat(2_000)))]));
     let short = with(json!([user(json!("hi"))]));

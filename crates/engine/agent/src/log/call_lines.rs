@@ -148,14 +148,14 @@ impl CallFinishedLine {
         }
     }
 
-    pub(crate) fn of(report: &CallReport, agent: &AgentId) -> Self {
+    pub(crate) fn from_report(report: &CallReport, agent: &AgentId) -> Self {
         let named = |key: &str| report.data.as_ref()?.get(key)?.as_str().map(str::to_owned);
         Self {
             call: report.id.clone(),
             tool: report.name.clone(),
             agent: agent.clone(),
             timestamp: super::now(),
-            micros: StageMicros::of(&report.timing),
+            micros: StageMicros::from_timing(&report.timing),
             error: report.error,
             decision: report.decision.as_deref().cloned(),
             denied_by: report.denied_by.map(|by| by.word().to_owned()),
@@ -167,7 +167,7 @@ impl CallFinishedLine {
 }
 
 impl StageMicros {
-    fn of(timing: &CallTiming) -> Self {
+    fn from_timing(timing: &CallTiming) -> Self {
         let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Self {
             queue: micros(timing.queue),

@@ -33,7 +33,7 @@ pub struct PromptEnvironment {
 
 impl PromptEnvironment {
     /// Looks around.
-    pub fn of(cwd: &Path) -> Self {
+    pub fn detect(cwd: &Path) -> Self {
         let now = crate::log::timestamp::now();
         Self {
             cwd: cwd.display().to_string(),

@@ -69,7 +69,7 @@ fn notices(rig: &mut Rig) -> Vec<String> {
 
 #[tokio::test]
 async fn a_call_that_acts_is_in_the_log_before_it_runs_and_every_call_after() {
-    let mut rig = acting(vec![Turn::of([danger("b"), echo("a")]), Turn::text("Done.")]).await;
+    let mut rig = acting(vec![Turn::from_pieces([danger("b"), echo("a")]), Turn::text("Done.")]).await;
     rig.say("go").await;
     let path = rig.agent.conversation.log_path().unwrap().to_owned();
     assert_eq!(
@@ -107,7 +107,7 @@ async fn a_call_that_acts_is_in_the_log_before_it_runs_and_every_call_after() {
 
 #[tokio::test]
 async fn a_call_that_is_denied_does_not_start_and_the_log_says_by_whom() {
-    let mut rig = rig(vec![Turn::of([danger("b")]), Turn::text("Done.")]).await;
+    let mut rig = rig(vec![Turn::from_pieces([danger("b")]), Turn::text("Done.")]).await;
     rig.say("go").await;
     let path = rig.agent.conversation.log_path().unwrap().to_owned();
     assert_eq!(words(&path), ["writer", "use Danger", "error", "call Danger"]);
@@ -126,10 +126,10 @@ async fn a_call_that_is_denied_does_not_start_and_the_log_says_by_whom() {
 async fn while_the_log_is_gone_calls_only_read() {
     let mut rig = acting(vec![
         Turn::text("Ready."),
-        Turn::of([danger("a"), echo("b")]),
-        Turn::of([danger("c")]),
+        Turn::from_pieces([danger("a"), echo("b")]),
+        Turn::from_pieces([danger("c")]),
         Turn::text("Sorry."),
-        Turn::of([danger("d")]),
+        Turn::from_pieces([danger("d")]),
         Turn::text("Done."),
     ])
     .await;
@@ -189,8 +189,8 @@ fn outcomes(path: &Path) -> HashMap<CallId, String> {
 #[tokio::test]
 async fn any_prefix_is_honest_about_its_calls() {
     let mut rig = acting(vec![
-        Turn::of([echo("r"), danger("x")]),
-        Turn::of([danger("y"), danger("z")]),
+        Turn::from_pieces([echo("r"), danger("x")]),
+        Turn::from_pieces([danger("y"), danger("z")]),
         Turn::text("Done."),
     ])
     .await;
@@ -236,7 +236,7 @@ async fn any_prefix_is_honest_about_its_calls() {
 
 #[tokio::test]
 async fn what_is_not_certain_is_unknown() {
-    let mut rig = acting(vec![Turn::of([danger("x")]), Turn::text("Done.")]).await;
+    let mut rig = acting(vec![Turn::from_pieces([danger("x")]), Turn::text("Done.")]).await;
     rig.say("go").await;
     let log = std::fs::read_to_string(rig.agent.conversation.log_path().unwrap()).unwrap();
     let path = rig.dir.path().join("cut.jsonl");
@@ -266,7 +266,7 @@ async fn what_is_not_certain_is_unknown() {
 
 #[tokio::test]
 async fn what_resuming_says_about_a_call_stays() {
-    let mut rig = acting(vec![Turn::of([danger("x")]), Turn::text("Done.")]).await;
+    let mut rig = acting(vec![Turn::from_pieces([danger("x")]), Turn::text("Done.")]).await;
     rig.say("go").await;
     let log = std::fs::read_to_string(rig.agent.conversation.log_path().unwrap()).unwrap();
     let at = log.lines().position(|it| it.contains("\"started\"")).unwrap();
@@ -287,7 +287,7 @@ async fn what_resuming_says_about_a_call_stays() {
 
 #[tokio::test]
 async fn a_mirror_has_the_results_that_resuming_added() {
-    let mut rig = acting(vec![Turn::of([danger("x")]), Turn::text("Done.")]).await;
+    let mut rig = acting(vec![Turn::from_pieces([danger("x")]), Turn::text("Done.")]).await;
     rig.say("go").await;
     let log = std::fs::read_to_string(rig.agent.conversation.log_path().unwrap()).unwrap();
     let at = log.lines().position(|it| it.contains("\"started\"")).unwrap();

@@ -128,7 +128,7 @@ async fn servers_come_and_go_in_every_form() {
             Turn::text("Marched."),
             Turn::text("Changed."),
         ];
-        let mut rig = rig(wire, Script::of(turns)).await;
+        let mut rig = rig(wire, Script::from_turns(turns)).await;
         offer(&rig, zoo("Feeds."));
         let mut busts = rig.say("hello").await.busts;
         busts.extend(rig.say("feed").await.busts);
@@ -181,7 +181,7 @@ async fn a_tool_that_was_never_loaded_just_works() {
         Turn::tool("feed", json!({})),
         Turn::text("Done."),
     ];
-    let mut rig = rig(Wire::Messages, Script::of(turns)).await;
+    let mut rig = rig(Wire::Messages, Script::from_turns(turns)).await;
     offer(&rig, zoo("Feeds."));
     assert!(rig.say("go").await.busts.is_empty());
     assert_eq!(rig.model.refusals(), [""; 0]);
@@ -223,7 +223,7 @@ async fn loaded_tools_outlive_summaries_and_restarts() {
         Turn::tool("mcp__zoo__wash", json!({"count": 1})),
         Turn::text("Washed."),
     ];
-    let mut rig = rig(Wire::Messages, Script::of(turns)).await;
+    let mut rig = rig(Wire::Messages, Script::from_turns(turns)).await;
     offer(&rig, zoo("Feeds."));
     rig.say("load").await;
     rig.say("wash").await;
@@ -233,7 +233,7 @@ async fn loaded_tools_outlive_summaries_and_restarts() {
 
     // Another process, and the server is not even there yet.
     std::fs::copy(rig.dir.path().join("session.jsonl"), &path).unwrap();
-    let model = MockModel::start(Script::of([Turn::text("Again.")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("Again.")])).await.unwrap();
     let (mut conversation, mut restored) =
         Conversation::resume("session".into(), rig.dir.path(), &path, None).unwrap();
     conversation.set_log(LogFile::open(&path).unwrap());
@@ -287,7 +287,7 @@ async fn no_order_of_events_breaks_the_prefix() {
     let mut runner = TestRunner::deterministic();
     for _ in 0..6 {
         let events = proptest::collection::vec(events.clone(), 20).new_tree(&mut runner).unwrap().current();
-        let mut rig = rig(Wire::Messages, Script::of([])).await;
+        let mut rig = rig(Wire::Messages, Script::from_turns([])).await;
         for (there, version, does) in events {
             let about = ["One.", "Another one.", "A third."][version];
             let exposure = |n: usize| if n < 2 { Exposure::Direct } else { Exposure::Deferred };
@@ -325,7 +325,7 @@ async fn no_order_of_events_breaks_the_prefix() {
 #[tokio::test]
 async fn many_definitions_are_not_in_every_log() {
     for (count, kept) in [(20, true), (300, false)] {
-        let mut rig = rig(Wire::Messages, Script::of([Turn::text("One."), Turn::text("Two.")])).await;
+        let mut rig = rig(Wire::Messages, Script::from_turns([Turn::text("One."), Turn::text("Two.")])).await;
         let about = "Does something at great length. ".repeat(60);
         let tools = (0..count).map(|number| tool("all", &format!("t{number}"), &about, Exposure::Direct));
         offer(&rig, tools.collect());
@@ -339,8 +339,8 @@ async fn many_definitions_are_not_in_every_log() {
 
 #[tokio::test]
 async fn every_loss_has_its_cause() {
-    let echo = |size: usize| Turn::of([ReplyPiece::tool("Big", json!({"size": size}))]);
-    let script = Script::of([
+    let echo = |size: usize| Turn::from_pieces([ReplyPiece::tool("Big", json!({"size": size}))]);
+    let script = Script::from_turns([
         Turn::text("It was much.").when("Sum up this conversation").always(),
         Turn::text("One."),
         Turn::text("Two."),

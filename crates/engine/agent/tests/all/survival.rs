@@ -19,20 +19,20 @@ fn echo(text: &str) -> ReplyPiece {
 /// A log with everything in it: thinking, parallel calls, failures, denials, a
 /// compaction, two prompts.
 async fn rich_log() -> Vec<u8> {
-    let mut script = Script::of([
-        Turn::of([
+    let mut script = Script::from_turns([
+        Turn::from_pieces([
             ReplyPiece::thinking("hm"),
             ReplyPiece::text("Three."),
             echo("a"),
             echo("größe \u{1f600}"),
         ]),
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("Fail", json!({"text": "c"})),
             ReplyPiece::tool("Danger", json!({"text": "no"})),
             ReplyPiece::tool("Big", json!({"size": 60_000})),
         ]),
         Turn::text("Done."),
-        Turn::of([ReplyPiece::tool("Big", json!({"size": 30_001})), echo("b")]),
+        Turn::from_pieces([ReplyPiece::tool("Big", json!({"size": 30_001})), echo("b")]),
         Turn::text("Done again."),
     ]);
     script.turns.insert(0, Turn::text("Much happened.").when("Sum up this conversation").always());
@@ -57,18 +57,18 @@ async fn resumed(log: &[u8], model: MockModel) -> Rig {
 #[tokio::test]
 async fn an_error_that_says_so_is_not_left_for_later() {
     let words = format!("Fail did not run because a hook ended the turn: {}", haft_agent::LEFT_FOR_LATER);
-    let turns = || vec![Turn::of([ReplyPiece::tool("Fail", json!({"text": words}))])];
+    let turns = || vec![Turn::from_pieces([ReplyPiece::tool("Fail", json!({"text": words}))])];
     let mut first = rig(turns()).await;
     first.say("go").await;
     assert!(first.last_results().iter().any(|it| it.0.ends_with(haft_agent::LEFT_FOR_LATER)));
     assert_eq!(first.agent.left_for_later(), Vec::new());
     let log = std::fs::read(first.agent.conversation.log_path().unwrap()).unwrap();
-    let again = resumed(&log, MockModel::start(Script::of(turns())).await.unwrap()).await;
+    let again = resumed(&log, MockModel::start(Script::from_turns(turns())).await.unwrap()).await;
     assert_eq!(again.agent.left_for_later(), Vec::new());
 }
 
 async fn accepted(log: &[u8], what: &str) {
-    let model = MockModel::start(Script::of([Turn::text("Again.")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("Again.")])).await.unwrap();
     let mut rig = resumed(log, model).await;
     let end = tokio::time::timeout(Duration::from_secs(100), rig.say("go on")).await.unwrap();
     assert_eq!(rig.model.refusals(), [""; 0], "{what}");
@@ -131,7 +131,7 @@ async fn unpaired_calls_are_answered_once() {
         line("4", "user", json!([result("b")])),
     ]
     .join("\n");
-    let model = MockModel::start(Script::of([Turn::text("Again.")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("Again.")])).await.unwrap();
     let mut rig = resumed(log.as_bytes(), model).await;
     assert_eq!(rig.say("go on").await.reason, EndReason::Completed);
     assert_eq!(rig.model.refusals(), [""; 0]);
@@ -160,7 +160,7 @@ async fn unpaired_calls_are_answered_once() {
 #[tokio::test]
 async fn a_stream_cut_at_any_byte_runs_nothing_twice() {
     let answer = || {
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::text("On it."),
             echo("a"),
             ReplyPiece::tool("Append", json!({"text": "once"})),
@@ -174,7 +174,7 @@ async fn a_stream_cut_at_any_byte_runs_nothing_twice() {
     };
     for (round, byte) in (0..=length).step_by(61).enumerate() {
         let how = if round % 2 == 0 { StreamCut::Reset } else { StreamCut::End };
-        let script = Script::of([done.clone(), answer().cut_at(byte, how), answer().always()]);
+        let script = Script::from_turns([done.clone(), answer().cut_at(byte, how), answer().always()]);
         let mut rig = rig_with(script).await;
         let end = tokio::time::timeout(Duration::from_secs(100), rig.say("go")).await.unwrap();
         assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Done."), "{byte} {how:?}");
@@ -186,7 +186,7 @@ async fn a_stream_cut_at_any_byte_runs_nothing_twice() {
 /// Bytes that no provider sends end in an answer or an error, never in a hang.
 #[tokio::test]
 async fn garbled_streams_end() {
-    let clean = Turn::of([
+    let clean = Turn::from_pieces([
         ReplyPiece::thinking("hm"),
         ReplyPiece::text("größe"),
         echo("a"),
@@ -201,7 +201,7 @@ async fn garbled_streams_end() {
             bytes[at] = byte;
         }
         let raw = Turn { raw: Some(String::from_utf8_lossy(&bytes).into_owned()), ..Turn::default() };
-        let mut rig = rig_with(Script::of([raw, Turn::text("Done.").always()])).await;
+        let mut rig = rig_with(Script::from_turns([raw, Turn::text("Done.").always()])).await;
         rig.agent.settings.limits.max_turns = Some(8);
         let end = tokio::time::timeout(Duration::from_secs(100), rig.say("go")).await;
         assert!(end.is_ok(), "round {round} hangs");
@@ -238,7 +238,7 @@ async fn an_overfull_history_finds_its_way_out() {
     }
     let log = lines.join("\n");
     for refuses_summaries in [false, true] {
-        let mut script = Script { window: 20_000, ..Script::of([Turn::text("Fine.")]) };
+        let mut script = Script { window: 20_000, ..Script::from_turns([Turn::text("Fine.")]) };
         let summary = if refuses_summaries {
             Turn::error(400, "invalid_request_error", "no summaries")
         } else {
@@ -266,8 +266,8 @@ async fn compaction_keeps_decisions_and_running_work() {
         {"content": "boil the water", "status": "in_progress"},
         {"content": "pour the tea", "status": "pending"},
     ]});
-    let mut script = Script::of([
-        Turn::of([
+    let mut script = Script::from_turns([
+        Turn::from_pieces([
             ReplyPiece::tool("Approve", json!({"plan": "1. table 2. water 3. tea"})),
             ReplyPiece::tool("TodoWrite", todos),
             ReplyPiece::tool("Learn", json!({"skill": "brewing"})),
@@ -275,9 +275,9 @@ async fn compaction_keeps_decisions_and_running_work() {
             ReplyPiece::tool("Danger", json!({"text": "rm -rf /"})),
             ReplyPiece::tool("Write", json!({"file_path": "src/tea.rs", "content": "x"})),
         ]),
-        Turn::of([ReplyPiece::text("word ".repeat(4_000)), echo("1")]),
-        Turn::of([ReplyPiece::text("more ".repeat(4_000)), echo("2")]),
-        Turn::of([ReplyPiece::text("last ".repeat(4_000)), echo("3")]),
+        Turn::from_pieces([ReplyPiece::text("word ".repeat(4_000)), echo("1")]),
+        Turn::from_pieces([ReplyPiece::text("more ".repeat(4_000)), echo("2")]),
+        Turn::from_pieces([ReplyPiece::text("last ".repeat(4_000)), echo("3")]),
         Turn::text("Done."),
     ]);
     script.turns.insert(0, Turn::text("Tea was discussed.").when("Sum up this conversation").always());
@@ -326,9 +326,9 @@ async fn compaction_keeps_decisions_and_running_work() {
 /// After a summary the user's last message is the user's: what agents report is not.
 #[tokio::test]
 async fn a_report_is_never_the_last_message_of_the_user() {
-    let mut script = Script::of([
+    let mut script = Script::from_turns([
         Turn::text("Started."),
-        Turn::of([ReplyPiece::text("word ".repeat(4_000)), echo("1")]),
+        Turn::from_pieces([ReplyPiece::text("word ".repeat(4_000)), echo("1")]),
         Turn::text("Done."),
     ]);
     script.turns.insert(0, Turn::text("Much was said.").when("Sum up this conversation").always());
@@ -376,7 +376,7 @@ async fn a_long_log_resumes_from_its_end() {
     assert!(100 < restored.left_out && restored.left_out < 800, "{}", restored.left_out);
     let held: usize = conversation.messages().iter().map(|it| it.content.len()).sum();
     assert!(held < 700, "{held}");
-    let model = MockModel::start(Script::of([Turn::text("Again.")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("Again.")])).await.unwrap();
     let mut rig = rig_on(model, conversation, tempfile::tempdir().unwrap());
     assert_eq!(rig.say("go on").await.reason, EndReason::Completed);
     assert_eq!(rig.model.refusals(), [""; 0]);
@@ -388,14 +388,14 @@ async fn a_long_log_resumes_from_its_end() {
 #[tokio::test]
 async fn thinking_survives_resume_and_a_change_of_model() {
     let mut first = rig(vec![
-        Turn::of([ReplyPiece::thinking("deep thought"), echo("a")]),
-        Turn::of([ReplyPiece::thinking("deeper"), ReplyPiece::text("Done.")]),
+        Turn::from_pieces([ReplyPiece::thinking("deep thought"), echo("a")]),
+        Turn::from_pieces([ReplyPiece::thinking("deeper"), ReplyPiece::text("Done.")]),
     ])
     .await;
     first.say("go").await;
     let log = std::fs::read(first.agent.conversation.log_path().unwrap()).unwrap();
     for (model_name, thinks) in [("claude-opus-4-5", true), ("claude-sonnet-4-5", false)] {
-        let model = MockModel::start(Script::of([Turn::text("Again.")])).await.unwrap();
+        let model = MockModel::start(Script::from_turns([Turn::text("Again.")])).await.unwrap();
         let mut rig = resumed(&log, model).await;
         rig.agent.settings.model = model_name.to_owned();
         assert_eq!(rig.say("go on").await.reason, EndReason::Completed, "{model_name}");
@@ -413,7 +413,7 @@ async fn cut_answers_get_more_room_and_bounds_are_announced() {
     let asked: Vec<u64> = rig.bodies().iter().map(|it| it["max_tokens"].as_u64().unwrap()).collect();
     assert_eq!(asked, [1_000, 2_000]);
 
-    let turns = (0..6).map(|n| Turn::of([echo(&n.to_string())])).collect();
+    let turns = (0..6).map(|n| Turn::from_pieces([echo(&n.to_string())])).collect();
     let mut bounded = common::rig(turns).await;
     let each = {
         let mut probe = common::rig(vec![Turn::text("x")]).await;

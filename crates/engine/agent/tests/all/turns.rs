@@ -19,7 +19,7 @@ fn echo(text: &str) -> ReplyPiece {
 #[tokio::test]
 async fn calls_are_run_and_answered_in_order() {
     let mut rig = rig(vec![
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::text("Looking."),
             echo("a"),
             ReplyPiece::tool("Append", json!({"text": "x"})),
@@ -42,7 +42,7 @@ async fn calls_are_run_and_answered_in_order() {
 
 #[tokio::test]
 async fn the_prefix_of_requests_never_changes() {
-    let turns = (0..5).map(|n| Turn::of([echo(&n.to_string())])).chain([Turn::text("Done.")]);
+    let turns = (0..5).map(|n| Turn::from_pieces([echo(&n.to_string())])).chain([Turn::text("Done.")]);
     let mut rig = rig(turns.collect()).await;
     rig.say("go").await;
     let bodies = rig.bodies();
@@ -67,7 +67,8 @@ async fn a_truncated_call_is_not_run_and_is_explained() {
         ..ToolPiece::default()
     });
     let mut rig =
-        rig(vec![Turn::of([echo("kept"), cut]).stop("max_tokens"), Turn::text("Smaller then.")]).await;
+        rig(vec![Turn::from_pieces([echo("kept"), cut]).stop("max_tokens"), Turn::text("Smaller then.")])
+            .await;
     let end = rig.say("go").await;
     assert_eq!(end.reason, EndReason::Completed);
     assert!(rig.appended.lock().unwrap().is_empty());
@@ -88,10 +89,10 @@ async fn cut_answers_end_the_run_after_three() {
 #[tokio::test]
 async fn a_cut_stream_costs_a_retry_and_runs_nothing_twice() {
     for byte in [0, 200, 600, 900, 1_000, 1_100, 1_200, 1_400] {
-        let first = Turn::of([ReplyPiece::tool("Append", json!({"text": "once"})), echo("b")])
+        let first = Turn::from_pieces([ReplyPiece::tool("Append", json!({"text": "once"})), echo("b")])
             .cut_at(byte, StreamCut::Reset);
-        let again = Turn::of([ReplyPiece::tool("Append", json!({"text": "once"})), echo("b")]);
-        let mut script = Script::of([first, again, Turn::text("Done.")]);
+        let again = Turn::from_pieces([ReplyPiece::tool("Append", json!({"text": "once"})), echo("b")]);
+        let mut script = Script::from_turns([first, again, Turn::text("Done.")]);
         script.turns.push(Turn::text("Done.").always());
         let mut rig = rig_with(script).await;
         let end = rig.say("go").await;
@@ -103,7 +104,7 @@ async fn a_cut_stream_costs_a_retry_and_runs_nothing_twice() {
 
 #[tokio::test]
 async fn bounds_hold() {
-    let turns = || (0..10).map(|n| Turn::of([echo(&n.to_string())])).collect::<Vec<_>>();
+    let turns = || (0..10).map(|n| Turn::from_pieces([echo(&n.to_string())])).collect::<Vec<_>>();
     let mut turned = rig(turns()).await;
     turned.agent.settings.limits.max_turns = Some(3);
     assert_eq!(turned.say("go").await.reason, EndReason::Exhausted(LimitReached::Turns(3)));
@@ -118,7 +119,7 @@ async fn bounds_hold() {
 
 #[tokio::test]
 async fn futile_repetition_is_stopped() {
-    let turns = (0..10).map(|_| Turn::of([ReplyPiece::tool("Fail", json!({"text": "no"}))]));
+    let turns = (0..10).map(|_| Turn::from_pieces([ReplyPiece::tool("Fail", json!({"text": "no"}))]));
     let mut rig = rig(turns.collect()).await;
     let end = rig.say("go").await;
     assert!(matches!(end.reason, EndReason::NoProgress(_)), "{:?}", end.reason);
@@ -141,7 +142,7 @@ async fn denials_are_listed_and_the_run_goes_on() {
 #[tokio::test]
 async fn an_interrupt_keeps_what_happened_and_the_next_line_works() {
     let mut rig = rig(vec![
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::text("Working."),
             ReplyPiece::tool("Wait", json!({"text": ""})),
             ReplyPiece::tool("Append", json!({"text": "never"})),
@@ -190,7 +191,7 @@ async fn structured_output_is_valid_or_an_error() {
 
 #[tokio::test]
 async fn what_is_said_meanwhile_reaches_the_next_request() {
-    let mut rig = rig(vec![Turn::of([echo("a")]), Turn::text("Both.")]).await;
+    let mut rig = rig(vec![Turn::from_pieces([echo("a")]), Turn::text("Both.")]).await;
     rig.agent.inbox.push(UserInput::text("also this"));
     rig.say("go").await;
     let last = rig.bodies().pop().unwrap()["messages"].to_string();
@@ -205,7 +206,7 @@ async fn overflow_always_has_a_way_out() {
     for summaries_fail in [false, true] {
         let mut turns: Vec<Turn> = (0..6).map(|n| Turn::tool("Big", json!({"size": 20_000 + n}))).collect();
         turns.push(Turn::text("Done."));
-        let mut script = Script { window: 20_000, max_output: 4_000, ..Script::of(turns) };
+        let mut script = Script { window: 20_000, max_output: 4_000, ..Script::from_turns(turns) };
         let summary = if summaries_fail {
             Turn::error(400, "invalid_request_error", "no summaries today")
         } else {
@@ -232,7 +233,7 @@ async fn overflow_always_has_a_way_out() {
 #[tokio::test]
 async fn every_prefix_of_a_log_resumes() {
     let mut first = rig(vec![
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::thinking("hm"),
             ReplyPiece::text("Three."),
             echo("a"),
@@ -244,7 +245,7 @@ async fn every_prefix_of_a_log_resumes() {
     .await;
     first.say("go").await;
     let log = std::fs::read(first.agent.conversation.log_path().unwrap()).unwrap();
-    let model = MockModel::start(Script::of([Turn::text("Again.").always()])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("Again.").always()])).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cut.jsonl");
     // A stride that is coprime to the line lengths reaches every kind of place.
@@ -253,8 +254,11 @@ async fn every_prefix_of_a_log_resumes() {
         let (conversation, _) = Conversation::resume("session".into(), dir.path(), &path, None).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let url = model.url();
-        let mut rig =
-            rig_on(MockModel::start(Script::of([Turn::text("Again.")])).await.unwrap(), conversation, dir);
+        let mut rig = rig_on(
+            MockModel::start(Script::from_turns([Turn::text("Again.")])).await.unwrap(),
+            conversation,
+            dir,
+        );
         let end = rig.say("go on").await;
         assert_eq!(end.reason, EndReason::Completed, "{length} {url}");
         assert_eq!(rig.model.refusals(), [""; 0], "{length}");
@@ -263,7 +267,7 @@ async fn every_prefix_of_a_log_resumes() {
 
 #[tokio::test]
 async fn garbage_in_a_log_is_passed_over() {
-    let mut first = rig(vec![Turn::of([echo("a")]), Turn::text("Done.")]).await;
+    let mut first = rig(vec![Turn::from_pieces([echo("a")]), Turn::text("Done.")]).await;
     first.say("go").await;
     let path = first.agent.conversation.log_path().unwrap().to_owned();
     let text = std::fs::read_to_string(&path).unwrap();
@@ -296,7 +300,7 @@ async fn an_unreachable_model_is_an_error_not_a_hang() {
 /// in the order it asked for them.
 #[tokio::test]
 async fn a_fast_call_is_told_before_a_slow_one_that_came_first() {
-    let calls = Turn::of([
+    let calls = Turn::from_pieces([
         ReplyPiece::tool("Late", json!({"text": "slow"})),
         ReplyPiece::tool("Echo", json!({"text": "fast"})),
     ]);

@@ -27,7 +27,7 @@ fn restored_usd(log: &Path) -> f64 {
 
 #[tokio::test]
 async fn answer_is_in_the_log_before_its_calls_have_run() {
-    let calls = Turn::of([
+    let calls = Turn::from_pieces([
         ReplyPiece::tool("Echo", json!({"text": "a"})),
         ReplyPiece::tool("Wait", json!({"text": "b"})),
     ]);

@@ -38,7 +38,7 @@ const WIRES: [(&str, MakeProvider); 4] = [
 ];
 
 async fn rig_of(model: &str, make: MakeProvider, turns: Vec<Turn>) -> Rig {
-    let mock = MockModel::start(Script::of(turns)).await.unwrap();
+    let mock = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let conversation = Conversation::new("session".into(), dir.path(), None);
     let mut rig = rig_by(make(&mock.url()), mock, conversation, dir);
@@ -47,7 +47,7 @@ async fn rig_of(model: &str, make: MakeProvider, turns: Vec<Turn>) -> Rig {
 }
 
 fn empty() -> Turn {
-    Turn::of([])
+    Turn::from_pieces([])
 }
 
 fn echo(text: &str) -> Turn {
@@ -140,7 +140,7 @@ async fn wrapped_call_of_a_model_without_dialects_stays_text() {
 #[tokio::test]
 async fn unreadable_call_is_explained_once_and_then_incomplete() {
     let unread = || Turn::text(format!("I append it:\n```json\n{CALL}\n```"));
-    let readable = Turn::of([ReplyPiece::text(format!("<tool_call>\n{CALL}\n</tool_call>"))]);
+    let readable = Turn::from_pieces([ReplyPiece::text(format!("<tool_call>\n{CALL}\n</tool_call>"))]);
     let mut taught = rig_of("qwen2.5-coder:1.5b", chat, vec![unread(), readable, Turn::text("Done.")]).await;
     let end = taught.say("append x").await;
     assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Done."));

@@ -28,7 +28,8 @@ fn notices(rig: &mut Rig) -> Vec<String> {
 #[tokio::test]
 async fn a_prompt_larger_than_the_window_is_stored_and_said() {
     for window in [6_000, 9_000, 20_000, 60_000] {
-        let mut script = Script { window, ..Script::of([Turn::text("Fine."), Turn::text("Still here.")]) };
+        let mut script =
+            Script { window, ..Script::from_turns([Turn::text("Fine."), Turn::text("Still here.")]) };
         no_summaries(&mut script);
         let mut rig = rig_with(script).await;
         let prompt = format!("Count the words.\n{}\nEND-4711", "word ".repeat(60_000));
@@ -83,7 +84,7 @@ async fn a_window_nobody_tells_is_found() {
             vec![Turn::tool("Big", json!({"size": 9_000})), Turn::tool("Big", json!({"size": 9_000}))];
         turns.extend((0..refusals).map(|_| too_long()));
         turns.push(Turn::text("Fine."));
-        let mut script = Script::of(turns);
+        let mut script = Script::from_turns(turns);
         no_summaries(&mut script);
         let mut rig = rig_with(script).await;
         let prompt = format!("{} END-4711", "go ".repeat(3_000));
@@ -106,8 +107,11 @@ async fn where_nothing_helps_it_is_said() {
 /// many as needed.
 #[tokio::test]
 async fn only_as_many_results_are_shortened_as_needed() {
-    let reads = |count: usize| Turn::of((0..count).map(|_| ReplyPiece::tool("Big", json!({"size": 40_000}))));
-    let mut rig = rig_with(Script { window: 120_000, ..Script::of([reads(12), Turn::text("Done.")]) }).await;
+    let reads = |count: usize| {
+        Turn::from_pieces((0..count).map(|_| ReplyPiece::tool("Big", json!({"size": 40_000}))))
+    };
+    let mut rig =
+        rig_with(Script { window: 120_000, ..Script::from_turns([reads(12), Turn::text("Done.")]) }).await;
     rig.agent.settings.max_tokens = Some(2_000);
     assert_eq!(rig.say("go").await.reason, EndReason::Completed);
     let whole = rig.last_results().iter().filter(|(text, _)| 30_000 < text.len()).count();
@@ -119,13 +123,14 @@ async fn only_as_many_results_are_shortened_as_needed() {
 #[tokio::test]
 async fn an_abandoned_answer_leaves_nothing_behind() {
     for cut in [StreamCut::Reset, StreamCut::End] {
-        let broken = Turn::of([
+        let broken = Turn::from_pieces([
             ReplyPiece::thinking("first thought"),
             ReplyPiece::text("First try."),
             ReplyPiece::OpenText(String::from("and")),
             ReplyPiece::Cut(cut),
         ]);
-        let whole = Turn::of([ReplyPiece::thinking("second thought"), ReplyPiece::text("Second try.")]);
+        let whole =
+            Turn::from_pieces([ReplyPiece::thinking("second thought"), ReplyPiece::text("Second try.")]);
         let mut rig = rig(vec![broken, whole, Turn::text("Again.")]).await;
         let end = rig.say("go").await;
         assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Second try."), "{cut:?}");
@@ -170,8 +175,8 @@ fn with_id(id: &str, text: &str) -> ReplyPiece {
 #[tokio::test]
 async fn calls_with_one_id_keep_their_results_apart() {
     let mut rig = rig(vec![
-        Turn::of([with_id("call_0", "a"), with_id("call_0", "b"), with_id("call_1", "c")]),
-        Turn::of([with_id("call_0", "d")]),
+        Turn::from_pieces([with_id("call_0", "a"), with_id("call_0", "b"), with_id("call_1", "c")]),
+        Turn::from_pieces([with_id("call_0", "d")]),
         Turn::text("Done."),
     ])
     .await;
@@ -207,12 +212,12 @@ async fn a_schema_that_means_nothing_is_refused() {
 async fn the_last_call_starts_before_the_answer_ends() {
     for (tool, starts) in [("Echo", true), ("Append", true), ("Danger", false)] {
         let call = ReplyPiece::tool(tool, json!({"text": "x"}));
-        let cut = Turn::of([
+        let cut = Turn::from_pieces([
             call.clone(),
             ReplyPiece::Stall(StreamStall::Ms(1_500)),
             ReplyPiece::Cut(StreamCut::Reset),
         ]);
-        let mut rig = rig(vec![cut, Turn::of([call]), Turn::text("Done.")]).await;
+        let mut rig = rig(vec![cut, Turn::from_pieces([call]), Turn::text("Done.")]).await;
         let end = rig.say("go").await;
         assert_eq!(end.reason, EndReason::Completed, "{tool}");
         let ran = rig.appended.lock().unwrap().len();
@@ -244,7 +249,7 @@ async fn a_small_window_is_not_emptied_at_every_turn() {
     let window = first_request().await * 21 / 20 + 3_000;
     let echo = |number: usize| Turn::tool("Echo", json!({"text": format!("step {number}")}));
     let turns = (0..8).map(echo).chain([Turn::text("Done.")]);
-    let mut rig = rig_with(Script { window, ..Script::of(turns) }).await;
+    let mut rig = rig_with(Script { window, ..Script::from_turns(turns) }).await;
     assert_eq!(rig.say("go").await.reason, EndReason::Completed);
     assert_eq!(compactions(&mut rig), 0);
     let sent = rig.bodies().pop().unwrap()["messages"].to_string();
@@ -258,7 +263,7 @@ async fn an_answer_without_room_becomes_shorter_before_the_conversation_does() {
     let window = first_request().await + 12_000;
     let words = Some(String::from("Input is too long for requested model."));
     let turns = [Turn::tool("Echo", json!({"text": "kept"})), Turn::text("Done."), Turn::text("Again.")];
-    let mut rig = rig_with(Script { window, window_words: words, ..Script::of(turns) }).await;
+    let mut rig = rig_with(Script { window, window_words: words, ..Script::from_turns(turns) }).await;
     assert_eq!(rig.say("go").await.reason, EndReason::Completed);
     assert_eq!(rig.say("on").await.text, "Again.");
     assert_eq!(compactions(&mut rig), 0);

@@ -147,7 +147,7 @@ impl Comparison {
             let pace = (self.client.plan().program.clone(), self.client.plan().root.clone());
             lock(&self.desk.news.pace).insert(pace, began.elapsed());
             let before = self.desk.news.knows(path, &items);
-            told.push(ProblemChange::of(path, before, items));
+            told.push(ProblemChange::compare(path, before, items));
         }
         let edited: Vec<PathBuf> = self.edited.iter().map(|it| it.0.clone()).collect();
         for path in self.desk.news.others(&edited) {
@@ -161,7 +161,7 @@ impl Comparison {
             };
             let Some(items) = items else { continue };
             let before = self.desk.news.knows(&path, &items);
-            told.push(ProblemChange::of(&path, before, items));
+            told.push(ProblemChange::compare(&path, before, items));
         }
         let has_looked = !told.is_empty();
         let news = words(&told, &self.cwd, self.client.encoding()).await;
@@ -193,7 +193,7 @@ struct ProblemChange {
 }
 
 impl ProblemChange {
-    fn of(path: &Path, before: Option<Vec<Diagnostic>>, now: Vec<Diagnostic>) -> Self {
+    fn compare(path: &Path, before: Option<Vec<Diagnostic>>, now: Vec<Diagnostic>) -> Self {
         let counts = |it: &Diagnostic| match &before {
             Some(_) => it.severity <= DiagnosticSeverity::Warning,
             // What was there before the edit is not known: only what certainly matters.
@@ -452,7 +452,7 @@ mod tests {
     #[tokio::test]
     async fn only_news_are_told() {
         let check = async |before: Option<&[(u32, u32, &str)]>, now: &[(u32, u32, &str)]| {
-            let change = ProblemChange::of(Path::new("/w/a.py"), before.map(items), items(now));
+            let change = ProblemChange::compare(Path::new("/w/a.py"), before.map(items), items(now));
             words(&[change], Path::new("/w"), haft_lsp::ColumnEncoding::Utf16).await.unwrap_or_default()
         };
         let told = |text: &str| format!("<new-diagnostics>\n{text}\n</new-diagnostics>");

@@ -91,7 +91,7 @@ impl<'a> Notebook<'a> {
     pub(super) fn new_id(&self) -> Option<String> {
         let number = |key: &str| self.value.get(key).and_then(Value::as_u64).unwrap_or(0);
         let has_ids = (4, 5) <= (number("nbformat"), number("nbformat_minor"));
-        let seed = haft_workspace::ContentHash::of(self.text.as_bytes()).to_string();
+        let seed = haft_workspace::ContentHash::hash(self.text.as_bytes()).to_string();
         let id = seed[..8].to_owned();
         has_ids.then(|| if self.ids().any(|it| it == id) { seed[8..24].to_owned() } else { id })
     }

@@ -35,7 +35,7 @@ impl MediaWork {
 /// may be read back.
 pub fn parts_dir(state: &Path, session: Option<&SessionId>) -> PathBuf {
     let session = session.map_or("none", SessionId::as_str);
-    state.join("parts").join(ContentHash::of(session.as_bytes()).short())
+    state.join("parts").join(ContentHash::hash(session.as_bytes()).short())
 }
 
 /// A program that does one piece of work and ends: it calls [`serve_media`]

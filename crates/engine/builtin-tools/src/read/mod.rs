@@ -347,7 +347,7 @@ impl ReadJob {
             ))),
             err => Failure::File(err),
         })?;
-        let version = haft_workspace::ContentHash::of(&bytes);
+        let version = haft_workspace::ContentHash::hash(&bytes);
         let Ok(text) = haft_workspace::text::Text::decode(bytes) else { return Ok(None) };
         let ask = notebook::CellRange {
             first: usize::try_from(self.input.offset.unwrap_or(1)).unwrap_or(1).max(1),

@@ -133,7 +133,7 @@ impl TextJob<'_> {
     fn streamed(&self, file: &OpenFile) -> Result<Option<TextReadResult>, FileError> {
         let head = file.head(SAMPLE)?;
         let Some(mut encoding) = detect(&head, SampleExtent::Head) else { return Ok(None) };
-        let line_end = LineEnd::of(encoding, &head);
+        let line_end = LineEnd::detect(encoding, &head);
         let first = match u64::try_from(self.range.offset) {
             Ok(first) => first.max(1),
             Err(_) => {

@@ -18,7 +18,7 @@ pub(crate) enum CacheControl {
 
 impl CacheControl {
     /// What the headers of an answer say.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
         let control = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|it| it.to_str().ok());
         let control = control.collect::<Vec<_>>().join(",").to_ascii_lowercase();
@@ -101,7 +101,7 @@ mod tests {
             for (name, value) in said {
                 headers.append(*name, HeaderValue::from_static(value));
             }
-            assert_eq!(CacheControl::of(&headers), want, "{said:?}");
+            assert_eq!(CacheControl::from_headers(&headers), want, "{said:?}");
         }
     }
 }

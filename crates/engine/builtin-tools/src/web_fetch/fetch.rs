@@ -77,7 +77,7 @@ impl FetchJob<'_> {
             FetchOutcome::Page(page) => page,
         };
         let status = page.response.status();
-        let keeping = CacheControl::of(page.response.headers());
+        let keeping = CacheControl::from_headers(page.response.headers());
         if let Some(kept) = kept.filter(|_| status == StatusCode::NOT_MODIFIED) {
             self.cache.refresh(&key, keeping);
             return Ok(known(&CachedPage { fetched: Instant::now(), ..kept }));
@@ -140,7 +140,7 @@ impl FetchJob<'_> {
         let mut body = Vec::new();
         // What came in time explains enough; that it was refused is known already.
         let patience = self.services.settings.total / EXPLAINS_WITHIN;
-        let mut web_body = WebBody::of(response);
+        let mut web_body = WebBody::new(response);
         // What nobody unpacks explains nothing.
         if web_body.packed().is_none() {
             tokio::time::timeout(patience, web_body.read(EXPLAINED, &mut body, &|_| {})).await.ok();
@@ -166,7 +166,7 @@ impl FetchJob<'_> {
         }
         let mut bytes = Vec::new();
         let settings = &self.services.settings;
-        let mut body = WebBody::of(response);
+        let mut body = WebBody::new(response);
         let told = |bytes: usize| self.say("reading", bytes as u64);
         let mut end = body.read(HEAD, &mut bytes, &told).await;
         let packed = body.packed().map(|it| page::visible(haft_types::text::one_line(it, 40)));

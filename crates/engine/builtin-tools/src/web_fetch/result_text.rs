@@ -194,7 +194,7 @@ pub(super) fn failure(failure: &FetchError, asked: &Input, target: &WebUrl) -> T
         }
         FetchError::NotPublic { host, address } => format!(
             "{what} cannot be fetched: {host} leads to {address}, which {}.{NEARBY}",
-            AddressClass::of(*address).in_words()
+            AddressClass::classify(*address).in_words()
         ),
         FetchError::Unknown { host, why } => {
             format!("{what} cannot be fetched: {host} was not found ({why}).")

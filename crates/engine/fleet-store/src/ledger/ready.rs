@@ -13,7 +13,7 @@ struct LaneKey {
 }
 
 impl LaneKey {
-    fn of(head: &JobHead) -> Self {
+    fn from_head(head: &JobHead) -> Self {
         Self { key: head.concurrency_key.clone(), machine: head.needs.machine }
     }
 }
@@ -56,7 +56,7 @@ impl ReadyJobs {
     pub(super) fn insert(&mut self, head: &JobHead, order: u64) {
         let tenants = self.pools.entry(head.pool.clone()).or_default().entry(head.class).or_default();
         let lanes = tenants.entry(head.tenant.clone()).or_default().entry(head.batch.clone()).or_default();
-        lanes.change(&LaneKey::of(head), |lane| {
+        lanes.change(&LaneKey::from_head(head), |lane| {
             lane.insert(order);
         });
     }
@@ -66,7 +66,7 @@ impl ReadyJobs {
         let Some(tenants) = classes.get_mut(&head.class) else { return };
         let Some(batches) = tenants.get_mut(&head.tenant) else { return };
         let Some(lanes) = batches.get_mut(&head.batch) else { return };
-        lanes.change(&LaneKey::of(head), |lane| {
+        lanes.change(&LaneKey::from_head(head), |lane| {
             lane.remove(&order);
         });
         if lanes.lanes.is_empty() {

@@ -17,7 +17,7 @@ pub(super) async fn checked<E: RawBlobs + ?Sized>(
 ) -> Result<Bytes, StoreError> {
     let unknown = || StoreError::Unknown { what: "blob", name: hash.to_string() };
     let bytes = engine.get(tenant.clone(), hash).await?.ok_or_else(unknown)?;
-    if BlobHash::of(&bytes) == hash {
+    if BlobHash::hash(&bytes) == hash {
         Ok(bytes)
     } else {
         let said = String::from("its bytes are not those it is named after");
@@ -37,7 +37,7 @@ impl BlobStore for CheckedBlobs {
                     return Err(stale(&key));
                 }
             }
-            let hash = BlobHash::of(&bytes);
+            let hash = BlobHash::hash(&bytes);
             self.0.engine.put(tenant, hash, bytes).await?;
             Ok(hash)
         })

@@ -74,7 +74,7 @@ impl PackedValues {
             return Ok(());
         }
         let bytes = Bytes::from(std::mem::take(pack));
-        let hash = BlobHash::of(&bytes);
+        let hash = BlobHash::hash(&bytes);
         self.engine.put(tenant.clone(), hash, bytes).await?;
         for (index, at, length) in packed.drain(..) {
             stored[index] = StoredValue::Packed(hash, at, length);

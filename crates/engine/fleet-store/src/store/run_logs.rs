@@ -87,7 +87,7 @@ impl BigLineLogs {
             if line.len() > LINE_AT_MOST {
                 let tenant = self.tenant(run)?;
                 let bytes = Bytes::from(std::mem::take(line));
-                let hash = BlobHash::of(&bytes);
+                let hash = BlobHash::hash(&bytes);
                 self.core.engine.put(tenant.clone(), hash, bytes).await?;
                 *line = format!("{MARK}{hash} {tenant}");
             } else if line.starts_with(MARK) {

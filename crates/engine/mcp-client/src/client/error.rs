@@ -22,7 +22,7 @@ pub(crate) enum McpClientError {
 }
 
 impl McpClientError {
-    pub(crate) fn of(err: &CallError) -> Self {
+    pub(crate) fn from_call_error(err: &CallError) -> Self {
         match err {
             CallError::Rpc(_) => Self::SaidNo,
             CallError::Silent { .. } | CallError::TooLong { .. } => Self::Silent,

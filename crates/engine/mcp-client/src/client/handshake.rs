@@ -58,7 +58,9 @@ impl From<CallError> for ConnectError {
             CallError::Unauthorized { challenge } | CallError::Forbidden { challenge } => {
                 Self::Unauthorized { challenge }
             }
-            other => Self::Failed { reason: other.to_string(), fault: McpClientError::of(&other) },
+            other => {
+                Self::Failed { reason: other.to_string(), fault: McpClientError::from_call_error(&other) }
+            }
         }
     }
 }
@@ -153,7 +155,7 @@ impl Handshake<'_> {
             (Err(err @ CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
                 let peer = self.open(current, older).await.map_err(|older| ConnectError::Failed {
                     reason: format!("{err}; and as a server of the oldest kind: {older}"),
-                    fault: McpClientError::of(&err),
+                    fault: McpClientError::from_call_error(&err),
                 })?;
                 let info = initialize(&peer, &self.identity, &RequestOptions::unlimited()).await?;
                 Ok(self.session(peer, info))

@@ -39,7 +39,7 @@ fn order_all(messages: Vec<Arc<Message>>, report: &mut LintReport) -> Vec<Arc<Me
     if is_sound(&messages) {
         return messages;
     }
-    let mut drafts = merge(messages.iter().map(|message| MessageDraft::of(message)), report);
+    let mut drafts = merge(messages.iter().map(|message| MessageDraft::from_message(message)), report);
     pair(&mut drafts, report);
     pair_server_calls(&mut drafts, report);
     strip_trailing_thinking(&mut drafts);
@@ -156,7 +156,7 @@ struct MessageDraft {
 }
 
 impl MessageDraft {
-    fn of(message: &Message) -> Self {
+    fn from_message(message: &Message) -> Self {
         Self { role: message.role, blocks: message.content.clone() }
     }
 

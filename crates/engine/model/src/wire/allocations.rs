@@ -17,7 +17,7 @@ fn answer(form: MockForm) -> Vec<u8> {
     };
     let mut pieces = vec![ReplyPiece::text(line.repeat(200))];
     pieces.extend((0..10).map(call));
-    Turn::of(pieces).bytes(form, "m")
+    Turn::from_pieces(pieces).bytes(form, "m")
 }
 
 #[test]

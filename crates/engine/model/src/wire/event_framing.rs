@@ -20,7 +20,7 @@ pub(crate) enum Framing {
 
 impl Framing {
     /// What the answer's headers say, or else what its form has.
-    pub(crate) fn of(form: &WireForm, headers: &HeaderMap) -> Self {
+    pub(crate) fn for_form(form: &WireForm, headers: &HeaderMap) -> Self {
         let kind = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
         if kind.starts_with("application/json") {
             return Self::Whole;

@@ -46,7 +46,7 @@ struct CachedMessage {
 }
 
 impl CachedMessage {
-    fn of(message: &Arc<Message>) -> Self {
+    fn new(message: &Arc<Message>) -> Self {
         Self { message: Arc::downgrade(message), piece: None, prints: None }
     }
 }
@@ -55,9 +55,9 @@ impl Entries {
     /// What is known of a message; an address may belong to another one by now.
     fn of(&mut self, message: &Arc<Message>) -> &mut CachedMessage {
         let address = Arc::as_ptr(message).addr();
-        let entry = self.by_address.entry(address).or_insert_with(|| CachedMessage::of(message));
+        let entry = self.by_address.entry(address).or_insert_with(|| CachedMessage::new(message));
         if entry.message.as_ptr().addr() != address || entry.message.strong_count() == 0 {
-            *entry = CachedMessage::of(message);
+            *entry = CachedMessage::new(message);
         }
         entry
     }

@@ -63,7 +63,7 @@ fn turn() -> Turn {
         split: Some(vec![1, 2, 9, 20]),
         ..ToolPiece::default()
     };
-    Turn::of([
+    Turn::from_pieces([
         ReplyPiece::thinking("hm"),
         ReplyPiece::text("both"),
         ReplyPiece::Tool(split),
@@ -139,8 +139,8 @@ fn a_call_cut_by_the_limit_is_never_offered() {
                 keep: Some(keep),
                 ..ToolPiece::default()
             };
-            let turn =
-                Turn::of([ReplyPiece::tool("Bash", json!({})), ReplyPiece::Tool(cut)]).stop("max_tokens");
+            let turn = Turn::from_pieces([ReplyPiece::tool("Bash", json!({})), ReplyPiece::Tool(cut)])
+                .stop("max_tokens");
             let (answer, ended) = read(form, &[&turn.bytes(form, "m")]);
             ended.unwrap();
             let names: Vec<&str> = answer.calls().iter().map(|call| call.name.as_str()).collect();

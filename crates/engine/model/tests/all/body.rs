@@ -129,7 +129,7 @@ async fn settings_become_what_the_model_takes() {
 async fn the_answer_is_asked_for_as_long_as_it_fits() {
     let mut turns = vec![Turn::text("x").always()];
     turns[0].usage = None;
-    let mock = start(Script { window: 200_000, ..Script::of(turns) }).await;
+    let mock = start(Script { window: 200_000, ..Script::from_turns(turns) }).await;
     let provider = anthropic(&mock, quick());
     let mut asked = say(&"0123456789".repeat(50_000));
     asked.model = "claude-opus-4-5".to_owned();
@@ -146,7 +146,8 @@ async fn the_answer_is_asked_for_as_long_as_it_fits() {
 
 #[tokio::test]
 async fn too_long_an_answer_is_shortened_when_the_provider_says_so() {
-    let mock = start(Script { window: 20_000, max_output: 64_000, ..Script::of([Turn::text("x")]) }).await;
+    let mock =
+        start(Script { window: 20_000, max_output: 64_000, ..Script::from_turns([Turn::text("x")]) }).await;
     let mut asked = say("short");
     asked.max_tokens = 30_000;
     let answer = ask(&anthropic(&mock, quick()), asked).await.unwrap();
@@ -166,9 +167,9 @@ async fn the_prefix_of_a_session_never_changes() {
         // Now and then more calls than the provider looks back.
         let calls = if n % 4 == 1 { 15 } else { 1 };
         let call = |at| ReplyPiece::tool("Read", json!({"file_path": format!("/{n}/{at}"), "x": [1, 2.5]}));
-        Turn::of(std::iter::once(ReplyPiece::thinking(format!("t{n}"))).chain((0..calls).map(call)))
+        Turn::from_pieces(std::iter::once(ReplyPiece::thinking(format!("t{n}"))).chain((0..calls).map(call)))
     });
-    let mock = start(Script { bind_thinking: true, ..Script::of(turns) }).await;
+    let mock = start(Script { bind_thinking: true, ..Script::from_turns(turns) }).await;
     let provider = anthropic(&mock, quick());
     let mut asked = say("read everything");
     asked.system = vec!["You read.".into()];
@@ -234,7 +235,7 @@ async fn deferred_tools_are_offered_the_way_the_model_knows() {
     };
     // Followed.
     let answer = Turn::tool(haft_model::wire_name("mcp__a__two.with/odd name"), json!({}));
-    let mock = start(Script::of([answer.clone(), answer])).await;
+    let mock = start(Script::from_turns([answer.clone(), answer])).await;
     let provider = anthropic(&mock, quick());
     let got = ask(&provider, conversation(&set)).await.unwrap();
     assert_eq!(got.calls()[0].name, "mcp__a__two.with/odd name");

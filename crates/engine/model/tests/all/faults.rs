@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::support::{anthropic, ask, mock, quick, say, soon, start};
 
 fn two_calls() -> Turn {
-    Turn::of([
+    Turn::from_pieces([
         ReplyPiece::text("both"),
         ReplyPiece::tool("Bash", json!({"command": "echo x >> log"})),
         ReplyPiece::tool("Read", json!({"file_path": "/a"})),
@@ -24,7 +24,7 @@ fn ids(answer: &ModelAnswer) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_stream_that_is_cut_ends_well() {
-    let whole = start(Script { delta_chars: 100, ..Script::of([two_calls()]) }).await;
+    let whole = start(Script { delta_chars: 100, ..Script::from_turns([two_calls()]) }).await;
     let want = ask(&anthropic(&whole, quick()), say("x")).await.unwrap();
     // Every byte is tried without a network in the crate itself.
     let bytes = || (0..1700).step_by(9);
@@ -35,7 +35,7 @@ async fn a_stream_that_is_cut_ends_well() {
         }
     }
     turns.push(two_calls().always());
-    let mock = start(Script { delta_chars: 100, ..Script::of(turns) }).await;
+    let mock = start(Script { delta_chars: 100, ..Script::from_turns(turns) }).await;
     let provider = anthropic(&mock, quick());
     let (mut retried, mut interrupted) = (0, 0);
     for byte in bytes() {
@@ -73,7 +73,7 @@ async fn a_call_in_the_middle_of_a_broken_second_one_stands() {
         open: true,
         ..ToolPiece::default()
     };
-    let turn = Turn::of([
+    let turn = Turn::from_pieces([
         ReplyPiece::tool("Bash", json!({"command": "echo x >> log"})),
         ReplyPiece::Tool(second),
         ReplyPiece::Cut(StreamCut::Reset),
@@ -101,8 +101,14 @@ async fn failures_are_tried_again() {
         ("429 ms", Turn::error(429, "rate_limit_error", "slow down").header("retry-after-ms", "3")),
         ("400 but retry", Turn::error(400, "invalid_request_error", "odd").header("x-should-retry", "true")),
         ("drop", Turn { drop: true, ..Turn::default() }),
-        ("error frame", Turn::of([ReplyPiece::OpenText("half".to_owned()), ReplyPiece::Error(overloaded())])),
-        ("cut", Turn::of([ReplyPiece::OpenText("half".to_owned()), ReplyPiece::Cut(StreamCut::Reset)])),
+        (
+            "error frame",
+            Turn::from_pieces([ReplyPiece::OpenText("half".to_owned()), ReplyPiece::Error(overloaded())]),
+        ),
+        (
+            "cut",
+            Turn::from_pieces([ReplyPiece::OpenText("half".to_owned()), ReplyPiece::Cut(StreamCut::Reset)]),
+        ),
         ("garbage", Turn { raw: Some("data: {not json\n\n".to_owned()), ..Turn::default() }),
         ("empty", Turn { raw: Some(String::new()), ..Turn::default() }),
     ];
@@ -154,12 +160,15 @@ async fn silence_is_noticed() {
         ),
         (
             "in text",
-            Turn::of([ReplyPiece::OpenText("x".to_owned()), ReplyPiece::Stall(StreamStall::Forever)]),
+            Turn::from_pieces([
+                ReplyPiece::OpenText("x".to_owned()),
+                ReplyPiece::Stall(StreamStall::Forever),
+            ]),
             false,
         ),
         (
             "after a call",
-            Turn::of([
+            Turn::from_pieces([
                 ReplyPiece::tool("Bash", json!({})),
                 ReplyPiece::Tool(open),
                 ReplyPiece::Stall(StreamStall::Forever),
@@ -183,7 +192,7 @@ async fn silence_is_noticed() {
 
 #[tokio::test]
 async fn a_pause_is_no_silence() {
-    let mock = mock([Turn::of([
+    let mock = mock([Turn::from_pieces([
         ReplyPiece::text("a"),
         ReplyPiece::Stall(StreamStall::Ms(50)),
         ReplyPiece::text("b"),
@@ -195,7 +204,8 @@ async fn a_pause_is_no_silence() {
 
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
-    let mock = mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(StreamStall::Forever)])]).await;
+    let mock =
+        mock([Turn::from_pieces([ReplyPiece::text("a"), ReplyPiece::Stall(StreamStall::Forever)])]).await;
     let provider = anthropic(&mock, quick());
     let mut stream = provider.stream(say("go"));
     soon(stream.next()).await.unwrap().unwrap();
@@ -221,7 +231,8 @@ async fn a_refused_key_is_asked_for_again() {
         file.display(),
         file.display()
     );
-    let mock = start(Script { api_key: Some("right".to_owned()), ..Script::of([Turn::text("in")]) }).await;
+    let mock =
+        start(Script { api_key: Some("right".to_owned()), ..Script::from_turns([Turn::text("in")]) }).await;
     let login = haft_model::AnthropicLogin::ApiKey(haft_model::KeySource::helper(helper));
     let provider = haft_model::HttpProvider::anthropic(&mock.url(), login, quick()).unwrap();
     assert_eq!(ask(&provider, say("go")).await.unwrap().text(), "in");

@@ -14,7 +14,7 @@ use crate::{
 
 fn script() -> Vec<Turn> {
     vec![
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::thinking("first"),
             ReplyPiece::text("I read two files."),
             ReplyPiece::tool(
@@ -23,11 +23,11 @@ fn script() -> Vec<Turn> {
             ),
             ReplyPiece::tool("Read", json!({"file_path": "/größe 😀"})),
         ]),
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::thinking("second"),
             ReplyPiece::tool("Bash", json!({"command": "echo \"hi\"\n"})),
         ]),
-        Turn::of([ReplyPiece::text("done")]),
+        Turn::from_pieces([ReplyPiece::text("done")]),
     ]
 }
 
@@ -65,7 +65,7 @@ async fn the_same_script_gives_the_same_calls() {
             region: "us-east-1".to_owned(),
         };
         let key = Some("sk-test".to_owned());
-        let mock = start(Script { api_key: key, aws: Some(aws), ..Script::of(script()) }).await;
+        let mock = start(Script { api_key: key, aws: Some(aws), ..Script::from_turns(script()) }).await;
         seen.push((name, session(&make(&mock, quick()), model).await));
         assert_eq!(mock.refusals(), Vec::<String>::new(), "{name}");
     }
@@ -79,7 +79,7 @@ async fn the_same_script_gives_the_same_calls() {
 async fn broken_streams_end_well_in_every_form() {
     for (name, model, make) in forms() {
         for byte in (0..2400).step_by(113) {
-            let cut = Turn::of([
+            let cut = Turn::from_pieces([
                 ReplyPiece::text("hello"),
                 ReplyPiece::tool("Read", json!({"file_path": "/a"})),
                 ReplyPiece::tool("Bash", json!({})),
@@ -161,7 +161,7 @@ async fn a_chat_body_has_everything_in_its_place() {
 #[tokio::test]
 async fn reasoning_items_go_back_as_they_came() {
     let mock = mock([
-        Turn::of([ReplyPiece::thinking("why"), ReplyPiece::tool("Read", json!({}))]),
+        Turn::from_pieces([ReplyPiece::thinking("why"), ReplyPiece::tool("Read", json!({}))]),
         Turn::text("x").always(),
     ])
     .await;
@@ -321,7 +321,7 @@ async fn a_refused_item_is_replaced() {
 #[tokio::test]
 async fn the_clouds_have_their_own_ways() {
     for (name, model, make) in forms() {
-        let mock = start(Script::of([Turn::text("x")])).await;
+        let mock = start(Script::from_turns([Turn::text("x")])).await;
         let provider = make(&mock, quick());
         let mut asked = Request { model: model.to_owned(), ..say("hello there") };
         asked.betas = vec!["own-beta".to_owned()];
@@ -360,7 +360,7 @@ async fn a_signature_fits_any_model_name() {
         secret_key: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned(),
         region: "us-east-1".to_owned(),
     };
-    let mock = start(Script { aws: Some(aws), ..Script::of([Turn::text("x").always()]) }).await;
+    let mock = start(Script { aws: Some(aws), ..Script::from_turns([Turn::text("x").always()]) }).await;
     let provider = crate::support::bedrock(&mock, quick());
     for model in [
         "anthropic.claude-x",

@@ -82,7 +82,7 @@ fn no_stream_hangs_or_breaks_the_client() {
             number.set(number.get() + 1);
             let mark = format!("<{}>", number.get());
             mock.push(Turn { raw: Some(raw), ..Turn::default() }.when(&mark));
-            mock.push(Turn::of([ReplyPiece::text("good")]).when(&mark).always());
+            mock.push(Turn::from_pieces([ReplyPiece::text("good")]).when(&mark).always());
             let answer = runtime.block_on(ask(&provider, say(&mark)));
             let answer = answer.map_err(|err| TestCaseError::fail(err.to_string()))?;
             // Whatever came, every call was whole and there is an end.

@@ -112,7 +112,7 @@ async fn thinking_becomes_what_the_model_takes() {
 
 #[tokio::test]
 async fn what_a_call_was_signed_with_goes_back() {
-    let turn = Turn::of([
+    let turn = Turn::from_pieces([
         ReplyPiece::thinking("why"),
         ReplyPiece::text("I look."),
         ReplyPiece::tool("Read", json!({})),
@@ -162,10 +162,10 @@ async fn errors_say_what_they_are() {
     let locked = start(Script { api_key: Some("other".to_owned()), ..Script::default() }).await;
     let error = ask(&gemini(&locked, quick()), asked()).await.unwrap_err();
     assert!(matches!(error, ModelError::Auth { .. }), "{error:?}");
-    let small = start(Script { window: 10, ..Script::of([Turn::text("x")]) }).await;
+    let small = start(Script { window: 10, ..Script::from_turns([Turn::text("x")]) }).await;
     let error = ask(&gemini(&small, quick()), asked()).await.unwrap_err();
     assert!(matches!(error, ModelError::TooLong { window: Some(10), .. }), "{error:?}");
-    let overloaded = Turn::of([
+    let overloaded = Turn::from_pieces([
         ReplyPiece::text("a"),
         ReplyPiece::Error(haft_testkit::ErrorReply {
             status: 503,

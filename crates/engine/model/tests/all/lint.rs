@@ -239,7 +239,7 @@ fn source(block: Block) -> haft_types::MediaSource {
 async fn a_refused_picture_is_replaced_once_and_for_all() {
     let forced =
         Forced { media: Some(1), message: "bad picture".to_owned(), times: Some(1), ..Forced::default() };
-    let mock = start(Script { force: vec![forced], ..Script::of([Turn::text("x").always()]) }).await;
+    let mock = start(Script { force: vec![forced], ..Script::from_turns([Turn::text("x").always()]) }).await;
     let provider = anthropic(&mock, quick());
     let asked = request([
         user(vec![text("look"), MessageBlock::Image { source: source(image(&png(10, 10))) }]),
@@ -264,10 +264,10 @@ async fn a_refused_picture_is_replaced_once_and_for_all() {
 #[tokio::test]
 async fn thinking_goes_back_to_who_wrote_it() {
     let turns = [
-        Turn::of([ReplyPiece::thinking("deep"), ReplyPiece::tool("Bash", json!({}))]),
+        Turn::from_pieces([ReplyPiece::thinking("deep"), ReplyPiece::tool("Bash", json!({}))]),
         Turn::text("x").always(),
     ];
-    let mock = start(Script::of(turns)).await;
+    let mock = start(Script::from_turns(turns)).await;
     let provider = anthropic(&mock, quick());
     let mut asked = request([Message::user("go")]);
     let first = ask(&provider, asked.clone()).await.unwrap();
@@ -316,7 +316,7 @@ async fn refused_thinking_is_left_out_once() {
         message: "Invalid `signature` in `thinking` block".to_owned(),
         ..Forced::default()
     };
-    let mock = start(Script { force: vec![forced], ..Script::of([Turn::text("x").always()]) }).await;
+    let mock = start(Script { force: vec![forced], ..Script::from_turns([Turn::text("x").always()]) }).await;
     let provider = anthropic(&mock, quick());
     let thought = |text: &str| MessageBlock::Thinking {
         thinking: text.to_owned(),
@@ -340,10 +340,10 @@ async fn refused_thinking_is_left_out_once() {
 #[tokio::test]
 async fn a_conversation_that_was_changed_loses_its_thinking_not_its_life() {
     let turns = [
-        Turn::of([ReplyPiece::thinking("deep"), ReplyPiece::tool("Bash", json!({}))]),
+        Turn::from_pieces([ReplyPiece::thinking("deep"), ReplyPiece::tool("Bash", json!({}))]),
         Turn::text("x").always(),
     ];
-    let mock = start(Script { bind_thinking: true, ..Script::of(turns) }).await;
+    let mock = start(Script { bind_thinking: true, ..Script::from_turns(turns) }).await;
     let provider = anthropic(&mock, quick());
     let mut asked = request([Message::user("go")]);
     let first = ask(&provider, asked.clone()).await.unwrap();

@@ -40,7 +40,7 @@ async fn a_server_that_knows_no_calls_is_told_of_tools_in_words() {
         "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
     ] {
         let refused = Turn::error(400, "invalid_request_error", refusal);
-        let mock = mock([refused, Turn::of([ReplyPiece::text(CALL)]), Turn::text("done")]).await;
+        let mock = mock([refused, Turn::from_pieces([ReplyPiece::text(CALL)]), Turn::text("done")]).await;
         let provider = chat(&mock, quick());
         let mut asked = asked();
         let (seen, error) = events(&provider, asked.clone()).await;
@@ -73,7 +73,7 @@ async fn a_server_that_knows_no_calls_is_told_of_tools_in_words() {
 
 #[tokio::test]
 async fn a_users_list_says_it_from_the_start() {
-    let mock = mock([Turn::of([ReplyPiece::text(CALL)])]).await;
+    let mock = mock([Turn::from_pieces([ReplyPiece::text(CALL)])]).await;
     let mine = r#"[{"id": "tiny", "window": 8192, "tool_calls": "prompted"}]"#;
     let catalog = Arc::new(Catalog::built_in().with(mine).unwrap());
     let provider = chat(&mock, ProviderOptions { catalog, ..quick() });

@@ -133,8 +133,10 @@ pub fn tools() -> ToolSet {
 
 fn check(make: Make, model: &str, usual: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mock =
-        runtime.block_on(start(Script { keep_requests: Some(1), ..Script::of([Turn::text("ok").always()]) }));
+    let mock = runtime.block_on(start(Script {
+        keep_requests: Some(1),
+        ..Script::from_turns([Turn::text("ok").always()])
+    }));
     let provider = make(&mock, quick());
     let set = Arc::new(tools());
     let thinking = prop_oneof![

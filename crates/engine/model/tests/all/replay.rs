@@ -45,7 +45,7 @@ async fn session(provider: &dyn Provider, tool_text: &str) -> Result<Vec<String>
 
 async fn record() -> (Vec<RecordedExchange>, Vec<String>) {
     let mock = mock([
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::thinking("hm"),
             ReplyPiece::tool("Read", json!({"a": 1})),
             ReplyPiece::tool("Read", json!({"a": 2})),
@@ -118,7 +118,8 @@ async fn what_may_differ_is_made_the_same() {
 
 #[tokio::test]
 async fn an_abandoned_answer_is_recorded_as_such() {
-    let mock = mock([Turn::of([ReplyPiece::text("a"), ReplyPiece::Stall(StreamStall::Forever)])]).await;
+    let mock =
+        mock([Turn::from_pieces([ReplyPiece::text("a"), ReplyPiece::Stall(StreamStall::Forever)])]).await;
     let kept = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&kept);
     let recorder = RecordingProvider::new(Arc::new(anthropic(&mock, quick())), as_it_is(), move |it| {

@@ -41,8 +41,11 @@ fn went_on(asked: &Request, answer: &ModelAnswer) -> Request {
 async fn what_a_router_says_about_thinking_goes_back_unchanged() {
     let thought = "First I look at the file, and then at the other one.";
     let mock = mock([
-        Turn::of([ReplyPiece::thinking(thought), ReplyPiece::tool("Read", json!({"file_path": "/a"}))]),
-        Turn::of([
+        Turn::from_pieces([
+            ReplyPiece::thinking(thought),
+            ReplyPiece::tool("Read", json!({"file_path": "/a"})),
+        ]),
+        Turn::from_pieces([
             ReplyPiece::RedactedThinking("c2VjcmV0".to_owned()),
             ReplyPiece::thinking("Now the other."),
             ReplyPiece::text("One moment."),
@@ -90,7 +93,7 @@ async fn what_a_router_says_about_thinking_goes_back_unchanged() {
 #[tokio::test]
 async fn the_mock_refuses_what_a_router_would() {
     let mock = mock([
-        Turn::of([ReplyPiece::thinking("why"), ReplyPiece::tool("Read", json!({}))]),
+        Turn::from_pieces([ReplyPiece::thinking("why"), ReplyPiece::tool("Read", json!({}))]),
         Turn::text("x").always(),
     ])
     .await;

@@ -19,7 +19,7 @@ async fn an_answer_comes_in_blocks() {
         split: Some((0..80).collect()),
         ..ToolPiece::default()
     };
-    let turn = Turn::of([
+    let turn = Turn::from_pieces([
         ReplyPiece::thinking("let me see"),
         ReplyPiece::text("I look at both."),
         ReplyPiece::Tool(split.clone()),
@@ -47,11 +47,11 @@ async fn an_answer_comes_in_blocks() {
 
 #[tokio::test]
 async fn deltas_add_up_to_blocks() {
-    let turn = Turn::of([
+    let turn = Turn::from_pieces([
         ReplyPiece::thinking("thinking hard about it"),
         ReplyPiece::text("a text that is streamed in pieces"),
     ]);
-    let mock = start(Script { delta_chars: 3, ..Script::of([turn]) }).await;
+    let mock = start(Script { delta_chars: 3, ..Script::from_turns([turn]) }).await;
     let (all, error) = events(&anthropic(&mock, quick()), say("go")).await;
     assert_eq!(error, None);
     let text: String = all
@@ -82,8 +82,9 @@ async fn a_cut_call_is_never_offered() {
             keep: Some(keep),
             ..ToolPiece::default()
         };
-        let turn = Turn::of([ReplyPiece::tool("Bash", json!({"command": "ls"})), ReplyPiece::Tool(write)])
-            .stop("max_tokens");
+        let turn =
+            Turn::from_pieces([ReplyPiece::tool("Bash", json!({"command": "ls"})), ReplyPiece::Tool(write)])
+                .stop("max_tokens");
         let mock = mock([turn]).await;
         let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
         let ids: Vec<&str> = answer.calls().iter().map(|call| call.name.as_str()).collect();
@@ -101,7 +102,7 @@ async fn a_cut_call_is_never_offered() {
 #[tokio::test]
 async fn the_last_call_is_shown_before_the_answer_ends() {
     let call = ReplyPiece::tool("Bash", json!({"command": "ls"}));
-    let mock = mock([Turn::of([call, ReplyPiece::Stall(haft_testkit::StreamStall::Forever)])]).await;
+    let mock = mock([Turn::from_pieces([call, ReplyPiece::Stall(haft_testkit::StreamStall::Forever)])]).await;
     let mut events = anthropic(&mock, quick()).stream(say("go"));
     while let Some(event) = futures_util::StreamExt::next(&mut events).await {
         match event.unwrap() {
@@ -124,7 +125,7 @@ async fn broken_input_is_an_error_for_the_model() {
         ("[1]", None),
     ] {
         let tool = ToolPiece { name: "Read".to_owned(), json: Some(json.to_owned()), ..ToolPiece::default() };
-        let mock = mock([Turn::of([ReplyPiece::Tool(tool)])]).await;
+        let mock = mock([Turn::from_pieces([ReplyPiece::Tool(tool)])]).await;
         let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
         match want {
             Some(want) => assert_eq!(answer.calls()[0].input, want, "{json}"),

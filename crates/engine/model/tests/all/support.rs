@@ -24,7 +24,7 @@ pub fn quick() -> ProviderOptions {
 }
 
 pub async fn mock(turns: impl IntoIterator<Item = Turn>) -> MockModel {
-    start(Script::of(turns)).await
+    start(Script::from_turns(turns)).await
 }
 
 pub async fn start(script: Script) -> MockModel {

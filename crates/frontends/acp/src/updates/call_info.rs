@@ -115,7 +115,7 @@ impl CallInspector {
 impl CallPresentation {
     /// The places an editor may follow.
     pub(crate) fn locations(&self) -> Vec<CallLocation<'_>> {
-        self.paths.iter().map(|path| CallLocation::of(path, self.line)).collect()
+        self.paths.iter().map(|path| CallLocation::new(path, self.line)).collect()
     }
 
     /// The update by which the editor hears of the call.

@@ -100,7 +100,7 @@ pub(crate) struct CallLocation<'a> {
 
 impl<'a> CallChange<'a> {
     /// That the call has got this far.
-    pub(crate) fn of(call: &'a CallId, status: &'static str) -> Self {
+    pub(crate) fn new(call: &'a CallId, status: &'static str) -> Self {
         Self { tool_call_id: call, status, content: None, locations: Vec::new() }
     }
 
@@ -111,7 +111,7 @@ impl<'a> CallChange<'a> {
 }
 
 impl<'a> CallLocation<'a> {
-    pub(crate) fn of(path: &'a Path, line: Option<u64>) -> Self {
+    pub(crate) fn new(path: &'a Path, line: Option<u64>) -> Self {
         Self { path: path.to_string_lossy(), line }
     }
 }

@@ -195,7 +195,7 @@ impl UpdateBuilder {
         self.streamed.clear();
         let failed = |(id, _): (CallId, OpenCall)| {
             let words = text_block("The answer broke off and is asked for again.");
-            let update = AcpUpdate::ToolCallUpdate(CallChange::of(&id, "failed").showing(words));
+            let update = AcpUpdate::ToolCallUpdate(CallChange::new(&id, "failed").showing(words));
             AcpUpdate::Other(update.into_value())
         };
         self.open_calls.drain().map(failed).collect()
@@ -208,7 +208,7 @@ impl UpdateBuilder {
             return Vec::new();
         }
         open.told = Some(at);
-        let mut update = CallChange::of(&event.call_id, "in_progress");
+        let mut update = CallChange::new(&event.call_id, "in_progress");
         let tail = event.data["tail"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let tail: Vec<&str> = tail.collect();
         if !tail.is_empty() {
@@ -228,7 +228,7 @@ impl UpdateBuilder {
         mut changes: Vec<Value>,
     ) -> Vec<AcpUpdate<'a>> {
         let look = self.open_calls.remove(call).map(|it| it.look).unwrap_or_default();
-        let mut update = CallChange::of(call, if failed { "failed" } else { "completed" });
+        let mut update = CallChange::new(call, if failed { "failed" } else { "completed" });
         let diffs: Vec<Value> = match look.command {
             // What the record of changes knows is whole.
             None if !changes.is_empty() => std::mem::take(&mut changes),
@@ -278,7 +278,7 @@ impl UpdateBuilder {
         open.child.push(text::one_line(&title, 160));
         let skipped = open.child.len().saturating_sub(CHILD_LINES);
         let lines = open.child[skipped..].join("\n");
-        let update = CallChange::of(parent, "in_progress").showing(text_block(fenced(&lines)));
+        let update = CallChange::new(parent, "in_progress").showing(text_block(fenced(&lines)));
         vec![AcpUpdate::ToolCallUpdate(update)]
     }
 

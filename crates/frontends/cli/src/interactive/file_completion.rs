@@ -31,7 +31,7 @@ pub(super) enum IgnoredFiles {
 
 impl IgnoredFiles {
     /// As the setting `respectGitignore` says.
-    pub(super) fn of(respected: Option<bool>) -> Self {
+    pub(super) fn from_setting(respected: Option<bool>) -> Self {
         if respected == Some(false) { Self::Offered } else { Self::LeftOut }
     }
 }
@@ -120,7 +120,7 @@ mod tests {
             (Some(true), vec!["own.txt"]),
             (Some(false), vec!["own.txt", "built.txt"]),
         ] {
-            let list = FileList::new(dir.path().to_owned(), IgnoredFiles::of(setting));
+            let list = FileList::new(dir.path().to_owned(), IgnoredFiles::from_setting(setting));
             assert_eq!(list.fitting("txt"), want, "{setting:?}");
         }
     }

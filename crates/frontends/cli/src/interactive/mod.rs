@@ -117,7 +117,7 @@ fn plain(
 
 fn setup(spec: &SessionSpec, look: TerminalCaps, effects: UnboundedSender<TermEffect>) -> TerminalSetup {
     let place = shortened_home(&spec.place.cwd, spec.place.home().as_deref());
-    let greeting = StyledLine::of("haft", TextStyle::tone(ColorRole::Accent).bold())
+    let greeting = StyledLine::new("haft", TextStyle::tone(ColorRole::Accent).bold())
         .with(&format!(" · {place}"), TextStyle::DIM);
     let places = SettingsPaths::detect(&spec.place.cwd, &|name| spec.place.variables.os_text(name));
     let history = match spec.place.state_dir.clone().or(places.state) {
@@ -256,12 +256,12 @@ impl InteractiveSession {
             }
         };
         self.maker.set_catalog(handle.premises().catalog().ok());
-        let ignored = IgnoredFiles::of(handle.premises().flag_setting("respectGitignore"));
+        let ignored = IgnoredFiles::from_setting(handle.premises().flag_setting("respectGitignore"));
         self.files = Arc::new(file_completion::FileList::new(self.spec.place.cwd.clone(), ignored));
         for it in slash_commands::preferences(&handle) {
             news.tell(it);
         }
-        self.status_line = StatusLine::of(&handle, self.spec.place.cwd.clone());
+        self.status_line = StatusLine::from_settings(&handle, self.spec.place.cwd.clone());
         if self.spec.log.start != LogStart::New {
             self.show_before(&handle, news).await;
         }
@@ -275,7 +275,7 @@ impl InteractiveSession {
 
     fn hear(&mut self, event: &haft_session::SessionEvent, news: &UpdateSink) {
         if let haft_session::SessionEventKind::Asked(question) = &event.what {
-            let asked = OpenCard::of(question, &self.spec.place.cwd);
+            let asked = OpenCard::new(question, &self.spec.place.cwd);
             news.tell(UiUpdate::Asked(Box::new(asked.card())));
             self.questions.insert(question.id.clone(), asked);
         }

@@ -44,7 +44,7 @@ enum OptionMeaning {
 }
 
 impl OpenCard {
-    pub(super) fn of(question: &Arc<SessionQuestion>, cwd: &Path) -> Self {
+    pub(super) fn new(question: &Arc<SessionQuestion>, cwd: &Path) -> Self {
         let rows = match &question.subject {
             QuestionSubject::Permission(asked) => permission_rows(asked, &question.agent),
             QuestionSubject::Elicitation(asked) => page_rows(asked),
@@ -416,7 +416,7 @@ mod tests {
                 asker: None,
                 subject: QuestionSubject::Permission(Box::new(asked)),
             };
-            let card = OpenCard::of(&Arc::new(question), Path::new("/w")).card();
+            let card = OpenCard::new(&Arc::new(question), Path::new("/w")).card();
             let is_said = card.body.iter().any(|line| line.text.contains("cannot be brought back"));
             assert_eq!(is_said, is_destructive);
         }

@@ -30,7 +30,7 @@ const MORE_ROWS: usize = 2_000;
 
 /// Lists the sessions of this directory.
 pub(super) fn pick(face: &InteractiveSession, news: &UpdateSink) {
-    let logs = SessionLogs::of(&face.spec.place, &face.spec.log.kept);
+    let logs = SessionLogs::new(&face.spec.place, &face.spec.log.kept);
     let current = face.handle.as_ref().map(|it| it.id().to_string()).unwrap_or_default();
     let news = news.clone();
     tokio::task::spawn_blocking(move || {
@@ -153,7 +153,7 @@ const PREVIEWED: usize = 12;
 
 /// The end of what was said in a session.
 pub(super) fn preview(face: &InteractiveSession, id: String, news: UpdateSink) {
-    let path = SessionLogs::of(&face.spec.place, &face.spec.log.kept).path(&id);
+    let path = SessionLogs::new(&face.spec.place, &face.spec.log.kept).path(&id);
     tokio::task::spawn_blocking(move || {
         let mut said: VecDeque<Vec<RenderedLine>> = VecDeque::new();
         let read = haft_agent::log::read(&path, |entry| {

@@ -49,7 +49,7 @@ pub(super) struct StatusLineInput {
 impl StatusLine {
     /// The program of the settings, if there is one. Settings nobody trusts have
     /// none.
-    pub(super) fn of(handle: &SessionHandle, cwd: PathBuf) -> Option<Self> {
+    pub(super) fn from_settings(handle: &SessionHandle, cwd: PathBuf) -> Option<Self> {
         let setting = handle.premises().loaded().settings.get("statusLine")?.value;
         let command = match &setting {
             Value::String(command) => command.clone(),

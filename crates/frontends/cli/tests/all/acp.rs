@@ -14,7 +14,7 @@ use crate::{
 async fn stage(turns: impl IntoIterator<Item = Turn>) -> (Haft, MockModel) {
     let haft = Haft::new();
     haft.write("a.txt", "one\ntwo\n");
-    (haft, MockModel::start(Script::of(turns)).await.unwrap())
+    (haft, MockModel::start(Script::from_turns(turns)).await.unwrap())
 }
 
 fn edit() -> Turn {
@@ -61,13 +61,13 @@ pub fn folded(updates: &[Value]) -> Value {
 async fn a_whole_turn_and_the_same_when_it_is_loaded() {
     let todos = json!({"todos": [{"content": "x", "status": "in_progress", "activeForm": "x"}]});
     let (haft, model) = stage([
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::thinking("Let me see."),
             ReplyPiece::text("Looking at it, with quite a few words that come piece by piece."),
             ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
             ReplyPiece::tool("Grep", json!({"pattern": "two"})),
         ]),
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("TodoWrite", todos),
             ReplyPiece::tool(
                 "Edit",
@@ -218,8 +218,9 @@ async fn a_lasting_yes_is_not_asked_again_by_another_process() {
 
 #[tokio::test]
 async fn cancel_ends_the_prompt_at_every_moment_and_the_next_one_works() {
-    let stalls =
-        || Turn::of([ReplyPiece::text("begin"), ReplyPiece::Stall(haft_testkit::StreamStall::Forever)]);
+    let stalls = || {
+        Turn::from_pieces([ReplyPiece::text("begin"), ReplyPiece::Stall(haft_testkit::StreamStall::Forever)])
+    };
     let (haft, model) =
         stage([stalls(), stalls(), stalls(), Turn::text("fine"), edit(), Turn::text("after")]).await;
     let mut editor = EditorClient::start(&haft, &model, &[]);

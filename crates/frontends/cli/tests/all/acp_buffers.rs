@@ -16,7 +16,7 @@ fn edit(name: &str, old: &str, new: &str) -> Turn {
 }
 
 async fn start(haft: &Haft, turns: Vec<Turn>, buffers: &[(&str, &str)]) -> (EditorClient, MockModel, String) {
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let mut editor = EditorClient::start(haft, &model, &["--permission-mode", "acceptEdits"]);
     let buffers: HashMap<PathBuf, String> =
         buffers.iter().map(|(name, text)| (haft.ws().join(name), (*text).to_owned())).collect();
@@ -79,7 +79,7 @@ async fn questions_and_searches_know_what_is_unsaved() {
         edit("a.rs", "typed", "changed"),
         Turn::text("Done."),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let mut editor = EditorClient::start(&haft, &model, &[]);
     let path = haft.ws().join("a.rs");
     editor.buffers = Some(HashMap::from([(path.clone(), String::from("fn one() {}\n// typed\n"))]));

@@ -43,7 +43,7 @@ async fn check(name: &str, turns: Vec<Turn>, moment: Moment, abilities: Value, f
     let haft = Haft::new();
     haft.write("a.txt", "one\ntwo\n");
     let script = [Turn::text("after").when("GO ON").always()].into_iter().chain(turns);
-    let model = MockModel::start(Script::of(script)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(script)).await.unwrap();
     let mut editor = EditorClient::start(&haft, &model, flags);
     editor.answering = silent;
     editor.begin(abilities).await;
@@ -102,15 +102,27 @@ async fn while_the_model_speaks() {
     let late = Turn { delay_ms: 600_000, ..Turn::text("x") };
     for (name, turns, moment) in [
         ("nothing came", vec![late.clone()], Moment::AtOnce),
-        ("a text is open", vec![Turn::of([ReplyPiece::OpenText(words.clone()), stall()])], said),
-        ("a text is whole", vec![Turn::of([ReplyPiece::text(&words), stall()])], said),
-        ("a thought is open", vec![Turn::of([ReplyPiece::OpenThinking(words.clone()), stall()])], thought),
+        ("a text is open", vec![Turn::from_pieces([ReplyPiece::OpenText(words.clone()), stall()])], said),
+        ("a text is whole", vec![Turn::from_pieces([ReplyPiece::text(&words), stall()])], said),
+        (
+            "a thought is open",
+            vec![Turn::from_pieces([ReplyPiece::OpenThinking(words.clone()), stall()])],
+            thought,
+        ),
         (
             "a thought is whole",
-            vec![Turn::of([ReplyPiece::thinking(&words), ReplyPiece::OpenText(words.clone()), stall()])],
+            vec![Turn::from_pieces([
+                ReplyPiece::thinking(&words),
+                ReplyPiece::OpenText(words.clone()),
+                stall(),
+            ])],
             said,
         ),
-        ("half a call", vec![Turn::of([ReplyPiece::text("now"), ReplyPiece::Tool(half), stall()])], said),
+        (
+            "half a call",
+            vec![Turn::from_pieces([ReplyPiece::text("now"), ReplyPiece::Tool(half), stall()])],
+            said,
+        ),
         (
             "between two requests",
             vec![Turn::tool("Read", json!({"file_path": "a.txt"})), late],
@@ -119,8 +131,12 @@ async fn while_the_model_speaks() {
         (
             "after an answer that broke off",
             vec![
-                Turn::of([ReplyPiece::text("does not count"), ReplyPiece::Cut(StreamCut::Reset)]),
-                Turn::of([ReplyPiece::thinking("counts"), ReplyPiece::OpenText(words.clone()), stall()]),
+                Turn::from_pieces([ReplyPiece::text("does not count"), ReplyPiece::Cut(StreamCut::Reset)]),
+                Turn::from_pieces([
+                    ReplyPiece::thinking("counts"),
+                    ReplyPiece::OpenText(words.clone()),
+                    stall(),
+                ]),
             ],
             thought,
         ),
@@ -150,7 +166,7 @@ async fn while_calls_run() {
             Moment::Update("tool_call"),
         ),
     ] {
-        check(name, vec![Turn::of(pieces)], moment, json!({}), &allowed).await;
+        check(name, vec![Turn::from_pieces(pieces)], moment, json!({}), &allowed).await;
     }
 }
 
@@ -174,7 +190,7 @@ async fn while_a_question_is_open() {
         ("a form nobody fills in", vec![question()], Moment::Asked("elicitation/create", None), forms),
         ("options", vec![question()], Moment::Asked(permission, cancelled), json!({})),
     ] {
-        check(name, vec![Turn::of(pieces)], moment, abilities, &[]).await;
+        check(name, vec![Turn::from_pieces(pieces)], moment, abilities, &[]).await;
     }
 }
 
@@ -184,9 +200,9 @@ async fn while_other_prompts_wait() {
     let haft = Haft::new();
     let turns = [
         Turn::text("after").when("GO ON").always(),
-        Turn::of([ReplyPiece::OpenText("first".into()), stall()]),
+        Turn::from_pieces([ReplyPiece::OpenText("first".into()), stall()]),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let mut editor = EditorClient::start(&haft, &model, &[]);
     editor.begin(json!({})).await;
     let session = editor.new_session(&haft).await;

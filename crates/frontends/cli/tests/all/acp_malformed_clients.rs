@@ -11,7 +11,7 @@ async fn stage(turns: impl IntoIterator<Item = Turn>, flags: &[&str]) -> (Haft, 
     let haft = Haft::new();
     haft.write("a.txt", "one\ntwo\n");
     haft.write("long.txt", &"a line of a file that is not short\n".repeat(100));
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let editor = EditorClient::start(&haft, &model, flags);
     (haft, model, editor)
 }
@@ -20,8 +20,9 @@ async fn stage(turns: impl IntoIterator<Item = Turn>, flags: &[&str]) -> (Haft, 
 #[tokio::test]
 async fn what_was_shown_beside_the_conversation_is_shown_again() {
     let read = |name: &str| Turn::tool("Read", json!({"file_path": name}));
-    let broken =
-        |pieces: Vec<ReplyPiece>| Turn::of(pieces.into_iter().chain([ReplyPiece::Cut(StreamCut::Reset)]));
+    let broken = |pieces: Vec<ReplyPiece>| {
+        Turn::from_pieces(pieces.into_iter().chain([ReplyPiece::Cut(StreamCut::Reset)]))
+    };
     let edit = json!({"file_path": "long.txt", "old_string": "a line of a file that is not short\na", "new_string": "b"});
     for (name, turns, prompts, flags) in [
         ("commands", vec![Turn::text("a")], vec!["go", "/cost", "/context", "/nonsense"], &[][..]),
@@ -178,7 +179,7 @@ async fn servers_that_only_the_login_shell_knows_are_found() {
         if sandboxed {
             haft.write_home(".haft/settings.json", r#"{"sandbox": {"mcpServers": true}}"#);
         }
-        let model = MockModel::start(Script::of([Turn::text("hello").always()])).await.unwrap();
+        let model = MockModel::start(Script::from_turns([Turn::text("hello").always()])).await.unwrap();
         let mut command = haft.async_command();
         command.arg("acp").env("ANTHROPIC_BASE_URL", model.url()).env("ANTHROPIC_API_KEY", "key");
         command.env("SHELL", "/bin/bash").env("PATH", "/usr/bin:/bin");

@@ -38,7 +38,7 @@ async fn a_question_of_the_model_is_a_form_or_a_choice() {
     ] {
         let haft = Haft::new();
         let turns = [Turn::tool("AskUserQuestion", questions.clone()), Turn::text("Thanks.")];
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let mut editor = EditorClient::start(&haft, &model, &[]);
         editor.answering = answering;
         editor.begin(abilities.clone()).await;

@@ -73,7 +73,7 @@ fn random_turns(dice: &mut EditorDice, prompts: usize) -> Vec<Turn> {
                 pieces.push(ReplyPiece::text(format!("Now. {}", dice.pick(&WORDS))));
             }
             pieces.extend((0..=dice.roll(3)).map(|_| random_call(dice)));
-            turns.push(Turn::of(pieces));
+            turns.push(Turn::from_pieces(pieces));
         }
         turns.push(Turn::text("That is it."));
     }
@@ -101,7 +101,7 @@ async fn random_sessions_fit_the_schema_and_load_as_they_were_shown() {
         haft.write("ü b#%.txt", "one\n");
         haft.write("dir/x", "x");
         let prompts = 2 + dice.roll(2);
-        let model = MockModel::start(Script::of(random_turns(&mut dice, prompts))).await.unwrap();
+        let model = MockModel::start(Script::from_turns(random_turns(&mut dice, prompts))).await.unwrap();
         let mode = dice.pick(&["default", "acceptEdits", "plan", "dontAsk"]);
         let mut editor = EditorClient::start(&haft, &model, &["--permission-mode", mode]);
         editor.answering = fickle;

@@ -17,7 +17,7 @@ async fn run(haft: &Haft, guard: Turn, command: &str, args: &[&str]) -> (Option<
     let call = Turn { when: of("worker"), ..Turn::tool("Bash", json!({"command": command})) };
     let end = Turn { when: of("worker"), ..Turn::text("over") };
     haft.write("make.sh", "touch new.txt");
-    let model = MockModel::start(Script::of([guard, call, end])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([guard, call, end])).await.unwrap();
     let mut child = haft.async_command();
     child.args(["-p", "go", "--model", "worker", "--permission-mode", "auto"]).args(args);
     child.env("ANTHROPIC_BASE_URL", model.url()).env("IS_SANDBOX", "1");
@@ -89,9 +89,9 @@ const IMPATIENT: &str = r#"{"autoMode": {"model": "guard-1", "timeoutSeconds": 5
 async fn a_guard_that_is_slow_broken_or_gone_lets_nothing_run() {
     let allow = || ReplyPiece::text("ALLOW");
     let guards = [
-        ("silent", Turn::of([ReplyPiece::Stall(StreamStall::Forever), allow()])),
-        ("slow at the end", Turn::of([allow(), ReplyPiece::Stall(StreamStall::Forever)])),
-        ("cut", Turn::of([allow(), ReplyPiece::Cut(StreamCut::Reset)])),
+        ("silent", Turn::from_pieces([ReplyPiece::Stall(StreamStall::Forever), allow()])),
+        ("slow at the end", Turn::from_pieces([allow(), ReplyPiece::Stall(StreamStall::Forever)])),
+        ("cut", Turn::from_pieces([allow(), ReplyPiece::Cut(StreamCut::Reset)])),
         ("gone", Turn { drop: true, ..Turn::default() }),
         ("overloaded", Turn::error(529, "overloaded_error", "later")),
         ("without a key", Turn::error(401, "authentication_error", "no")),
@@ -125,7 +125,7 @@ async fn a_command_gives_its_guard_no_orders() {
     let call = Turn { when: of("worker"), ..Turn::tool("Bash", json!({"command": command})) };
     let end = Turn { when: of("worker"), ..Turn::text("over") };
     haft.write("make.sh", "touch new.txt");
-    let model = MockModel::start(Script::of([guard, call, end])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([guard, call, end])).await.unwrap();
     let mut child = haft.async_command();
     child.args(["-p", "go", "--model", "worker", "--permission-mode", "auto"]);
     child.env("ANTHROPIC_BASE_URL", model.url()).env("IS_SANDBOX", "1");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Standard output and standard error of `haft -p` with a model that plays these
 /// turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (String, String) {
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
         .async_command()
         .args(["-p", "go"])
@@ -145,8 +145,9 @@ async fn sessions_from_before_this_report_show_what_they_know() {
 #[tokio::test]
 async fn what_cost_nothing_is_not_less_than_nothing() {
     let haft = Haft::new();
-    let model =
-        MockModel::start(Script::of([Turn::error(400, "invalid_request_error", "no")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::error(400, "invalid_request_error", "no")]))
+        .await
+        .unwrap();
     let mut child = haft.async_command();
     child.args(["-p", "go"]).env("ANTHROPIC_BASE_URL", model.url()).stdin(Stdio::null());
     assert_eq!(child.output().await.unwrap().status.code(), Some(6));

@@ -43,7 +43,7 @@ fn stored_by_the_tool_listed_and_removed() {
 fn what_is_due_runs_once_unattended_and_is_written_down() {
     let haft = Haft::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let model = runtime.block_on(MockModel::start(Script::of([Turn::text("All is well.")]))).unwrap();
+    let model = runtime.block_on(MockModel::start(Script::from_turns([Turn::text("All is well.")]))).unwrap();
     // Once a year, and that was some time ago: one run makes up for it.
     stored(&haft, |job| job["cron"] = json!("0 0 2 1 *"));
     let due = || {
@@ -101,7 +101,8 @@ fn a_job_runs_in_its_mode_or_in_less() {
         let haft = Haft::new();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let write = Turn::tool("Write", json!({"file_path": "made.txt", "content": "by the job"}));
-        let model = runtime.block_on(MockModel::start(Script::of([write, Turn::text("Done.")]))).unwrap();
+        let model =
+            runtime.block_on(MockModel::start(Script::from_turns([write, Turn::text("Done.")]))).unwrap();
         stored(&haft, |job| (job["cron"], job["mode"]) = (json!("0 0 2 1 *"), json!(mode)));
         if let Some(today) = today {
             haft.write_home(
@@ -130,7 +131,7 @@ fn a_job_runs_in_its_mode_or_in_less() {
 fn what_cannot_be_written_down_is_not_begun_and_runs_later() {
     let haft = Haft::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let model = runtime.block_on(MockModel::start(Script::of([Turn::text("All is well.")]))).unwrap();
+    let model = runtime.block_on(MockModel::start(Script::from_turns([Turn::text("All is well.")]))).unwrap();
     stored(&haft, |job| (job["cron"], job["recurring"]) = (json!("0 0 2 1 *"), json!(false)));
     let list = haft.home().join(".haft/cron/runs.jsonl");
     std::fs::create_dir_all(&list).unwrap();

@@ -15,7 +15,7 @@ struct Ran {
 
 /// Runs the program with a model that plays these turns.
 async fn play(haft: &Haft, turns: Vec<Turn>, args: &[&str], stdin: &str) -> Ran {
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let mut command = haft.async_command();
     command.args(args).env("ANTHROPIC_BASE_URL", model.url()).env("IS_SANDBOX", "1");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -140,7 +140,7 @@ fn nothing_is_answered_with_silence() {
 /// cannot be read do not count, or say what to do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_strange_home_stops_nobody() {
-    let model = MockModel::start(Script::of(vec![Turn::text("x").always()])).await.unwrap();
+    let model = MockModel::start(Script::from_turns(vec![Turn::text("x").always()])).await.unwrap();
     for home in ["/dev/null", "homely"] {
         let haft = Haft::new();
         let mut command = haft.command();
@@ -329,7 +329,7 @@ async fn what_runs_in_the_background_is_never_ended_in_silence() {
         Turn::text("started"),
     ];
     haft.write_home(".haft/settings.json", r#"{"env": {}}"#);
-    let model = MockModel::start(Script::of(start)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(start)).await.unwrap();
     let mut command = haft.async_command();
     command.args(["-p", "go", "--permission-mode", "bypassPermissions"]).stdin(Stdio::null());
     command.env("ANTHROPIC_BASE_URL", model.url()).env("IS_SANDBOX", "1");

@@ -31,8 +31,8 @@ enum Face {
 const FACES: [Face; 5] = [Face::Text, Face::Json, Face::StreamJson, Face::Sdk, Face::Library];
 
 fn script() -> Script {
-    Script::of([
-        Turn::of([
+    Script::from_turns([
+        Turn::from_pieces([
             ReplyPiece::text("Looking."),
             ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
             ReplyPiece::tool("Bash", json!({"command": "sh wait.sh", "run_in_background": true})),
@@ -296,7 +296,7 @@ async fn flags_of_a_run_work_or_are_refused_with_a_reason() {
         (vec!["--output-format", "stream-json", "--session-mirror"], 0, "transcript_mirror"),
         (vec!["--dangerously-skip-permissions"], 0, "Hi."),
     ] {
-        let model = MockModel::start(Script::of([Turn::text("Hi.")])).await.unwrap();
+        let model = MockModel::start(Script::from_turns([Turn::text("Hi.")])).await.unwrap();
         let output = haft
             .async_command()
             .args(["-p", "hello"])
@@ -348,7 +348,7 @@ fn calls_without_a_model_know_servers_of_the_command_line() {
 #[tokio::test]
 async fn nothing_is_logged_where_nobody_wants_a_log() {
     let haft = project();
-    let model = MockModel::start(Script::of([Turn::text("Hi.")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("Hi.")])).await.unwrap();
     let variables: EnvVars = [("HOME", haft.home().display().to_string())].into_iter().collect();
     let mut spec = SessionSpec::new(LocationSpec { variables, ..LocationSpec::new(haft.ws()) });
     let env = |name: &str| (name == "ANTHROPIC_BASE_URL").then(|| model.url());

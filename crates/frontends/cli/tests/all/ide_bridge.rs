@@ -65,7 +65,7 @@ async fn what_is_selected_comes_with_the_prompt() {
             {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 13}, "isEmpty": false}});
         let editor = plugin("right", &[selected.to_string()]);
         lock(&haft, &editor, "right");
-        let model = MockModel::start(Script::of([Turn::text("Seen.")])).await.unwrap();
+        let model = MockModel::start(Script::from_turns([Turn::text("Seen.")])).await.unwrap();
         let ran = haft
             .async_command()
             .args(["-p", "What does this do?", "--ide", "--output-format", "json"])
@@ -92,7 +92,7 @@ async fn the_selection_of_the_editor_is_a_tool_and_a_wrong_token_is_no_editor() 
         let editor = plugin("right", &[]);
         lock(&haft, &editor, token);
         let script =
-            Script::of([Turn::tool("mcp__ide__getCurrentSelection", json!({})), Turn::text("Seen.")]);
+            Script::from_turns([Turn::tool("mcp__ide__getCurrentSelection", json!({})), Turn::text("Seen.")]);
         let model = MockModel::start(script).await.unwrap();
         let ran = haft
             .async_command()
@@ -132,7 +132,7 @@ async fn a_change_is_agreed_to_or_rejected_in_the_editor() {
             Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "three"})),
             Turn::text("Done."),
         ];
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let mut child = haft
             .async_command()
             .args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])

@@ -34,7 +34,7 @@ fn last_said(model: &MockModel) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_call_is_unknown_and_a_running_session_is_not_shared() {
     let haft = Haft::new();
-    let model = MockModel::start(Script::of([
+    let model = MockModel::start(Script::from_turns([
         Turn::tool("Bash", json!({"command": "touch begun; sleep 1000", "timeout": 600_000})),
         Turn::text("A copy."),
         Turn::text("Understood."),
@@ -75,7 +75,7 @@ async fn only_reads_at_a_limit(before: &str) {
     let haft = Haft::new();
     haft.write("long.txt", &"some words in a line of a file\n".repeat(1_000));
     haft.write("short.txt", "needle\n");
-    let model = MockModel::start(Script::of([
+    let model = MockModel::start(Script::from_turns([
         Turn::tool("Read", json!({"file_path": "long.txt"})),
         Turn::tool("Write", json!({"file_path": "new.txt", "content": "x"})),
         Turn::tool("Read", json!({"file_path": "short.txt"})),

@@ -213,7 +213,7 @@ async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> Run {
 }
 
 async fn run_prompt(haft: &Haft, prompt: &str, turns: Vec<Turn>, args: &[&str]) -> Run {
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
         .async_command()
         .args(["-p", prompt])
@@ -317,7 +317,7 @@ async fn servers_that_come_and_go_change_nothing_that_was_sent() {
         Turn::tool("RefreshMcpTools", json!({"server": "late"})),
         Turn::tool("mcp__frail__echo", json!({"text": "2"})),
         bash(&format!("sh frail-is-gone.sh {}", started + 2)),
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("mcp__late__echo", json!({"text": "3"})),
             ReplyPiece::tool("mcp__frail__echo", json!({"text": "4"})),
         ]),

@@ -347,14 +347,14 @@ async fn a_session_goes_on_among_bad_servers() {
     name_servers(&haft, piped.chain(others));
     let turns = vec![
         Turn::tool("RefreshMcpTools", json!({"server": "good"})),
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("mcp__good__echo", json!({"text": "one"})),
             ReplyPiece::tool("mcp__pipe-die-on-call__echo", json!({"text": "two"})),
         ]),
         Turn::tool("mcp__good__echo", json!({"text": "three"})),
         Turn::text("Done."),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
         .async_command()
         .args(["-p", "go", "--allowedTools", "mcp__good,mcp__pipe-die-on-call"])

@@ -122,8 +122,8 @@ async fn bad_schemas_cost_only_themselves_with_every_provider() {
         let all =
             calls.iter().map(|it| (it.0, it.1.clone())).chain(wrong.iter().map(|it| (it.0, it.1.clone())));
         let pieces = all.map(|(name, input)| ReplyPiece::tool(format!("mcp__srv__{name}"), input));
-        let turns = vec![Turn::of(pieces.collect::<Vec<_>>()), Turn::text("Done.")];
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let turns = vec![Turn::from_pieces(pieces.collect::<Vec<_>>()), Turn::text("Done.")];
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let env = match form {
             "messages" => Vec::new(),
             form => vec![
@@ -201,7 +201,7 @@ async fn names_fit_every_provider_and_lead_back_in_any_order() {
             tools.reverse();
         }
         add(haft, ID, json!({"tools": tools}), json!({"alwaysLoad": always}));
-        let model = MockModel::start(Script::of([Turn::text("ok")])).await.unwrap();
+        let model = MockModel::start(Script::from_turns([Turn::text("ok")])).await.unwrap();
         run(haft, &model, &[], &["--mcp-wait", "120"]).await;
         let body = bodies(&model).remove(0);
         let names =
@@ -227,10 +227,10 @@ async fn names_fit_every_provider_and_lead_back_in_any_order() {
     let pieces: Vec<ReplyPiece> = list.iter().map(|it| ReplyPiece::tool(it, json!({}))).collect();
     let turns = vec![
         Turn::tool("ToolSearch", json!({"query": format!("select:{}", list.join(","))})),
-        Turn::of(pieces),
+        Turn::from_pieces(pieces),
         Turn::text("Done."),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let rule = format!("mcp__{ID}");
     let output = run(&haft, &model, &[], &["--mcp-wait", "120", "--allowedTools", &rule]).await;
     assert!(output.status.success(), "{output:?}");
@@ -290,25 +290,25 @@ async fn six_servers_with_six_lives() {
     let bash = |command: &str| Turn::tool("Bash", json!({"command": command}));
     let restart = format!("curl -s -X POST {}/restart", web.url);
     let turns = vec![
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("mcp__instant__echo", json!({"text": "1"})),
             ReplyPiece::tool("RefreshMcpTools", json!({"server": "web"})),
             ReplyPiece::tool("RefreshMcpTools", json!({"server": "mortal"})),
         ]),
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("mcp__web__echo", json!({})),
             ReplyPiece::tool("mcp__locked__echo", json!({})),
             ReplyPiece::tool("mcp__mortal__die", json!({})),
         ]),
-        Turn::of([1, 2, 3].map(|n| ReplyPiece::tool("mcp__mortal__look", json!({"n": n})))),
+        Turn::from_pieces([1, 2, 3].map(|n| ReplyPiece::tool("mcp__mortal__look", json!({"n": n})))),
         bash(&restart),
-        Turn::of([1, 2].map(|n| ReplyPiece::tool("mcp__web__echo", json!({"text": n.to_string()})))),
+        Turn::from_pieces([1, 2].map(|n| ReplyPiece::tool("mcp__web__echo", json!({"text": n.to_string()})))),
         bash(&format!("touch {go}")),
         Turn::tool("RefreshMcpTools", json!({"server": "late"})),
         Turn::tool("mcp__late__echo", json!({"text": "at last"})),
         Turn::text("Done."),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let rules = "mcp__instant,mcp__late,mcp__mortal,mcp__web,mcp__locked,Bash(curl *),Bash(touch *)";
     let started = Instant::now();
     let first = async {

@@ -32,7 +32,7 @@ fn add(haft: &Haft, name: &str, modes: &str, more: Value) {
 
 /// The requests of a `haft -p` whose model plays these turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str], env: &[(&str, &str)]) -> Vec<Value> {
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
         .async_command()
         .args(["-p", "go", "--mcp-wait", "120"])

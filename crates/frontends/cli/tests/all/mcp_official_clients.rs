@@ -183,7 +183,7 @@ async fn another_agent_works_with_the_tools() {
         Turn::text("Done."),
         Turn::text("Something else was asked.").always(),
     ];
-    let model = MockModel::start(Script { strict: false, ..Script::of(turns) }).await.unwrap();
+    let model = MockModel::start(Script { strict: false, ..Script::from_turns(turns) }).await.unwrap();
     let servers = json!({"mcpServers": {
         "pipe": {
             "command": env!("CARGO_BIN_EXE_haft"),

@@ -203,7 +203,7 @@ async fn callbacks_of_a_host_answer_too() {
 
 /// A `haft -p` whose model plays these turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (Output, Vec<Value>) {
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
         .async_command()
         .args(["-p", "go", "--mcp-wait", "120", "--allowedTools", "mcp__odd", "--output-format", "json"])
@@ -227,7 +227,10 @@ async fn a_server_hands_tools_of_its_own_to_the_model() {
     add(&haft, "odd", "sample", json!({"sampling": {"approval": "always"}}));
     let turns = vec![
         Turn::tool("mcp__odd__echo", json!({"text": "x"})),
-        Turn::of([ReplyPiece::text("Let me look."), ReplyPiece::tool("weather", json!({"city": "Oslo"}))]),
+        Turn::from_pieces([
+            ReplyPiece::text("Let me look."),
+            ReplyPiece::tool("weather", json!({"city": "Oslo"})),
+        ]),
         Turn::text("It rains."),
         Turn::text("Done."),
     ];

@@ -56,7 +56,8 @@ fn undo_of_names_that_are_not_utf8_restores_and_reports() {
 /// A session in such a directory is announced and works.
 #[tokio::test]
 async fn stream_json_in_a_directory_that_is_not_utf8_is_announced() {
-    let (haft, model) = (Haft::new(), MockModel::start(Script::of([Turn::text("done")])).await.unwrap());
+    let (haft, model) =
+        (Haft::new(), MockModel::start(Script::from_turns([Turn::text("done")])).await.unwrap());
     let place = haft.ws().join(OsStr::from_bytes(b"odd\xff"));
     let other = haft.ws().join(OsStr::from_bytes(b"other\xff"));
     [&place, &other].iter().for_each(|it| fs::create_dir_all(it).unwrap());

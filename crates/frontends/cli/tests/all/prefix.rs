@@ -136,7 +136,7 @@ async fn play(
     let config = json!({"mcpServers": config}).to_string();
     let flags =
         ["--mcp-config", &config, "--strict-mcp-config", "--allowedTools", "mcp__flap,mcp__late,Read"];
-    let mut peer = Peer::of(haft, Script::of(turns), &[&flags[..], args].concat()).await;
+    let mut peer = Peer::of(haft, Script::from_turns(turns), &[&flags[..], args].concat()).await;
     peer.request("init", json!({"subtype": "initialize", "hooks": null})).await;
     for (number, step) in script.into_iter().enumerate() {
         match step {
@@ -395,7 +395,7 @@ async fn a_run_follows_its_settings() {
     }
     // The command ends when the server does.
     let wait = format!("while kill -0 $(cat {}); do sleep 0.05; done", going.pid_file().display());
-    let script = Script::of([
+    let script = Script::from_turns([
         call("mcp__going__alpha", json!({"count": 1})),
         call("Bash", json!({"command": wait, "timeout": 600_000})),
         call("mcp__going__alpha", json!({"count": 2})),

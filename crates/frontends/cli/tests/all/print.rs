@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Runs `haft -p` with a model that plays these turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (Option<i32>, String, String, Vec<Value>) {
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = haft
         .async_command()
         .args(args)
@@ -31,7 +31,10 @@ async fn reads_edits_and_answers() {
     haft.write("CLAUDE.md", "Be terse-4711.");
     let turns = || {
         vec![
-            Turn::of([ReplyPiece::text("Reading."), ReplyPiece::tool("Read", json!({"file_path": "a.txt"}))]),
+            Turn::from_pieces([
+                ReplyPiece::text("Reading."),
+                ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+            ]),
             Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
             Turn::text("Changed it."),
         ]
@@ -171,8 +174,10 @@ async fn the_login_shell_is_asked_while_the_first_command_is_written() {
     let reads = vec![Turn::tool("Read", json!({"file_path": "a.txt"})), Turn::text("one")];
     assert_eq!(run(&haft, reads, &["-p", "go"]).await.0, Some(0));
     assert!(!asked.exists());
-    let model =
-        MockModel::start(Script::of([Turn::tool("Bash", json!({"command": "true"})), Turn::text("done")]));
+    let model = MockModel::start(Script::from_turns([
+        Turn::tool("Bash", json!({"command": "true"})),
+        Turn::text("done"),
+    ]));
     let model = model.await.unwrap();
     let mut child = haft.async_command();
     child.args(["-p", "go"]).env("ANTHROPIC_BASE_URL", model.url()).env("HAFT_NO_LOGIN_SHELL", "1");
@@ -183,7 +188,7 @@ async fn the_login_shell_is_asked_while_the_first_command_is_written() {
     let bytes = command.bytes(MockForm::Messages, "claude-opus-4-5");
     let byte = String::from_utf8_lossy(&bytes).find("input_json_delta").unwrap();
     command.stall = Some(ByteFault { byte, what: StreamStall::Forever });
-    let model = MockModel::start(Script::of([command])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([command])).await.unwrap();
     let mut child = haft.async_command();
     child.args(["-p", "go"]).env("ANTHROPIC_BASE_URL", model.url()).stdin(std::process::Stdio::null());
     let mut child = child.kill_on_drop(true).spawn().unwrap();

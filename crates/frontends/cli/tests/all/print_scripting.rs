@@ -51,8 +51,8 @@ async fn the_same_script_through_every_provider_gives_the_same_calls() {
     ] {
         let haft = Haft::new();
         haft.write("a.txt", "one\n");
-        let mut script = Script::of([
-            Turn::of([
+        let mut script = Script::from_turns([
+            Turn::from_pieces([
                 ReplyPiece::text("Reading."),
                 ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
                 ReplyPiece::tool("Bash", json!({"command": "echo two"})),
@@ -91,7 +91,7 @@ async fn a_helper_command_gives_the_key_and_nobody_else_sees_it() {
     std::fs::write(&key, "sekret-4711\n").unwrap();
     let helper = json!({"apiKeyHelper": format!("cat {}", key.display())});
     haft.write_home(".haft/settings.json", &helper.to_string());
-    let mut script = Script::of([Turn::tool("Bash", json!({"command": "env"})), Turn::text("Done.")]);
+    let mut script = Script::from_turns([Turn::tool("Bash", json!({"command": "env"})), Turn::text("Done.")]);
     script.api_key = Some(String::from("sekret-4711"));
     let model = MockModel::start(script).await.unwrap();
     let args = ["-p", "go", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash(env)"];
@@ -118,7 +118,7 @@ async fn an_interrupt_stops_the_work_and_tells_the_truth() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let haft = Haft::new();
         let turns = [
-            Turn::of([
+            Turn::from_pieces([
                 ReplyPiece::tool(
                     "Bash",
                     json!({"command": "echo began; touch begun; sleep 600; touch never"}),
@@ -127,7 +127,7 @@ async fn an_interrupt_stops_the_work_and_tells_the_truth() {
             ]),
             Turn::text("Here again."),
         ];
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let args = ["-p", "go", "--permission-mode", "bypassPermissions", "--output-format", "json"];
         let child = command(&haft, &args, &anthropic(&model)).spawn().unwrap();
         let begun = haft.ws().join("begun");
@@ -166,7 +166,7 @@ async fn a_closed_pipe_ends_the_run() {
         Turn::tool("Bash", json!({"command": "sleep 600"})),
         Turn::text("never"),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let args = ["-p", "go", "--permission-mode", "bypassPermissions", "--output-format", "stream-json"];
     let mut child = command(&haft, &args, &anthropic(&model)).spawn().unwrap();
     let mut first = String::new();
@@ -180,7 +180,7 @@ async fn a_closed_pipe_ends_the_run() {
 async fn a_long_answer_is_not_cut() {
     let haft = Haft::new();
     let answer = "größer ".repeat(150_000);
-    let mut script = Script::of([Turn::text(answer.clone())]);
+    let mut script = Script::from_turns([Turn::text(answer.clone())]);
     script.max_output = 1_000_000;
     script.window = 10_000_000;
     script.delta_chars = 50_000;
@@ -216,7 +216,10 @@ async fn run_without_an_answer_is_incomplete_in_every_format() {
         let haft = Haft::new();
         haft.write("a.txt", "37\n");
         let read = Turn::tool("Read", json!({"file_path": "a.txt"}));
-        let model = MockModel::start(Script::of([read, Turn::of([]), Turn::of([])])).await.unwrap();
+        let model =
+            MockModel::start(Script::from_turns([read, Turn::from_pieces([]), Turn::from_pieces([])]))
+                .await
+                .unwrap();
         let args = ["-p", "which number?", "--verbose", "--output-format", format];
         let output = command(&haft, &args, &anthropic(&model)).output().await.unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -256,7 +259,7 @@ async fn results_say_how_it_ended() {
         (vec![dear("Yes.")], vec!["--max-budget-usd", "100"], 0, "success"),
         (vec![Turn::error(401, "authentication_error", "invalid x-api-key")], vec![], 6, "failed"),
     ] {
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let all = [&["-p", "go", "--output-format", "json"][..], &args].concat();
         let output = command(&haft, &all, &anthropic(&model)).output().await.unwrap();
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -303,7 +306,7 @@ async fn piped_data_names_no_files() {
         [("review this", false), ("/ask", false), ("/ask now", false), ("review @key.txt", true)]
     {
         haft.write(".claude/commands/ask.md", "Look at $ARGUMENTS and no more.\n");
-        let model = MockModel::start(Script::of([Turn::text("Fine.")])).await.unwrap();
+        let model = MockModel::start(Script::from_turns([Turn::text("Fine.")])).await.unwrap();
         let mut command = command(&haft, &["-p", prompt], &anthropic(&model));
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -338,7 +341,7 @@ async fn many_large_pictures_of_the_person_are_made_smaller() {
     let source = json!({"type": "base64", "media_type": "image/png", "data": data});
     let content = vec![json!({"type": "image", "source": source}); 21];
     let line = json!({"type": "user", "message": {"role": "user", "content": content}});
-    let model = MockModel::start(Script::of([Turn::text("Twenty-one stripes.")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("Twenty-one stripes.")])).await.unwrap();
     let mut env = anthropic(&model);
     env.push(("ANTHROPIC_API_KEY", "k".to_owned()));
     let args = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
@@ -367,7 +370,7 @@ async fn signals_set_by_the_parent_are_kept_when_ignored_and_unblocked() {
         let haft = Haft::new();
         let waits = "touch begun; until [ -e go ]; do sleep 0.01; done";
         let turns = [Turn::tool("Bash", json!({"command": waits})), Turn::text("Done.")];
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let args = ["-p", "go", "--permission-mode", "bypassPermissions"];
         let inner = command(&haft, &args, &anthropic(&model));
         let inner = inner.as_std();
@@ -411,7 +414,7 @@ async fn state_directory_that_is_a_file_or_a_dangling_link_runs_from_memory() {
             std::fs::write(&state, "").unwrap();
         }
         let turns = [Turn::tool("Bash", json!({"command": "echo made > made.txt"})), Turn::text("Done.")];
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let args = ["-p", "go", "--permission-mode", "bypassPermissions"];
         let mut command = command(&haft, &args, &anthropic(&model));
         command.env("TMPDIR", haft.dir.path());

@@ -67,7 +67,7 @@ async fn results_of_a_hosts_tools_reach_the_model_word_for_word() {
     ];
     let haft = Haft::new();
     let calls = (0..rows.len()).map(|n| ReplyPiece::tool("mcp__host__say", json!({"n": n})));
-    let turns = vec![Turn::of(calls), Turn::text("done")];
+    let turns = vec![Turn::from_pieces(calls), Turn::text("done")];
     let args = ["--allowedTools", "mcp__host__*", "--mcp-config", SERVER];
     let mut peer = Peer::start(&haft, turns, &args).await;
     peer.request("r1", json!({"subtype": "initialize"})).await;
@@ -129,7 +129,7 @@ async fn a_question_says_what_cannot_be_brought_back() {
             assert!(done.success());
         }
         let turns = [Turn::tool("Git", input.clone()), Turn::text("ok")];
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let mut editor = EditorClient::start(&haft, &model, &[]);
         editor.answering = silent;
         editor.begin(json!({})).await;
@@ -151,8 +151,8 @@ async fn calls_behind_a_change_of_directory_run_there() {
         haft.write("d/x", "inner\n");
         let bash = |command: &str| ReplyPiece::tool("Bash", json!({"command": command}));
         let read = ReplyPiece::tool("Read", json!({"file_path": "x"}));
-        let model = MockModel::start(Script::of([
-            Turn::of([bash(line), bash("pwd"), bash("cat x"), read]),
+        let model = MockModel::start(Script::from_turns([
+            Turn::from_pieces([bash(line), bash("pwd"), bash("cat x"), read]),
             Turn::text("done"),
         ]));
         let model = model.await.unwrap();
@@ -196,8 +196,9 @@ async fn models_think_where_they_can_unless_somebody_says_no() {
     ] {
         let haft = Haft::new();
         haft.write_home(".haft/settings.json", &settings.to_string());
-        let mock =
-            MockModel::start(Script { strict: false, ..Script::of([Turn::text("done")]) }).await.unwrap();
+        let mock = MockModel::start(Script { strict: false, ..Script::from_turns([Turn::text("done")]) })
+            .await
+            .unwrap();
         let output = haft
             .async_command()
             .args(["-p", "go", "--model", model])

@@ -33,19 +33,19 @@ fn project() -> Haft {
 
 fn script() -> Script {
     let check = || ReplyPiece::tool("Bash", json!({"command": "sh check.sh"}));
-    Script::of([
-        Turn::of([
+    Script::from_turns([
+        Turn::from_pieces([
             ReplyPiece::thinking("hm"),
             ReplyPiece::text("Looking."),
             ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
             check(),
         ]),
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
             ReplyPiece::tool("Bash", json!({"command": "make install"})),
             ReplyPiece::tool("Write", json!({"file_path": "sub/b.txt", "content": "new\n"})),
         ]),
-        Turn::of([check()]),
+        Turn::from_pieces([check()]),
         Turn::text("Changed it."),
     ])
 }
@@ -137,7 +137,7 @@ async fn a_miss_names_the_first_field_that_differs() {
 async fn a_fork_goes_on_with_another_model() {
     let dir = tempfile::tempdir().unwrap();
     let cassette = recorded(&dir).await;
-    let other = MockModel::start(Script::of([
+    let other = MockModel::start(Script::from_turns([
         Turn::tool("Write", json!({"file_path": "c.txt", "content": "forked\n"})),
         Turn::text("Went elsewhere."),
     ]))
@@ -156,7 +156,7 @@ async fn a_fork_goes_on_with_another_model() {
 #[tokio::test]
 async fn other_files_are_neither_overwritten_nor_played() {
     let haft_ = project();
-    let model = MockModel::start(Script::of([Turn::text("no")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("no")])).await.unwrap();
     let (code, _, stderr) = haft(&haft_, Some(&model), &["-p", "x", "--record", "a.txt"]).await;
     assert_eq!(code, Some(2));
     assert!(stderr.contains("is no cassette"), "{stderr}");
@@ -203,7 +203,7 @@ async fn calls_of_servers_are_played_again_without_the_server() {
         if searched {
             turns.insert(0, Turn::tool("ToolSearch", json!({"query": "select:mcp__own__shout"})));
         }
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let servers = servers.to_string();
         let args = [
             "-p",

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use crate::{common::Haft, editor::EditorClient};
 
 fn script() -> Script {
-    let broken = Turn::of([
+    let broken = Turn::from_pieces([
         ReplyPiece::text("First try, complete."),
         ReplyPiece::OpenText(String::from("and more of it")),
         ReplyPiece::Cut(StreamCut::Reset),
     ]);
-    Script::of([broken, Turn::text("Second try.")])
+    Script::from_turns([broken, Turn::text("Second try.")])
 }
 
 async fn printed(args: &[&str]) -> (String, String) {

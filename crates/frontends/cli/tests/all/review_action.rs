@@ -40,7 +40,7 @@ async fn review(turns: Vec<Turn>, fail_on: &str) -> (Output, Vec<Value>) {
 }
 
 async fn review_since(haft: &Haft, base: &str, turns: Vec<Turn>, fail_on: &str) -> (Output, Vec<Value>) {
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../packaging/action/review.sh");
     let mut command: tokio::process::Command = haft.command().into();
     // The program is named to the script, not started by us.

@@ -21,10 +21,10 @@ async fn files_and_talk_go_back_together_and_nothing_is_lost() {
     let haft = Haft::new();
     haft.write("old.txt", "old\n");
     let write = |name: &str, text: &str| {
-        Turn::of([ReplyPiece::tool("Write", json!({"file_path": name, "content": text}))])
+        Turn::from_pieces([ReplyPiece::tool("Write", json!({"file_path": name, "content": text}))])
     };
-    let command = |line: &str| Turn::of([ReplyPiece::tool("Bash", json!({"command": line}))]);
-    let model = MockModel::start(Script::of([
+    let command = |line: &str| Turn::from_pieces([ReplyPiece::tool("Bash", json!({"command": line}))]);
+    let model = MockModel::start(Script::from_turns([
         write("one.txt", "one"),
         Turn::text("Wrote one."),
         command("echo changed > old.txt; echo two > two.txt"),

@@ -261,7 +261,7 @@ async fn only_a_host_that_says_yes_lets_calls_run() {
 #[tokio::test]
 async fn host_servers_are_reached_and_may_misbehave() {
     let haft = Haft::new();
-    let both = Turn::of([
+    let both = Turn::from_pieces([
         ReplyPiece::tool("mcp__calc__add", json!({"a": 1})),
         ReplyPiece::tool("mcp__calc__add", json!({"a": 2})),
     ]);
@@ -316,7 +316,7 @@ async fn the_python_sdk_works_unchanged() {
     let path = |name: &str| haft.ws().join(name);
     let turns = vec![
         Turn::text("Hello!"),
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("mcp__calc__add", json!({"a": 1, "b": 2})),
             ReplyPiece::tool("mcp__calc__fail", json!({})),
             ReplyPiece::tool("Read", json!({"file_path": path("a.txt")})),
@@ -327,7 +327,7 @@ async fn the_python_sdk_works_unchanged() {
         Turn::text("Again."),
         Turn::tool("StructuredOutput", json!({"sum": 3})),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = Command::new(&python)
         .arg(example)
         .current_dir(haft.ws())
@@ -378,7 +378,7 @@ async fn the_typescript_sdk_works_unchanged() {
         Turn::tool("Write", json!({"file_path": haft.ws().join("sum.txt"), "content": "3"})),
         Turn::text("Done."),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let output = Command::new("node")
         .arg(dir.join("tour.mjs"))
         .current_dir(haft.ws())

@@ -24,7 +24,7 @@ fn write(haft: &Haft, name: &str) -> Turn {
 }
 
 fn stalled(pieces: impl IntoIterator<Item = ReplyPiece>) -> Turn {
-    Turn::of(pieces.into_iter().chain([ReplyPiece::Stall(StreamStall::Forever)]))
+    Turn::from_pieces(pieces.into_iter().chain([ReplyPiece::Stall(StreamStall::Forever)]))
 }
 
 /// Answers of a server with one tool, but for calls of it.
@@ -216,7 +216,7 @@ async fn everything_that_runs_is_interrupted() {
     let haft = Haft::new();
     let pipe = haft.ws().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let calls = Turn::of([
+    let calls = Turn::from_pieces([
         ReplyPiece::tool("Bash", json!({"command": "echo part; cat pipe"})),
         ReplyPiece::tool("mcp__calc__add", json!({"a": 1})),
         ReplyPiece::tool("Write", json!({"file_path": haft.ws().join("never"), "content": "x"})),
@@ -271,7 +271,7 @@ async fn very_long_lines_in_both_directions() {
     ];
     let mut args = vec!["--permission-mode", "acceptEdits", "--allowedTools", "Bash"];
     args.extend(["--include-partial-messages", "--model", "claude-opus-5-5"]);
-    let script = Script { window: 2_000_000, delta_chars: 50_000, ..Script::of(turns) };
+    let script = Script { window: 2_000_000, delta_chars: 50_000, ..Script::from_turns(turns) };
     let mut peer = Peer::of(&haft, script, &args).await;
     let junk = "A".repeat(3_000_000);
     peer.send(json!({"type": "user", "message": {"role": "user", "content": [
@@ -294,7 +294,8 @@ async fn very_long_lines_in_both_directions() {
     let haft = Haft::new();
     let turn =
         Turn::tool("Write", json!({"file_path": haft.ws().join("no"), "content": "q".repeat(1_100_000)}));
-    let script = Script { window: 2_000_000, delta_chars: 50_000, ..Script::of([turn, Turn::text("Done.")]) };
+    let script =
+        Script { window: 2_000_000, delta_chars: 50_000, ..Script::from_turns([turn, Turn::text("Done.")]) };
     let args = ["--permission-prompt-tool", "stdio", "--model", "claude-opus-5-5"];
     let mut peer = Peer::of(&haft, script, &args).await;
     peer.say("go").await;

@@ -37,7 +37,7 @@ async fn launch_fields_of_initialize_count_before_the_first_turn() {
     haft.write("secret.txt", "hidden words");
     let read = |name: &str| ReplyPiece::tool("Read", json!({"file_path": haft.ws().join(name)}));
     let touch = ReplyPiece::tool("Bash", json!({"command": "touch made"}));
-    let turns = vec![Turn::of([read("open.txt"), read("secret.txt"), touch]), Turn::text("Done.")];
+    let turns = vec![Turn::from_pieces([read("open.txt"), read("secret.txt"), touch]), Turn::text("Done.")];
     let fields = json!({
         "subtype": "initialize",
         "settings": {"permissions": {"allow": ["Bash(touch *)"]}, "outputStyle": "Explanatory"},
@@ -140,7 +140,7 @@ async fn launch_settings_that_cannot_be_used_answer_initialize_with_an_error() {
 async fn launch_settings_beside_the_flag_add_to_its_rules() {
     let haft = Haft::new();
     let touch = |name: &str| ReplyPiece::tool("Bash", json!({"command": format!("touch {name}")}));
-    let turns = vec![Turn::of([touch("a"), touch("b"), touch("c")]), Turn::text("Done.")];
+    let turns = vec![Turn::from_pieces([touch("a"), touch("b"), touch("c")]), Turn::text("Done.")];
     let flag = r#"{"permissions": {"deny": ["Bash(touch a)"], "allow": ["Bash(touch b)"]}}"#;
     let mut peer = Peer::start(&haft, turns, &["--await-initialize", "--settings", flag]).await;
     let settings = json!({"permissions": {"allow": ["Bash(touch a)", "Bash(touch c)"]}});
@@ -238,7 +238,7 @@ async fn serve(peer: &mut Peer) -> (Vec<String>, Vec<String>, Value) {
 #[tokio::test]
 async fn tool_policies_of_a_host_are_stronger_than_rules_and_modes() {
     let call = |tool: &str| ReplyPiece::tool(format!("mcp__s__{tool}"), json!({}));
-    let all = || vec![Turn::of([call("ask"), call("deny"), call("free")]), Turn::text("Done.")];
+    let all = || vec![Turn::from_pieces([call("ask"), call("deny"), call("free")]), Turn::text("Done.")];
     let tools = json!([
         {"name": "ask", "permission_policy": "always_ask"},
         {"name": "deny", "permission_policy": "always_deny"},

@@ -53,7 +53,7 @@ async fn named_project_source_of_a_host_widens_nothing_without_trust() {
             serde_json::from_str(&trusts.to_string().replace("$WS", &haft.ws().to_string_lossy())).unwrap();
         let is_trusted = trusts["accepted"] == true && trusts["directory"] != "/elsewhere";
         let turns = vec![
-            Turn::of([
+            Turn::from_pieces([
                 bash("touch allowed"),
                 bash("touch denied"),
                 bash("touch \"env-$FROM_PROJECT\""),
@@ -103,7 +103,7 @@ async fn named_project_source_of_a_host_widens_nothing_without_trust() {
 /// A session whose user allowed `touch` for good; whether the next one with these
 /// variables asks about it.
 async fn asks(haft: &Haft, variables: &[(&str, String)]) -> bool {
-    let turns = vec![Turn::of([bash("touch made")]), Turn::text("Done.")];
+    let turns = vec![Turn::from_pieces([bash("touch made")]), Turn::text("Done.")];
     let mut peer = Peer::with(haft, turns, &["--permission-prompt-tool", "stdio"], variables).await;
     peer.say("go").await;
     let mut asked = false;

@@ -28,8 +28,11 @@ async fn run(haft: &Haft, url: &str, args: &[&str]) -> (Option<i32>, String, Str
 async fn sessions_are_listed_shown_searched_and_named() {
     let haft = Haft::new();
     haft.write("a.txt", "needle-4711\n");
-    let model = MockModel::start(Script::of([
-        Turn::of([ReplyPiece::text("Reading."), ReplyPiece::tool("Read", json!({"file_path": "a.txt"}))]),
+    let model = MockModel::start(Script::from_turns([
+        Turn::from_pieces([
+            ReplyPiece::text("Reading."),
+            ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+        ]),
         Turn::text("It says needle."),
         Turn::text("Other."),
     ]))
@@ -69,7 +72,7 @@ async fn sessions_are_listed_shown_searched_and_named() {
 async fn what_was_read_is_known_again_after_a_resume() {
     let haft = Haft::new();
     haft.write("a.txt", "one\n");
-    let model = MockModel::start(Script::of([
+    let model = MockModel::start(Script::from_turns([
         Turn::tool("Read", json!({"file_path": "a.txt"})),
         Turn::text("Read it."),
         Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
@@ -93,7 +96,7 @@ async fn after_a_compaction_files_are_shown_again() {
     haft.write("big.txt", &"words and words and words\n".repeat(1500));
     haft.write_home(".haft/models.json", r#"[{"id": "small", "window": 12000, "max_output": 1500}]"#);
     let read = |path: &str| Turn::tool("Read", json!({"file_path": path}));
-    let mut script = Script::of([
+    let mut script = Script::from_turns([
         read("a.txt"),
         read("./a.txt"),
         read("big.txt"),
@@ -120,7 +123,8 @@ async fn after_a_compaction_files_are_shown_again() {
 #[tokio::test]
 async fn a_damaged_log_says_what_is_lost() {
     let haft = Haft::new();
-    let model = MockModel::start(Script::of([Turn::text("Noted."), Turn::text("4711.")])).await.unwrap();
+    let model =
+        MockModel::start(Script::from_turns([Turn::text("Noted."), Turn::text("4711.")])).await.unwrap();
     run(&haft, &model.url(), &["-p", "remember 4711"]).await;
     let list: Value = serde_json::from_str(haft.ok(&["sessions", "list", "--json"], "").trim()).unwrap();
     let path = list["path"].as_str().unwrap();

@@ -12,7 +12,7 @@ use crate::common::{Haft, text};
 async fn run(settings: &Value, args: &[&str], turns: Vec<Turn>) -> (Option<i32>, Vec<Value>, String) {
     let haft = Haft::new();
     haft.write_home(".haft/settings.json", &settings.to_string());
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let mut command = haft.async_command();
     command.args(["-p", "go"]).args(args).env("ANTHROPIC_BASE_URL", model.url()).env("IS_SANDBOX", "1");
     let output = command.stdin(Stdio::null()).output().await.unwrap();
@@ -163,7 +163,7 @@ async fn keys_of_aws_come_from_a_command_and_are_renewed() {
             settings["awsAuthRefresh"] = json!("cp \"$HOME/new.json\" \"$HOME/keys.json\"");
         }
         haft.write_home(".haft/settings.json", &settings.to_string());
-        let script = Script { aws: Some(key.clone()), ..Script::of([Turn::text("done").always()]) };
+        let script = Script { aws: Some(key.clone()), ..Script::from_turns([Turn::text("done").always()]) };
         let model = MockModel::start(script).await.unwrap();
         let mut command = haft.async_command();
         command.args(["-p", "go", "--provider", "bedrock", "--model", "us.anthropic.claude-opus-4-6-v1:0"]);
@@ -202,8 +202,10 @@ async fn a_token_of_google_is_renewed_by_a_command() {
         haft.write_home("token", first);
         haft.write_home("new", "good-token");
         haft.write_home(".haft/settings.json", &settings.to_string());
-        let script =
-            Script { api_key: Some("good-token".to_owned()), ..Script::of([Turn::text("done").always()]) };
+        let script = Script {
+            api_key: Some("good-token".to_owned()),
+            ..Script::from_turns([Turn::text("done").always()])
+        };
         let model = MockModel::start(script).await.unwrap();
         let mut command = haft.async_command();
         command.args(["-p", "go", "--provider", "vertex", "--model", "claude-opus-4-6@20260101"]);
@@ -239,10 +241,13 @@ async fn a_model_is_called_what_the_settings_say() {
     ] {
         let haft = Haft::new();
         haft.write_home(".haft/settings.json", &settings.to_string());
-        let thinks =
-            Turn::of([ReplyPiece::thinking("hm"), ReplyPiece::tool("Read", json!({"file_path": "a.txt"}))]);
+        let thinks = Turn::from_pieces([
+            ReplyPiece::thinking("hm"),
+            ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
+        ]);
         haft.write("a.txt", "x\n");
-        let model = MockModel::start(Script { strict: false, ..Script::of([thinks, Turn::text("done")]) });
+        let model =
+            MockModel::start(Script { strict: false, ..Script::from_turns([thinks, Turn::text("done")]) });
         let model = model.await.unwrap();
         let mut command = haft.async_command();
         command.args(["-p", "go", "--provider", provider, "--model", asked]);
@@ -268,12 +273,12 @@ async fn a_model_is_called_what_the_settings_say() {
 async fn what_openrouter_says_about_thinking_survives_a_resume() {
     let haft = Haft::new();
     haft.write("a.txt", "x\n");
-    let model = MockModel::start(Script::of([
-        Turn::of([
+    let model = MockModel::start(Script::from_turns([
+        Turn::from_pieces([
             ReplyPiece::thinking("I look first."),
             ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
         ]),
-        Turn::of([ReplyPiece::thinking("That is all."), ReplyPiece::text("read")]),
+        Turn::from_pieces([ReplyPiece::thinking("That is all."), ReplyPiece::text("read")]),
         Turn::text("again").always(),
     ]))
     .await
@@ -315,7 +320,7 @@ async fn a_proxy_is_told_what_a_command_prints() {
         haft.write_home(".haft/settings.json", &json!({"proxyAuthHelper": helper}).to_string());
         let refused = std::iter::repeat_n(Turn::error(407, "x", "log in"), refusals);
         let script = refused.chain([Turn::text("done").always()]);
-        let proxy = MockModel::start(Script::of(script)).await.unwrap();
+        let proxy = MockModel::start(Script::from_turns(script)).await.unwrap();
         let mut command = haft.async_command();
         command
             .args(["-p", "go"])

@@ -132,7 +132,7 @@ async fn a_key_is_kept_used_and_forgotten() {
     assert_eq!(code, Some(0), "{report}");
     assert!(check(&report, "key")["found"].as_str().unwrap().starts_with("Gemini at"), "{report}");
     // A key that is kept does not go to an address that somebody names.
-    let script = Script { api_key: Some("sk-own".to_owned()), ..Script::of([Turn::text("hi")]) };
+    let script = Script { api_key: Some("sk-own".to_owned()), ..Script::from_turns([Turn::text("hi")]) };
     let model = MockModel::start(script).await.unwrap();
     let url = model.url();
     let asked = ["-p", "go", "--provider", "gemini", "--base-url", &url];
@@ -269,7 +269,7 @@ fn init_shows_asks_and_never_overwrites() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn models_are_listed_with_prices_and_servers_of_this_machine() {
-    let model = MockModel::start(Script::of([Turn::text("local")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("local")])).await.unwrap();
     let haft = Haft::new();
     haft.write_home(".haft/models.json", r#"[{"id": "home-brew", "window": 9000, "price": {"input": 1.5}}]"#);
     let host = model.url();
@@ -359,7 +359,7 @@ async fn sessions_are_kept_where_only_their_owner_sees_them() {
             Turn::text("done"),
             Turn::text("again"),
         ];
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         let run = |args: &[&str]| {
             let mut command = as_somebody_without_a_home(&haft, &temp);
             if what == "no home" {
@@ -451,7 +451,7 @@ fn init_says_when_its_rules_count() {
 /// variables of other programs say; on this machine one has to be named.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_nobody_named_is_of_who_answers() {
-    let model = MockModel::start(Script::of(vec![Turn::text("ok"); 12])).await.unwrap();
+    let model = MockModel::start(Script::from_turns(vec![Turn::text("ok"); 12])).await.unwrap();
     let (url, v1) = (model.url(), format!("{}/v1", model.url()));
     let openai = [("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", v1.as_str())];
     let claude = [("ANTHROPIC_API_KEY", "k"), ("ANTHROPIC_BASE_URL", url.as_str())];
@@ -487,7 +487,7 @@ async fn a_model_that_nobody_named_is_of_who_answers() {
 /// A session in which nothing was judged says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_without_decisions_says_so() {
-    let model = MockModel::start(Script::of([Turn::text("ok")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("ok")])).await.unwrap();
     let url = model.url();
     let haft = Haft::new();
     run_with(&haft, &["-p", "go"], &[("ANTHROPIC_API_KEY", "k"), ("ANTHROPIC_BASE_URL", &url)], "");

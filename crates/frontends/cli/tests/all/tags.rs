@@ -9,7 +9,7 @@ use crate::common::Haft;
 
 /// Runs the program with a model that plays these turns, and returns the requests.
 async fn play(haft: &Haft, turns: Vec<Turn>, args: &[&str], stdin: &str) -> Vec<Value> {
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let mut command = haft.async_command();
     command.args(args).env("ANTHROPIC_BASE_URL", model.url()).env("IS_SANDBOX", "1");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

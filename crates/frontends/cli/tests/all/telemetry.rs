@@ -59,8 +59,8 @@ async fn collector() -> (String, Posts) {
 }
 
 async fn run(haft: &Haft, extra: &[(&str, &str)]) -> MockModel {
-    let model = MockModel::start(Script::of([
-        Turn::of([
+    let model = MockModel::start(Script::from_turns([
+        Turn::from_pieces([
             ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),
             ReplyPiece::tool("Bash", json!({"command": "make install"})),
         ]),
@@ -184,8 +184,8 @@ async fn a_session_with_a_host_is_observed_too() {
     let haft = Haft::new();
     haft.write("a.txt", "content-0815\n");
     let (url, posts) = collector().await;
-    let model = MockModel::start(Script::of([
-        Turn::of([ReplyPiece::tool("Read", json!({"file_path": "a.txt"}))]),
+    let model = MockModel::start(Script::from_turns([
+        Turn::from_pieces([ReplyPiece::tool("Read", json!({"file_path": "a.txt"}))]),
         Turn::text("Read."),
         Turn::text("Again."),
     ]))
@@ -234,7 +234,7 @@ async fn a_lost_cache_is_an_event() {
     let haft = Haft::new();
     let (url, posts) = collector().await;
     for model_name in ["claude-opus-4-5", "claude-sonnet-4-5"] {
-        let model = MockModel::start(Script::of([Turn::text("Fine.")])).await.unwrap();
+        let model = MockModel::start(Script::from_turns([Turn::text("Fine.")])).await.unwrap();
         let status = haft
             .async_command()
             .args(["-p", "go", "--continue", "--model", model_name])
@@ -273,7 +273,7 @@ async fn spans_of_agents_nest_and_servers_are_told() {
         std::fs::remove_file(&asked).ok();
         let spawn = json!({"description": "d", "prompt": "the task", "subagent_type": "general-purpose",
             "run_in_background": false});
-        let model = MockModel::start(Script::of([
+        let model = MockModel::start(Script::from_turns([
             Turn::tool("Agent", spawn),
             Turn::tool("mcp__own__shout", json!({"word": "hey"})),
             Turn::text("The agent is done."),

@@ -64,13 +64,13 @@ const CHOOSES: &str = "enter chooses";
 async fn a_prompt_is_worked_on_a_question_answered_and_the_terminal_given_back() {
     let haft = Haft::new();
     let turns = vec![
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::text("I make it."),
             ReplyPiece::tool("Bash", json!({"command": "touch made"})),
         ]),
         Turn::text("All **done** now."),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let keys = [(READY, "make it\r"), (ARMED, "y"), (READY, "/quit\r")];
     let (shown, code) = typed(&haft, Some(&model), &[], &keys).await;
     assert_eq!(code, 0, "{shown}");
@@ -84,7 +84,7 @@ async fn a_prompt_is_worked_on_a_question_answered_and_the_terminal_given_back()
 async fn a_no_with_words_reaches_the_model() {
     let haft = Haft::new();
     let turns = vec![Turn::tool("Bash", json!({"command": "touch made"})), Turn::text("Understood.")];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let keys = [(READY, "make it\r"), (ARMED, "n"), ("esc back", "use-4711\r"), (READY, "\u{4}")];
     let (shown, code) = typed(&haft, Some(&model), &[], &keys).await;
     assert_eq!(code, 0, "{shown}");
@@ -102,7 +102,7 @@ async fn a_question_to_the_person_is_answered_with_an_option_and_with_words() {
     ]);
     let turns =
         vec![Turn::tool("AskUserQuestion", json!({"questions": questions})), Turn::text("Thank you.")];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let keys = [
         (READY, "ask me\r"),
         ("Which colour?", ""),
@@ -131,7 +131,7 @@ async fn without_a_key_it_says_what_to_do_and_keeps_what_was_typed() {
 async fn whoever_kills_it_gets_the_terminal_back() {
     for (signal, want) in [("TERM", 143), ("HUP", 129), ("QUIT", 131), ("INT", 130)] {
         let haft = Haft::new();
-        let model = MockModel::start(Script::of(Vec::<Turn>::new())).await.unwrap();
+        let model = MockModel::start(Script::from_turns(Vec::<Turn>::new())).await.unwrap();
         let keys = [(READY, &*format!("!kill -{signal} $PPID\r"))];
         let (shown, code) = typed(&haft, Some(&model), &[], &keys).await;
         assert_eq!(code, want, "{signal}\n{shown}");
@@ -145,7 +145,7 @@ async fn whoever_kills_it_gets_the_terminal_back() {
 async fn lines_only_for_those_who_hear_them() {
     let haft = Haft::new();
     let turns = vec![Turn::tool("Bash", json!({"command": "touch made"})), Turn::text("All done now.")];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     // What comes with the question is a message, whatever it says; so is a sentence that begins
     // with a number.
     let keys = json!([
@@ -168,16 +168,18 @@ async fn typed_plain(haft: &Haft, model: &MockModel, keys: &(impl Serialize + ?S
 }
 
 pub(crate) async fn model_of(turns: Vec<Turn>) -> MockModel {
-    MockModel::start(Script::of(turns)).await.unwrap()
+    MockModel::start(Script::from_turns(turns)).await.unwrap()
 }
 
 /// Where only lines are written, Ctrl-C means what it means everywhere.
 #[tokio::test]
 async fn ctrl_c_stops_the_work_and_leaves_when_it_comes_twice_also_in_lines() {
     let haft = Haft::new();
-    let model =
-        model_of(vec![Turn::of([ReplyPiece::text("Begun-4711."), ReplyPiece::Stall(StreamStall::Forever)])])
-            .await;
+    let model = model_of(vec![Turn::from_pieces([
+        ReplyPiece::text("Begun-4711."),
+        ReplyPiece::Stall(StreamStall::Forever),
+    ])])
+    .await;
     let keys = [
         ("ready", "go\r"),
         ("Begun-4711.", "\u{3}"),
@@ -400,8 +402,10 @@ async fn a_terminal_that_takes_nothing_holds_up_no_work() {
     let haft = Haft::new();
     let answer: String = (0..4_000).map(|row| format!("row-{row:04} of a long answer.\n\n")).collect();
     let touch = ReplyPiece::tool("Bash", json!({"command": "touch made"}));
-    let mut script =
-        Script::of(vec![Turn::of([ReplyPiece::text(&answer), touch]), Turn::text("all-done-4711")]);
+    let mut script = Script::from_turns(vec![
+        Turn::from_pieces([ReplyPiece::text(&answer), touch]),
+        Turn::text("all-done-4711"),
+    ]);
     // Whole rows: what is drawn of a part of one would be written in two pieces.
     script.delta_chars = "row-0000 of a long answer.\n\n".len();
     let model = MockModel::start(script).await.unwrap();

@@ -180,8 +180,8 @@ fn not_once(tmux: &Tmux, count: usize) -> Vec<(usize, usize)> {
 /// Answers with markers, then waits for a file, then answers with more of them.
 async fn model_that_waits(haft: &Haft) -> MockModel {
     let waits = json!({"command": "while [ ! -e go ]; do sleep 0.02; done", "timeout": 600_000});
-    let mut script = Script::of(vec![
-        Turn::of([ReplyPiece::text(markers(0, 150)), ReplyPiece::tool("Bash", waits)]),
+    let mut script = Script::from_turns(vec![
+        Turn::from_pieces([ReplyPiece::text(markers(0, 150)), ReplyPiece::tool("Bash", waits)]),
         Turn::text(format!("{}The end-4711.", markers(150, 300))),
     ]);
     script.delta_chars = 7;
@@ -251,7 +251,7 @@ async fn every_line_is_there_once_however_often_the_window_changes() {
 #[tokio::test]
 async fn the_caret_is_where_tmux_puts_its_cursor() {
     let haft = Haft::new();
-    let model = MockModel::start(Script::of(Vec::<Turn>::new())).await.unwrap();
+    let model = MockModel::start(Script::from_turns(Vec::<Turn>::new())).await.unwrap();
     let Some(tmux) = Tmux::start(&haft, &model, (80, 24), "") else {
         return eprintln!("SKIPPED: there is no tmux");
     };
@@ -276,7 +276,9 @@ async fn drawing_anew_uses_the_width_there_is() {
     let haft = Haft::new();
     let item = "an item of a list with so many words in it that forty columns are far too few";
     let model =
-        MockModel::start(Script::of(vec![Turn::text(format!("- {item}\n\nThe end-4711.\n"))])).await.unwrap();
+        MockModel::start(Script::from_turns(vec![Turn::text(format!("- {item}\n\nThe end-4711.\n"))]))
+            .await
+            .unwrap();
     let Some(tmux) = Tmux::start(&haft, &model, (40, 24), "") else {
         return eprintln!("SKIPPED: there is no tmux");
     };
@@ -312,7 +314,7 @@ fn sleeps(pid: &str) -> Option<u64> {
 #[tokio::test]
 async fn nothing_wakes_up_when_nothing_happens() {
     let haft = Haft::new();
-    let model = MockModel::start(Script::of(vec![Turn::text("The end-4711.")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns(vec![Turn::text("The end-4711.")])).await.unwrap();
     let Some(tmux) = Tmux::start(&haft, &model, (80, 24), "") else {
         return eprintln!("SKIPPED: there is no tmux");
     };

@@ -88,7 +88,7 @@ fn a_signed_delivery_runs_once_and_others_do_not() {
     let haft = Haft::new();
     set_up(&haft, "home");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let model = runtime.block_on(MockModel::start(Script::of([Turn::text("Hello back.")]))).unwrap();
+    let model = runtime.block_on(MockModel::start(Script::from_turns([Turn::text("Hello back.")]))).unwrap();
     let listening = Listening::start(&haft, &model.url());
     let signed = ("X-Hub-Signature-256", SIGNATURE);
     let push = ("X-GitHub-Event", "push");
@@ -221,7 +221,7 @@ fn a_delivery_names_no_files() {
     set_up(&haft, "home");
     haft.write("key.txt", "TOPSECRET");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let model = runtime.block_on(MockModel::start(Script::of([Turn::text("Looked.")]))).unwrap();
+    let model = runtime.block_on(MockModel::start(Script::from_turns([Turn::text("Looked.")]))).unwrap();
     let body = json!({"what": format!("it @{} and @key.txt", haft.ws().join("key.txt").display())});
     let mut command = haft.command();
     command.env("ANTHROPIC_BASE_URL", model.url()).env("ANTHROPIC_API_KEY", "k");

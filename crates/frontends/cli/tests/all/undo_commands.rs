@@ -313,7 +313,7 @@ async fn a_killed_session_that_is_resumed_ends_its_orphans() {
         Turn::text("Here again."),
         Turn::text("And again."),
     ];
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let command = |args: &[&str]| {
         let mut command = haft.async_command();
         command.args(args).env("ANTHROPIC_BASE_URL", model.url()).kill_on_drop(true);
@@ -354,14 +354,14 @@ async fn a_turn_is_taken_back_as_a_whole() {
         };
         let read = |file: &str| ReplyPiece::tool("Read", json!({ "file_path": file }));
         let turns = [
-            Turn::of([read("one.txt"), read("two.txt")]),
-            Turn::of([edit("one.txt", "old", "first"), edit("two.txt", "old", "first")]),
+            Turn::from_pieces([read("one.txt"), read("two.txt")]),
+            Turn::from_pieces([edit("one.txt", "old", "first"), edit("two.txt", "old", "first")]),
             Turn::tool("Bash", json!({"command": "rm three.txt; mkdir -p deep; echo x > deep/x"})),
             Turn::text("Done."),
-            Turn::of([edit("one.txt", "first", "second")]),
+            Turn::from_pieces([edit("one.txt", "first", "second")]),
             Turn::text("Done again."),
         ];
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
         for prompt in [&["-p", "first"][..], &["-p", "second", "--continue"]] {
             let mut command = haft.async_command();
             command.args(prompt).args(["--permission-mode", "bypassPermissions"]);

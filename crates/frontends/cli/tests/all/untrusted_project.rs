@@ -23,7 +23,7 @@ async fn run(haft: &Haft, args: &[&str], env: &[(&str, &str)]) -> Ran {
 }
 
 async fn model(turns: impl IntoIterator<Item = Turn>) -> MockModel {
-    MockModel::start(Script::of(turns)).await.unwrap()
+    MockModel::start(Script::from_turns(turns)).await.unwrap()
 }
 
 /// An address of the folder gets no key that is not the folder's own.
@@ -143,7 +143,7 @@ async fn secrets_stay_where_they_are() {
         &format!("PORT=3000\nDB_PASSWORD={secret}\nSTRIPE_KEY=sk_live_0123456789abcdefABCD\n"),
     );
     let turns = [
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("Read", json!({"file_path": ".env"})),
             ReplyPiece::tool("Bash", json!({"command": "cat .env"})),
             ReplyPiece::tool("Grep", json!({"pattern": "DB_", "path": ".", "output_mode": "content"})),
@@ -187,7 +187,7 @@ async fn secrets_stay_where_they_are() {
 async fn a_run_that_gets_nowhere_ends() {
     let haft = Haft::new();
     let step = || {
-        Turn::of([
+        Turn::from_pieces([
             ReplyPiece::tool("Write", json!({"file_path": "a.txt", "content": "same\n"})),
             ReplyPiece::tool("Bash", json!({"command": "date +%N; false"})),
         ])

@@ -35,8 +35,8 @@ fn check_markup(page: &str) {
 async fn a_run_is_shown_with_calls_changes_times_and_cost() {
     let haft = Haft::new();
     haft.write("a.txt", "one\ntwo\n");
-    let script = Script::of([
-        Turn::of([
+    let script = Script::from_turns([
+        Turn::from_pieces([
             ReplyPiece::thinking("hm"),
             ReplyPiece::text(HOSTILE),
             ReplyPiece::tool("Read", json!({"file_path": "a.txt"})),

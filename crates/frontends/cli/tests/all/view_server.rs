@@ -74,8 +74,8 @@ impl Served {
 /// A session with a bit of everything, and its log.
 async fn session(haft: &Haft) -> PathBuf {
     haft.write("a.txt", "one\ntwo\n");
-    let script = Script::of([
-        Turn::of([
+    let script = Script::from_turns([
+        Turn::from_pieces([
             ReplyPiece::thinking("Let me **see** what is there."),
             ReplyPiece::text(format!(
                 "# Plan\n\nFirst `look`, then *change*:\n\n- a\n- b\n\n```rust\nfn main() {{}}\n```\n\n{HOSTILE}"

@@ -17,7 +17,7 @@ async fn only_a_provider_that_searches_is_asked_to() {
         haft.write_home(".haft/settings.json", &settings.to_string());
         let search = Turn::tool("WebSearch", json!({"query": "rust traits"}));
         let turns = [search, Turn::text("Said."), Turn::text("Said."), Turn::text("Said.")];
-        let model = MockModel::start(Script { strict: false, ..Script::of(turns) }).await.unwrap();
+        let model = MockModel::start(Script { strict: false, ..Script::from_turns(turns) }).await.unwrap();
         let ran = haft
             .async_command()
             .args(["-p", "Search.", "--allowedTools", "WebSearch", "--output-format", "json"])
@@ -69,7 +69,7 @@ async fn session(input: Value, parts: Vec<Turn>) -> (Value, Vec<Value>, String) 
     let mut turns = vec![Turn::tool("WebSearch", input).when("Find it.")];
     turns.extend(parts);
     turns.push(Turn::text("Done."));
-    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(turns)).await.unwrap();
     let ran = haft
         .async_command()
         .args(["-p", "Find it.", "--allowedTools", "WebSearch", "--output-format", "json"])
@@ -96,7 +96,7 @@ fn questions(bodies: &[Value]) -> Vec<&Value> {
 #[tokio::test]
 async fn the_provider_searches_and_what_it_found_is_told_counted_and_paid_for() {
     let (one, two) = ("https://docs.example.com/traits", "https://blog.example.com/x");
-    let answer = Turn::of([
+    let answer = Turn::from_pieces([
         ReplyPiece::text("I look."),
         searching("srvtoolu_1", "rust traits"),
         answered("srvtoolu_1", json!([hit(one, "Traits"), hit(two, "A blog")])),
@@ -136,9 +136,11 @@ async fn the_provider_searches_and_what_it_found_is_told_counted_and_paid_for() 
 #[tokio::test]
 async fn an_answer_that_the_provider_pauses_goes_on() {
     let url = "https://a.test/1";
-    let waits = Turn::of([ReplyPiece::text("I look."), searching("srvtoolu_1", "q")]).stop("pause_turn");
-    let more = Turn::of([answered("srvtoolu_1", json!([hit(url, "One")])), searching("srvtoolu_2", "q2")]);
-    let last = Turn::of([
+    let waits =
+        Turn::from_pieces([ReplyPiece::text("I look."), searching("srvtoolu_1", "q")]).stop("pause_turn");
+    let more =
+        Turn::from_pieces([answered("srvtoolu_1", json!([hit(url, "One")])), searching("srvtoolu_2", "q2")]);
+    let last = Turn::from_pieces([
         answered("srvtoolu_2", json!([hit("https://b.test/2", "Two")])),
         ReplyPiece::text("Both."),
     ]);
@@ -176,8 +178,11 @@ async fn errors_of_the_providers_search_say_what_to_do_next() {
         ("next_year", "next_year"),
     ] {
         let error = json!({"type": "web_search_tool_result_error", "error_code": code});
-        let answer =
-            Turn::of([searching("srvtoolu_1", "q"), answered("srvtoolu_1", error), ReplyPiece::text("No.")]);
+        let answer = Turn::from_pieces([
+            searching("srvtoolu_1", "q"),
+            answered("srvtoolu_1", error),
+            ReplyPiece::text("No."),
+        ]);
         let (_, _, told) = session(json!({"query": "what"}), vec![searches(answer, 1)]).await;
         assert!(told.contains(want), "{code}: {told}");
     }
@@ -253,7 +258,7 @@ async fn a_project_that_brings_prompts_is_told_of() {
         ".claude/scheduled_tasks.json",
         r#"{"tasks":[{"id":"a","cron":"* * * * *","prompt":"evil"},{"id":"b","cron":"* * * * *","prompt":"evil"}]}"#,
     );
-    let model = MockModel::start(Script::of([Turn::text("Hello.")])).await.unwrap();
+    let model = MockModel::start(Script::from_turns([Turn::text("Hello.")])).await.unwrap();
     let ran = haft
         .async_command()
         .args(["-p", "Hello."])

@@ -37,7 +37,7 @@ pub(crate) async fn run_setup(
         tell(&format!("setup: what it made is known ({})\n", file.display()));
         return unpack(file, work).await;
     }
-    let before = cached.as_ref().map(|_| TreeListing::of(work));
+    let before = cached.as_ref().map(|_| TreeListing::read(work));
     tell(&format!("setup: {command}\n"));
     let limit = order.setup_limit.unwrap_or(USUAL_LIMIT);
     let end = run_command(command, work, variables, limit, cancel, &mut tell).await?;
@@ -52,7 +52,7 @@ pub(crate) async fn run_setup(
         }
     }
     if let (Some(file), Some(before)) = (cached, before) {
-        let made = TreeListing::of(work).new_since(&before);
+        let made = TreeListing::read(work).new_since(&before);
         if let Err(why) = pack(&file, work, &made).await {
             tell(&format!("setup: what it made is not kept for the next time: {why}\n"));
         }
@@ -81,7 +81,7 @@ fn cache_file(order: &CheckoutSpec, dirs: &RunDirs, work: &Path) -> Option<PathB
 struct TreeListing(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
 
 impl TreeListing {
-    fn of(root: &Path) -> Self {
+    fn read(root: &Path) -> Self {
         let walk = ignore::WalkBuilder::new(root).standard_filters(false).follow_links(false).build();
         let files = walk.flatten().filter(|it| it.file_type().is_some_and(|it| !it.is_dir()));
         let about = files.filter_map(|it| {

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn only_whole_names_of_blobs_are_blobs() {
-        let hash = BlobHash::of(b"x");
+        let hash = BlobHash::hash(b"x");
         for (path, want) in [
             (format!("blob:{hash}"), Some(hash)),
             (format!("/srv/tree/blob:{hash}"), Some(hash)),

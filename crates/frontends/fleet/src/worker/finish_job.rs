@@ -80,7 +80,7 @@ fn outcome_of(job: &ReadyJob, ended: &EndedRun) -> JobOutcome {
     let Some(turn) = &ended.turn else {
         return JobOutcome::failed(1, "the session broke off", Some(RetryOn::Incomplete));
     };
-    let outcome = JobOutcome::of(&turn.end.reason, ended.denied && !ended.allow_denials);
+    let outcome = JobOutcome::new(&turn.end.reason, ended.denied && !ended.allow_denials);
     match job.money.refused().filter(|_| outcome.state == JobState::Failed) {
         Some(refused) => JobOutcome::out_of_money(refused.0),
         None => outcome,

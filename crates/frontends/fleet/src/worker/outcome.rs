@@ -25,7 +25,7 @@ pub(crate) struct JobOutcome {
 
 impl JobOutcome {
     /// Of the last turn. `denied` says that calls were not allowed and that counts.
-    pub(crate) fn of(reason: &EndReason, denied: bool) -> Self {
+    pub(crate) fn new(reason: &EndReason, denied: bool) -> Self {
         let (code, word) = haft_sdk_server::run_outcome(reason, denied);
         let (state, retry) = match (reason, code) {
             (_, 0) => (JobState::Done, None),

@@ -11,7 +11,7 @@ pub(super) struct RequestFields {
 
 impl RequestFields {
     /// What is no object has no fields, and a subtype that is no text is empty.
-    pub(super) fn of(request: Value) -> Self {
+    pub(super) fn new(request: Value) -> Self {
         let mut fields = match request {
             Value::Object(fields) => fields,
             _ => Map::new(),

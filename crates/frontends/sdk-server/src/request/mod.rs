@@ -228,7 +228,7 @@ const UNSUPPORTED_WISHES: [&str; 5] =
 impl ControlRequest {
     /// Reads the `request` object of a control request.
     pub fn parse(request: Value) -> Result<Self, RequestProblem> {
-        let mut fields = RequestFields::of(request);
+        let mut fields = RequestFields::new(request);
         let subtype = fields.subtype().to_owned();
         Ok(match subtype.as_str() {
             "initialize" => Self::Initialize(Box::new(InitializeRequest::read(&mut fields))),

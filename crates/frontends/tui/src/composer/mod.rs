@@ -49,14 +49,14 @@ struct PastedMark {
 }
 
 impl PastedMark {
-    fn of(text: &str, label: &str) -> Self {
+    fn new(text: &str, label: &str) -> Self {
         let breaks = text.matches('\n').count();
         Self { text: text.to_owned(), label: label.to_owned(), breaks }
     }
 
     /// What was pasted, by its place among all pastes.
     fn of_paste(text: &str, number: usize) -> Self {
-        let mut mark = Self::of(text, "");
+        let mut mark = Self::new(text, "");
         mark.name(number);
         mark
     }
@@ -213,7 +213,7 @@ impl Composer {
 
     /// Puts a mark in the place of a text; the text is what is sent.
     pub fn insert_mark(&mut self, text: &str, label: &str) {
-        self.put_mark(PastedMark::of(text, label));
+        self.put_mark(PastedMark::new(text, label));
         self.last = LastEdit::Other;
     }
 

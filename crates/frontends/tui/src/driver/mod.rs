@@ -90,7 +90,7 @@ impl OpenTerminal {
             return TerminalEnd::Left;
         }
         for line in farewell {
-            let words = format!("{}\n", crate::styled_text::SafeText::of(&line).as_str());
+            let words = format!("{}\n", crate::styled_text::SafeText::new(&line).as_str());
             rustix::io::write(io::stderr(), words.as_bytes()).ok();
         }
         TerminalEnd::Broke

@@ -77,7 +77,7 @@ proptest::proptest! {
             let partial: String = inker.partial(line).iter().map(|it| it.text.as_str()).collect();
             let whole: String = inker.line(line).iter().map(|it| it.text.as_str()).collect();
             proptest::prop_assert_eq!(&partial, &whole);
-            let want = crate::styled_text::SafeText::of(line);
+            let want = crate::styled_text::SafeText::new(line);
             proptest::prop_assert_eq!(&whole, want.as_str());
         }
     }

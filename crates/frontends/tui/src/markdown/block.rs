@@ -53,13 +53,16 @@ impl BlockRenderer {
 
     /// The fence of a code block, where ink does not show what is code.
     pub(super) fn fence_line(&self, text: &str) -> Option<StyledLine> {
-        self.marks.then(|| StyledLine::of(text, TextStyle::PLAIN))
+        self.marks.then(|| StyledLine::new(text, TextStyle::PLAIN))
     }
 
     /// A whole block. One that follows a list item and is indented belongs to it.
     pub(super) fn lines(&self, source: &str, after_item: bool) -> Vec<StyledLine> {
         if self.marks {
-            return source.lines().map(|line| StyledLine::of(line, TextStyle::PLAIN).fit(self.fit)).collect();
+            return source
+                .lines()
+                .map(|line| StyledLine::new(line, TextStyle::PLAIN).fit(self.fit))
+                .collect();
         }
         let blanks = source.bytes().take_while(|it| *it == b' ').count();
         let indent = if after_item { blanks.min(8) } else { 0 };

@@ -138,7 +138,7 @@ impl MarkdownStream {
         match (head, sort) {
             (Some(head), _) => out.extend(head),
             (None, LastBlock::Table) => {
-                out.extend(lines.iter().map(|line| StyledLine::of(line, TextStyle::PLAIN)))
+                out.extend(lines.iter().map(|line| StyledLine::new(line, TextStyle::PLAIN)))
             }
             _ => {
                 out.extend(self.maker.lines(&closed_for_now(&lines.join("\n")), self.last == LastBlock::Item))
@@ -382,7 +382,7 @@ fn closed_for_now(source: &str) -> String {
 
 /// Thinking, and other words that are not formatted.
 pub(crate) fn plain_lines(text: &str, ink: TextStyle, fit: WrapMode) -> Vec<StyledLine> {
-    text.lines().map(|line| StyledLine::of(line, ink).fit(fit)).collect()
+    text.lines().map(|line| StyledLine::new(line, ink).fit(fit)).collect()
 }
 
 #[cfg(test)]

@@ -186,7 +186,7 @@ impl AppState {
     fn open_question(&mut self) {
         let Some(card) = self.asks.shown() else { return };
         let mut lines: Vec<StyledLine> =
-            card.headline.lines().map(|line| StyledLine::of(line, TextStyle::BOLD)).collect();
+            card.headline.lines().map(|line| StyledLine::new(line, TextStyle::BOLD)).collect();
         lines.extend(card.body.iter().map(|line| crate::rendered_call::body_line(line, 0)));
         self.overlay = Some(Overlay::pager(&card.title, lines, false));
     }

@@ -195,7 +195,7 @@ impl AppState {
                 if 1 < seconds {
                     let words = format!("· thought for {seconds} s");
                     self.begin_item();
-                    self.finished.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
+                    self.finished.push(StyledLine::new(&words, TextStyle::DIM).fit(WrapMode::Cut));
                 }
                 self.items.push(TranscriptItem::Thought(text));
             }
@@ -218,7 +218,7 @@ impl AppState {
         let was_said = self.answer_began.take_back(&mut self.items);
         self.last_answer.clone_from(&self.answer_began.last_answer);
         if was_open || was_said {
-            self.finished.push(StyledLine::of(BROKE_OFF, TextStyle::DIM).fit(WrapMode::Flow));
+            self.finished.push(StyledLine::new(BROKE_OFF, TextStyle::DIM).fit(WrapMode::Flow));
         }
     }
 
@@ -284,7 +284,7 @@ impl AppState {
         for call in calls {
             let words = format!("· {} {} was stopped", call.name, call.headline);
             self.begin_item();
-            self.finished.push(StyledLine::of(&words, TextStyle::DIM).fit(WrapMode::Cut));
+            self.finished.push(StyledLine::new(&words, TextStyle::DIM).fit(WrapMode::Cut));
         }
         if interrupted {
             self.notice("stopped; say what to do instead");
@@ -302,11 +302,11 @@ impl AppState {
     fn problem(&mut self, text: &str) {
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
-        let head = StyledLine::of("✗ ", TextStyle::tone(ColorRole::Bad))
+        let head = StyledLine::new("✗ ", TextStyle::tone(ColorRole::Bad))
             .with(first, TextStyle::PLAIN)
             .fit(WrapMode::Hang(2));
         let rest =
-            lines.map(|line| StyledLine::of(&format!("  {line}"), TextStyle::PLAIN).fit(WrapMode::Hang(2)));
+            lines.map(|line| StyledLine::new(&format!("  {line}"), TextStyle::PLAIN).fit(WrapMode::Hang(2)));
         let lines: Vec<StyledLine> = std::iter::once(head).chain(rest).collect();
         self.show_item(TranscriptItem::Panel(lines.clone()), lines);
     }
@@ -314,7 +314,7 @@ impl AppState {
     fn cannot_open(&mut self, lines: &[String]) {
         self.session = ConversationState::Closed;
         let lines: Vec<StyledLine> =
-            lines.iter().map(|line| StyledLine::of(line, TextStyle::PLAIN).fit(WrapMode::Hang(2))).collect();
+            lines.iter().map(|line| StyledLine::new(line, TextStyle::PLAIN).fit(WrapMode::Hang(2))).collect();
         self.show_item(TranscriptItem::Panel(lines.clone()), lines);
         // What waits becomes the draft again.
         if !self.queue.is_empty() {
@@ -337,7 +337,7 @@ impl AppState {
         }
         self.finish_speaking();
         if !panel.title.is_empty() {
-            lines.insert(0, StyledLine::of(&panel.title, TextStyle::BOLD));
+            lines.insert(0, StyledLine::new(&panel.title, TextStyle::BOLD));
         }
         self.show_item(TranscriptItem::Panel(lines.clone()), lines);
     }
@@ -349,7 +349,7 @@ impl AppState {
         if !lines.is_empty() {
             self.begin_item();
         }
-        self.finished.extend(lines.iter().map(|line| StyledLine::of(line, TextStyle::DIM)));
+        self.finished.extend(lines.iter().map(|line| StyledLine::new(line, TextStyle::DIM)));
         // What was written is not lost, even if it was not sent.
         let draft = self.composer.whole();
         if !draft.trim().is_empty() {

@@ -38,7 +38,7 @@ impl ViKeys {
             ViCommand::Go(target) => self.go(target, order.count, draft),
             ViCommand::Operate(operator, target) => {
                 let text = draft.text().to_owned();
-                let glyphs = CharBuffer::of(&text);
+                let glyphs = CharBuffer::new(&text);
                 let range = self.range(&glyphs, glyphs.place(draft.at()), operator, target, order.count);
                 let Some(range) = range else { return ViStep::Taken };
                 if operator != ViOperator::Yank {
@@ -56,7 +56,7 @@ impl ViKeys {
             ViCommand::SwapCaseHere => {
                 let target = ViTarget::Way(ViMotion::Right);
                 let text = draft.text().to_owned();
-                let glyphs = CharBuffer::of(&text);
+                let glyphs = CharBuffer::new(&text);
                 let at = glyphs.place(draft.at());
                 if let Some(range) = self.range(&glyphs, at, ViOperator::SwapCase, target, order.count) {
                     self.remember(order);
@@ -88,7 +88,7 @@ impl ViKeys {
 
     fn go(&mut self, target: ViTarget, count: Option<usize>, draft: &mut Composer) {
         let text = draft.text().to_owned();
-        let glyphs = CharBuffer::of(&text);
+        let glyphs = CharBuffer::new(&text);
         let at = glyphs.place(draft.at());
         let to = match target {
             ViTarget::Way(way) => motion::go(&glyphs, at, way, count, &mut self.memory).map(|it| it.0),
@@ -214,7 +214,7 @@ impl ViKeys {
     fn operate_selected(&mut self, order: ViInput, operator: ViOperator, draft: &mut Composer) -> ViStep {
         let ViMode::Visual { anchor, lines } = self.mode else { return ViStep::Taken };
         let text = draft.text().to_owned();
-        let glyphs = CharBuffer::of(&text);
+        let glyphs = CharBuffer::new(&text);
         let (from, to) = selected(&glyphs, anchor, draft.at(), lines);
         self.mode = ViMode::Normal;
         draft.go(CaretMove::To(glyphs.byte(from)));
@@ -232,7 +232,7 @@ impl ViKeys {
     fn begin_insert(&mut self, place: ViInsert, draft: &mut Composer) {
         draft.begin_group();
         let text = draft.text().to_owned();
-        let glyphs = CharBuffer::of(&text);
+        let glyphs = CharBuffer::new(&text);
         let at = glyphs.place(draft.at());
         let (start, end) = (glyphs.line_start(at), glyphs.line_end(at));
         let to = match place {
@@ -269,7 +269,7 @@ impl ViKeys {
             self.remember(order);
         }
         let text = draft.text().to_owned();
-        let glyphs = CharBuffer::of(&text);
+        let glyphs = CharBuffer::new(&text);
         let at = glyphs.place(draft.at());
         let whole = held.text.repeat(count);
         if held.lines {
@@ -280,7 +280,7 @@ impl ViKeys {
             };
             draft.replace(byte..byte, &put, byte + caret);
             let text = draft.text().to_owned();
-            let glyphs = CharBuffer::of(&text);
+            let glyphs = CharBuffer::new(&text);
             let first = glyphs.first_word_of_line(glyphs.place(byte + caret));
             return draft.go(CaretMove::To(glyphs.byte(first)));
         }
@@ -291,7 +291,7 @@ impl ViKeys {
 
     fn replace(&mut self, order: ViInput, with: char, count: usize, draft: &mut Composer) {
         let text = draft.text().to_owned();
-        let glyphs = CharBuffer::of(&text);
+        let glyphs = CharBuffer::new(&text);
         let at = glyphs.place(draft.at());
         let (from, to) = match self.mode {
             ViMode::Visual { anchor, lines } => selected(&glyphs, anchor, draft.at(), lines),
@@ -315,7 +315,7 @@ impl ViKeys {
         let joins = match self.mode {
             ViMode::Visual { anchor, .. } => {
                 let text = draft.text().to_owned();
-                let glyphs = CharBuffer::of(&text);
+                let glyphs = CharBuffer::new(&text);
                 let (from, to) = selected(&glyphs, anchor, draft.at(), /*lines*/ true);
                 draft.go(CaretMove::To(glyphs.byte(from)));
                 (from..to).filter(|it| glyphs.is_break(*it)).count().max(1)
@@ -327,7 +327,7 @@ impl ViKeys {
         draft.begin_group();
         for _ in 0..joins {
             let text = draft.text().to_owned();
-            let glyphs = CharBuffer::of(&text);
+            let glyphs = CharBuffer::new(&text);
             let end = glyphs.line_end(glyphs.place(draft.at()));
             if end == glyphs.count() {
                 break;
@@ -355,7 +355,7 @@ fn delete_lines(draft: &mut Composer, bytes: std::ops::Range<usize>) {
     }
     draft.replace(from..to, "", from);
     let text = draft.text().to_owned();
-    let glyphs = CharBuffer::of(&text);
+    let glyphs = CharBuffer::new(&text);
     let at = glyphs.place(from.min(text.len()));
     // Behind the last line the caret goes to the line that is the last now.
     let first = glyphs.first_word_of_line(at);

@@ -27,7 +27,7 @@ pub(super) struct CharBuffer<'a> {
 }
 
 impl<'a> CharBuffer<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         Self { text, starts: text.grapheme_indices(true).map(|it| it.0).collect() }
     }
 

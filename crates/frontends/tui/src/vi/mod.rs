@@ -117,7 +117,7 @@ impl ViKeys {
     /// The bytes that are selected.
     pub(crate) fn selection(&self, draft: &Composer) -> Option<Range<usize>> {
         let ViMode::Visual { anchor, lines } = self.mode else { return None };
-        let glyphs = CharBuffer::of(draft.text());
+        let glyphs = CharBuffer::new(draft.text());
         let (from, to) = change::selected(&glyphs, anchor, draft.at(), lines);
         Some(glyphs.byte(from)..glyphs.byte(to))
     }
@@ -181,7 +181,7 @@ impl ViKeys {
             }
             draft.end_group();
             (self.mode, self.records) = (ViMode::Normal, false);
-            let glyphs = CharBuffer::of(draft.text());
+            let glyphs = CharBuffer::new(draft.text());
             let at = glyphs.place(draft.at());
             let left = at.saturating_sub(1).max(glyphs.line_start(at));
             let byte = glyphs.byte(left);
@@ -280,7 +280,7 @@ impl ViKeys {
         if self.is_inserting() {
             return;
         }
-        let glyphs = CharBuffer::of(draft.text());
+        let glyphs = CharBuffer::new(draft.text());
         let at = glyphs.place(draft.at());
         let last = glyphs.last_of_line(at.min(glyphs.count()));
         if last < at {

@@ -188,7 +188,7 @@ fn operated(first: char, rest: &mut Rest<'_>) -> CommandRead {
         'g' if rest.0.first() == Some(&doubled) => ViTarget::Lines,
         'i' | 'a' => {
             let key = rest.next().ok_or(KeysEnd::More)?;
-            ViTarget::Object(ViObject::of(key, next == 'a').ok_or(KeysEnd::Unknown)?)
+            ViTarget::Object(ViObject::parse(key, next == 'a').ok_or(KeysEnd::Unknown)?)
         }
         _ => target(next, rest)?,
     };
@@ -285,7 +285,7 @@ fn selected_command(first: char, rest: &mut Rest<'_>) -> CommandRead {
         'V' => ViCommand::Select { lines: true },
         'i' | 'a' => {
             let key = rest.next().ok_or(KeysEnd::More)?;
-            let object = ViObject::of(key, first == 'a').ok_or(KeysEnd::Unknown)?;
+            let object = ViObject::parse(key, first == 'a').ok_or(KeysEnd::Unknown)?;
             ViCommand::Go(ViTarget::Object(object))
         }
         _ => ViCommand::Go(target(first, rest)?),

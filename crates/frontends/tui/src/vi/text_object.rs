@@ -22,7 +22,7 @@ pub(super) enum ViObjectKind {
 }
 
 impl ViObject {
-    pub(super) fn of(key: char, around: bool) -> Option<Self> {
+    pub(super) fn parse(key: char, around: bool) -> Option<Self> {
         let kind = match key {
             'w' => ViObjectKind::Word(WordSize::Small),
             'W' => ViObjectKind::Word(WordSize::Big),

@@ -20,14 +20,14 @@ pub(super) fn rows(model: &AppState) -> Vec<ScreenRow> {
     let width = model.size.columns;
     if let Some((hint, _)) = &model.hint {
         return vec![super::one(
-            StyledLine::of(&format!("  {hint}"), TextStyle::tone(ColorRole::Warn)),
+            StyledLine::new(&format!("  {hint}"), TextStyle::tone(ColorRole::Warn)),
             width,
         )];
     }
     let mut rows = Vec::new();
     let meter = &model.meter;
     if let Some(status) = meter.status_line.as_ref().filter(|it| !it.is_empty()) {
-        rows.push(super::one(StyledLine::of(&format!("  {status}"), TextStyle::PLAIN), width));
+        rows.push(super::one(StyledLine::new(&format!("  {status}"), TextStyle::PLAIN), width));
     }
     let keys = keys(model);
     let mode = meter.mode.clone().filter(|it| it != "default");
@@ -69,7 +69,7 @@ pub(super) fn rows(model: &AppState) -> Vec<ScreenRow> {
     while 1 < items.len() && width < wide(&items) {
         items.pop();
     }
-    let mut line = StyledLine::of("  ", TextStyle::PLAIN);
+    let mut line = StyledLine::new("  ", TextStyle::PLAIN);
     for (number, (text, ink)) in items.iter().enumerate() {
         if 0 < number {
             line.push(" · ", TextStyle::DIM);

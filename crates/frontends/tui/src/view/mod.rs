@@ -147,7 +147,7 @@ fn call_rows(model: &AppState) -> Vec<ScreenRow> {
         rows.push(one(running_line(model, call), width));
         let lines = call.tail.iter().rev().take(TAIL_LINES).rev().filter(|_| shows_tails);
         for line in lines {
-            rows.push(one(StyledLine::of(&format!("    {line}"), TextStyle::DIM), width));
+            rows.push(one(StyledLine::new(&format!("    {line}"), TextStyle::DIM), width));
         }
     }
     rows
@@ -192,7 +192,7 @@ fn activity_rows(model: &AppState) -> Vec<ScreenRow> {
     let turn = usize::try_from(past / SPIN_MS).unwrap_or(0) % 4;
     let sign = if model.look.motion { ["◐", "◓", "◑", "◒"][turn] } else { "·" };
     let mut line =
-        StyledLine::of(sign, TextStyle::tone(ColorRole::Accent)).with(&format!(" {words}"), TextStyle::DIM);
+        StyledLine::new(sign, TextStyle::tone(ColorRole::Accent)).with(&format!(" {words}"), TextStyle::DIM);
     if 1000 <= past {
         line.push(&format!(" · {}", seconds(past)), TextStyle::DIM);
     }
@@ -213,7 +213,7 @@ fn todo_rows(model: &AppState) -> Vec<ScreenRow> {
         .or(model.todos.iter().find(|it| it.1 == TodoState::Open));
     let words = now.map_or("", |it| it.0.as_str());
     vec![one(
-        StyledLine::of(&format!("☐ {} of {all} · {words}", done + 1), TextStyle::DIM),
+        StyledLine::new(&format!("☐ {} of {all} · {words}", done + 1), TextStyle::DIM),
         model.size.columns,
     )]
 }
@@ -223,17 +223,17 @@ fn queue_rows(model: &AppState) -> Vec<ScreenRow> {
     let mut rows = Vec::new();
     let hidden = model.queue.len().saturating_sub(QUEUED);
     if 0 < hidden {
-        rows.push(one(StyledLine::of(&format!("  ↳ … {hidden} more"), TextStyle::DIM), width));
+        rows.push(one(StyledLine::new(&format!("  ↳ … {hidden} more"), TextStyle::DIM), width));
     }
     for text in &model.queue[hidden..] {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let line = StyledLine::of("  ↳ ", TextStyle::tone(ColorRole::Accent)).with(&words, TextStyle::DIM);
+        let line = StyledLine::new("  ↳ ", TextStyle::tone(ColorRole::Accent)).with(&words, TextStyle::DIM);
         rows.push(one(line, width));
     }
     if !rows.is_empty() && model.editing_queued.is_none() {
         let when =
             if model.is_opening() { "sent when the session is open" } else { "heard at the next pause" };
-        rows.push(one(StyledLine::of(&format!("    {when} · up changes it"), TextStyle::DIM), width));
+        rows.push(one(StyledLine::new(&format!("    {when} · up changes it"), TextStyle::DIM), width));
     }
     rows
 }
@@ -241,7 +241,7 @@ fn queue_rows(model: &AppState) -> Vec<ScreenRow> {
 fn offer_rows(model: &AppState) -> Vec<ScreenRow> {
     let width = model.size.columns;
     if let Some(search) = &model.search {
-        let line = StyledLine::of("search: ", TextStyle::tone(ColorRole::Accent))
+        let line = StyledLine::new("search: ", TextStyle::tone(ColorRole::Accent))
             .with(search.typed.text(), TextStyle::PLAIN);
         return vec![one(line.with("  ctrl+r older · enter takes it · esc back", TextStyle::DIM), width)];
     }
@@ -262,7 +262,7 @@ fn offer_rows(model: &AppState) -> Vec<ScreenRow> {
         };
         let slash = if offers.kind == crate::completion::CompletionKind::Command { "/" } else { "" };
         let room = " ".repeat(widest.saturating_sub(row.name.chars().count()) + 2);
-        let mut line = StyledLine::of(sign, ink).with(&format!("{slash}{}", row.name), ink);
+        let mut line = StyledLine::new(sign, ink).with(&format!("{slash}{}", row.name), ink);
         if !row.about.is_empty() {
             line.push(&format!("{room}{} {}", row.about, row.hint), TextStyle::DIM);
         }
@@ -270,7 +270,7 @@ fn offer_rows(model: &AppState) -> Vec<ScreenRow> {
     }
     let hidden = offers.rows.len().saturating_sub(first + OFFERED);
     if 0 < hidden {
-        rows.push(one(StyledLine::of(&format!("  … {hidden} more"), TextStyle::DIM), width));
+        rows.push(one(StyledLine::new(&format!("  … {hidden} more"), TextStyle::DIM), width));
     }
     rows
 }

@@ -23,13 +23,13 @@ pub(super) fn rows(model: &AppState, most: usize) -> Vec<ScreenRow> {
     let Some(first) = model.asks.waiting.front() else { return Vec::new() };
     if model.asks.state.folded {
         let words = format!("? {} {} · tab answers", first.title, first.headline);
-        return vec![super::one(StyledLine::of(&words, TextStyle::tone(ColorRole::Warn)), width)];
+        return vec![super::one(StyledLine::new(&words, TextStyle::tone(ColorRole::Warn)), width)];
     }
     let state = &model.asks.state;
     let room = most.saturating_sub(1);
     let mut head = vec![super::one(head_line(first, waiting), width)];
     if !first.headline.is_empty() {
-        let what = StyledLine::of("  ", TextStyle::PLAIN)
+        let what = StyledLine::new("  ", TextStyle::PLAIN)
             .with(&first.headline, TextStyle::BOLD)
             .fit(WrapMode::Hang(2));
         head.extend(layout(&what, width));
@@ -62,7 +62,7 @@ pub(super) fn rows(model: &AppState, most: usize) -> Vec<ScreenRow> {
         out.extend(body.into_iter().skip(top).take(shown));
         let how = if width < 70 { "ctrl+o" } else { "pgup pgdn scroll, ctrl+o shows all" };
         let words = format!("  … {unseen} rows are not shown: {how}");
-        out.push(super::one(StyledLine::of(&words, TextStyle::tone(ColorRole::Warn)), width));
+        out.push(super::one(StyledLine::new(&words, TextStyle::tone(ColorRole::Warn)), width));
     }
     out.extend(choices);
     out.truncate(room.max(1));
@@ -80,7 +80,7 @@ fn around_selected(rows: Vec<ScreenRow>, state: &QuestionInput, room: usize, wid
     let first = (state.selected.unwrap_or(0) + 1).saturating_sub(shown).min(all - shown);
     let mut out: Vec<ScreenRow> = rows.into_iter().skip(first).take(shown).collect();
     let words = format!("  … {} more answers (↑↓)", all - shown);
-    out.push(super::one(StyledLine::of(&words, TextStyle::tone(ColorRole::Warn)), width));
+    out.push(super::one(StyledLine::new(&words, TextStyle::tone(ColorRole::Warn)), width));
     out
 }
 
@@ -96,7 +96,7 @@ pub(super) fn least_rows(model: &AppState) -> usize {
 }
 
 fn head_line(card: &QuestionCard, waiting: usize) -> StyledLine {
-    let mut line = StyledLine::of("? ", TextStyle::tone(ColorRole::Warn).bold());
+    let mut line = StyledLine::new("? ", TextStyle::tone(ColorRole::Warn).bold());
     if let Some(from) = &card.from {
         line.push(&format!("{from} · "), TextStyle::tone(ColorRole::Info));
     }
@@ -116,7 +116,7 @@ fn choice_rows(card: &QuestionCard, state: &QuestionInput, width: usize, details
             for (at, field) in fields.iter().enumerate() {
                 let ink = selected_ink(state, at);
                 let value = state.values.get(at).map_or("", String::as_str);
-                let line = StyledLine::of("  ", ink).with(&field.label, ink).with(": ", TextStyle::DIM);
+                let line = StyledLine::new("  ", ink).with(&field.label, ink).with(": ", TextStyle::DIM);
                 out.push(super::one(
                     line.with(value, TextStyle::PLAIN).with(&format!("  {}", field.hint), TextStyle::DIM),
                     width,
@@ -124,9 +124,9 @@ fn choice_rows(card: &QuestionCard, state: &QuestionInput, width: usize, details
                 out.extend(field_row(state, at, width));
             }
             let ink = selected_ink(state, fields.len());
-            out.push(super::one(StyledLine::of("  send it", ink), width));
+            out.push(super::one(StyledLine::new("  send it", ink), width));
             let ink = selected_ink(state, fields.len() + 1);
-            out.push(super::one(StyledLine::of("  decline", ink), width));
+            out.push(super::one(StyledLine::new("  decline", ink), width));
             out
         }
     }
@@ -148,7 +148,7 @@ fn choices(
         let ink = selected_ink(state, at);
         let is_it = state.selected == Some(at) || state.pending.is_some_and(|it| it.0 == at);
         let sign = if is_it { "› " } else { "  " };
-        let mut line = StyledLine::of(sign, TextStyle::tone(ColorRole::Accent).bold());
+        let mut line = StyledLine::new(sign, TextStyle::tone(ColorRole::Accent).bold());
         line.push(&format!("{} ", row.key), TextStyle::tone(ColorRole::Accent));
         if many && at + 1 < rows.len() {
             line.push(if state.marked.contains(&at) { "☑ " } else { "☐ " }, ink);
@@ -206,5 +206,5 @@ fn status_row(model: &AppState, hidden: usize, width: usize) -> ScreenRow {
         }
         None => (String::from("a letter, or ↑↓ and enter · esc later"), TextStyle::DIM),
     };
-    super::one(StyledLine::of(&format!("  {words}"), ink), width)
+    super::one(StyledLine::new(&format!("  {words}"), ink), width)
 }

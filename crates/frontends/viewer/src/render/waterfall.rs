@@ -35,7 +35,7 @@ pub(crate) fn timeline(out: &mut Html, index: &LogIndex, page: Option<usize>) {
         out.count(spans.len()).raw("</p>");
     }
     legend(out);
-    let time = CompressedTimeline::of(shown);
+    let time = CompressedTimeline::new(shown);
     out.raw("<div class=\"scroll\" tabindex=\"0\"><table class=\"waterfall\"><thead><tr><th scope=\"col\">Call</th>");
     out.raw("<th scope=\"col\">When, beside which others</th><th scope=\"col\">Waited</th>");
     out.raw("<th scope=\"col\">Took</th></tr></thead><tbody>\n");
@@ -110,7 +110,7 @@ fn one(out: &mut Html, index: &LogIndex, span: &CallSpan<'_>, time: &CompressedT
 fn overview(out: &mut Html, spans: &[CallSpan<'_>]) {
     const LANE: f64 = 8.0;
     const MAX_LANES: usize = 12;
-    let time = CompressedTimeline::of(spans);
+    let time = CompressedTimeline::new(spans);
     let lanes = (spans.iter().map(|it| it.lane).max().unwrap_or(0) + 1).min(MAX_LANES);
     let beside = spans.iter().filter(|it| 0 < it.lane).count();
     out.raw("<p class=\"facts\">").count(spans.len()).raw(" calls, ").count(beside);

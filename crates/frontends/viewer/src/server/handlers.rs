@@ -142,7 +142,7 @@ async fn all_sessions(State(shared): ViewState) -> Result<Response, Response> {
     waiting(move || {
         let kept = shared.kept_dir();
         let logs = shared.places.all().into_iter().take(MAX_LOGS).filter_map(|place| {
-            let summary = LogSummary::of(&place, kept.as_deref(), &shared.catalog)?;
+            let summary = LogSummary::load(&place, kept.as_deref(), &shared.catalog)?;
             Some((place, summary))
         });
         let logs: Vec<(LogLocation, LogSummary)> = logs.collect();

@@ -173,7 +173,7 @@ pub(crate) enum AllowedLayers {
 }
 
 impl SettingKey {
-    const fn of(name: &'static str, shape: SettingShape) -> Self {
+    const fn new(name: &'static str, shape: SettingShape) -> Self {
         Self { name, shape, from_project: ProjectTrustRule::NeedsTrust, from: AllowedLayers::All }
     }
 

@@ -101,7 +101,7 @@ impl TrustItem {
 
     /// What a unit of a project's settings is to trust.
     /// Also the scripts it names, each in the state in which it was read.
-    pub(crate) fn of(
+    pub(crate) fn from_unit(
         unit: &SettingUnit,
         project: &std::path::Path,
     ) -> (Self, Vec<(PathBuf, FileFingerprint)>) {
@@ -181,7 +181,7 @@ pub(crate) fn admit(
             TrustState::Never => admitted.refused.push((unit.name(), unit.pointer)),
             TrustState::Counts => admitted.units.push(unit),
             TrustState::Asks => {
-                let (item, scripts) = TrustItem::of(&unit, project);
+                let (item, scripts) = TrustItem::from_unit(&unit, project);
                 admitted.scripts.extend(scripts);
                 if list.trusts(&item) {
                     there.insert(item.id());

@@ -69,7 +69,7 @@ const MAX_RECORDS: usize = 1000;
 pub(crate) fn agree(file: &mut Map<String, Value>, folder: &str, items: &[TrustItem]) {
     let mut records = TrustList::read(file, folder).records;
     for item in items {
-        let record = TrustRecord::of(item);
+        let record = TrustRecord::from_item(item);
         records.retain(|it| it.id != record.id);
         records.push(record);
     }
@@ -90,7 +90,7 @@ pub(crate) fn forget(file: &mut Map<String, Value>, folder: &str) {
 }
 
 impl TrustRecord {
-    fn of(item: &TrustItem) -> Self {
+    fn from_item(item: &TrustItem) -> Self {
         let files = item.files.iter();
         Self {
             id: item.id(),

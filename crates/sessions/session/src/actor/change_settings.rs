@@ -36,7 +36,9 @@ impl SessionActor {
             None => self.first_model.clone(),
             Some(name) => self.catalog.resolve(name).to_owned(),
         };
-        if let Some(refusal) = ModelPolicy::of(&self.loaded.settings).refusal(&self.catalog, &model) {
+        if let Some(refusal) =
+            ModelPolicy::from_settings(&self.loaded.settings).refusal(&self.catalog, &model)
+        {
             return Err(refusal);
         }
         self.order(SettingsChange::Model(model.clone()));

@@ -82,7 +82,7 @@ impl SessionActor {
     /// listed where the model reads first; later it is told what is new.
     pub(super) fn install_agents(&mut self) {
         let before = self.agents.shelf();
-        let shelf = AgentKindCatalog::of(&self.extensions.agents, &self.host_agents);
+        let shelf = AgentKindCatalog::new(&self.extensions.agents, &self.host_agents);
         let known = |list: &AgentKindCatalog, name: &str| list.kinds().iter().any(|it| it.name == name);
         let fresh: Vec<String> = shelf
             .kinds()

@@ -90,7 +90,7 @@ impl SessionActor {
             change.apply(&mut agent, &self.catalog, model, &self.premises);
         }
         self.tell_appended();
-        self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
+        self.snapshot = Some(ContextUsage::measure(&agent, &self.catalog));
         self.seat = RunnerState::Idle(SessionRunner::Agent(agent));
         if self.queue.is_empty() {
             self.events.tell(SessionEventKind::Activity(Activity::Idle));
@@ -193,7 +193,9 @@ impl SessionActor {
                     CommandResult::Compacted { event: None, summary: first_words(agent) }
                 }
             },
-            LocalCommand::Context => CommandResult::Context(ContextUsage::of(agent, &self.catalog).text()),
+            LocalCommand::Context => {
+                CommandResult::Context(ContextUsage::measure(agent, &self.catalog).text())
+            }
             LocalCommand::Cost => CommandResult::Cost(cost_text(agent)),
         }
     }

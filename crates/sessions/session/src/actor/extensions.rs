@@ -97,7 +97,7 @@ impl SessionActor {
     /// An agent nobody knows is told about once, and changes nothing.
     pub(super) fn become_named_agent(&mut self) {
         let Some(name) = self.spec.model.as_ref().and_then(|it| it.agent.clone()) else { return };
-        let shelf = AgentKindCatalog::of(&self.extensions.agents, &self.host_agents);
+        let shelf = AgentKindCatalog::new(&self.extensions.agents, &self.host_agents);
         let Some(kind) = shelf.find(&name).cloned() else { return };
         if self.results == 0 {
             self.initial_prompt.clone_from(&kind.initial_prompt);

@@ -91,7 +91,9 @@ impl SessionActor {
 
     pub(super) fn context_usage(&self) -> ContextUsage {
         match (&self.seat, &self.snapshot) {
-            (RunnerState::Idle(SessionRunner::Agent(agent)), _) => ContextUsage::of(agent, &self.catalog),
+            (RunnerState::Idle(SessionRunner::Agent(agent)), _) => {
+                ContextUsage::measure(agent, &self.catalog)
+            }
             (_, Some(snapshot)) => snapshot.clone(),
             _ => ContextUsage::default(),
         }

@@ -241,7 +241,7 @@ impl SessionActor {
         };
         self.desk.set_working(true);
         self.events.tell(SessionEventKind::Activity(Activity::Running));
-        self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
+        self.snapshot = Some(ContextUsage::measure(&agent, &self.catalog));
         let is_of_person = prompt.as_ref().is_some_and(|it| it.speaker == PromptAuthor::Person);
         self.agents.begin_prompt(&agent.settings, is_of_person);
         self.skills.begin_turn(agent.settings.effort, &agent.settings.model);

@@ -258,7 +258,7 @@ impl TurnRun {
 
 /// The hooks hear that the provider could not answer.
 async fn tell_failure(agent: &Agent, error: &haft_model::ModelError) {
-    let fields = json!({"error": ApiFailure::of(error).kind, "error_details": error.to_string()});
+    let fields = json!({"error": ApiFailure::from_error(error).kind, "error_details": error.to_string()});
     let fields = fields.as_object().cloned().unwrap_or_default();
     let event = OtherInput { event: HookEvent::StopFailure, subject: None, fields };
     run_hooks(&agent.tools, event.into()).await;

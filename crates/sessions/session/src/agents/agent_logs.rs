@@ -89,7 +89,7 @@ fn now() -> u64 {
 }
 
 impl AgentMeta {
-    pub(super) fn of(facts: &ChildIdentity, is_built_in: bool, cwd: &Path) -> Self {
+    pub(super) fn new(facts: &ChildIdentity, is_built_in: bool, cwd: &Path) -> Self {
         Self {
             agent_type: facts.kind.clone(),
             is_built_in,

@@ -47,9 +47,9 @@ pub(super) async fn live(world: Arc<SpawnContext>, desk: Arc<SubagentRegistry>, 
     let facts = Arc::clone(&birth.facts);
     let watch = ChildObserver::new(&desk, &facts, &world.asked, &world.premises.traces);
     let Some(cancel) = desk.tree().nodes.get(&facts.id).map(|it| it.cancel.clone()) else { return };
-    let servers = PrivateServers::of(&birth.kind);
+    let servers = PrivateServers::from_definition(&birth.kind);
     let (skills, traces) = (Arc::clone(&world.skills), Arc::clone(&world.premises.traces));
-    let payer = ReportBudget::of(&world, &desk, &facts);
+    let payer = ReportBudget::new(&world, &desk, &facts);
     let summaries =
         tell_summaries(Arc::clone(&world), Arc::clone(&desk), Arc::clone(&facts), Arc::clone(&watch));
     let summaries = desk.summary_pace().map(|_| AbortOnDropHandle::new(tokio::spawn(summaries)));
@@ -176,7 +176,7 @@ fn kept_meta(birth: &SpawnJob, calls: &CallSession, earlier: Option<AgentMeta>) 
         let kept = pool.narrowed(|name, _| if had(name) { PoolFilter::Yes } else { PoolFilter::No });
         calls.pool.set(kept);
     }
-    let mut meta = AgentMeta::of(&birth.facts, birth.kind.source.is_built_in(), &birth.cwd);
+    let mut meta = AgentMeta::new(&birth.facts, birth.kind.source.is_built_in(), &birth.cwd);
     meta.tools = calls.pool.get().names().map(str::to_owned).collect();
     if let Some(isolation) = &birth.isolation {
         meta.worktree_path = Some(isolation.path().to_owned());
@@ -229,7 +229,7 @@ impl Child {
         let messages_before = conversation.messages().len();
         let payer = parent.payer.clone().unwrap_or_else(|| world.ledger.clone());
         let payer = kind.max_usd.map_or(payer.clone(), |most| payer.child(most));
-        let own_calls = ParentCalls { payer: Some(payer.clone()), ..ParentCalls::of(&calls) };
+        let own_calls = ParentCalls { payer: Some(payer.clone()), ..ParentCalls::from_calls(&calls) };
         let provider = Arc::clone(&world.provider);
         let mut agent = Agent::told_to(watch.listener(), provider, calls, conversation, settings, prompt);
         if let Some(mut restored) = restored {

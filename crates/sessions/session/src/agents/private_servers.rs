@@ -24,7 +24,7 @@ pub(super) struct PrivateServers {
 }
 
 impl PrivateServers {
-    pub(super) fn of(kind: &AgentDefinition) -> Arc<Self> {
+    pub(super) fn from_definition(kind: &AgentDefinition) -> Arc<Self> {
         Arc::new(Self { described: kind.own_servers.clone(), manager: Mutex::default() })
     }
 

@@ -181,7 +181,7 @@ impl SubagentRegistry {
     /// agents that others started come when these go on.
     pub(crate) fn recover(&self, main_log: &Path) {
         let Some(logs) = self.logs() else { return };
-        let heard = LoggedDeliveries::of(main_log);
+        let heard = LoggedDeliveries::read(main_log);
         let mut known: HashSet<String> = HashSet::new();
         let mut for_others = Vec::new();
         for (id, meta, runs) in logs.all_runs() {
@@ -210,7 +210,7 @@ impl SubagentRegistry {
             }
         }
         for (parent, report, call) in for_others {
-            if !LoggedDeliveries::of(&logs.path(&parent)).told.contains(&report.run_id) {
+            if !LoggedDeliveries::read(&logs.path(&parent)).told.contains(&report.run_id) {
                 let what = MailBody::Report(report, call);
                 if let Some(told) = notice(&[MailItem { waiter: ReportWaiter::Mail, what }]) {
                     self.keep_input_for(&parent, told);
@@ -226,7 +226,7 @@ impl SubagentRegistry {
             }
             match reader.child() {
                 None if !heard.told.contains(&letter.id) => self.mention_letter(letter),
-                Some(_) if !LoggedDeliveries::of(&logs.path(&reader)).told.contains(&letter.id) => {
+                Some(_) if !LoggedDeliveries::read(&logs.path(&reader)).told.contains(&letter.id) => {
                     self.keep_for(&reader, &letter);
                 }
                 _ => (),
@@ -273,7 +273,7 @@ impl LaunchedRun {
 }
 
 impl LoggedDeliveries {
-    fn of(log: &Path) -> Self {
+    fn read(log: &Path) -> Self {
         let mut heard = Self::default();
         let Ok(file) = File::open(log) else { return heard };
         let mut reader = BufReader::new(file);

@@ -17,7 +17,7 @@ pub(super) struct ReportBudget {
 }
 
 impl ReportBudget {
-    pub(super) fn of(world: &SpawnContext, desk: &SubagentRegistry, facts: &ChildIdentity) -> Self {
+    pub(super) fn new(world: &SpawnContext, desk: &SubagentRegistry, facts: &ChildIdentity) -> Self {
         let million = Usage { input_tokens: 1_000_000, ..Usage::default() };
         let price = world.provider.info(&desk.main_settings().model).price;
         let price = price.map_or(0.0, |price| price.of(&million, Speed::Normal) / 1e6);

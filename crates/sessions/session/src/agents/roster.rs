@@ -93,7 +93,7 @@ impl SubagentRegistry {
     /// A call of an agent was not allowed: whoever reads how the turn ended is told. Kinds that
     /// plan only read, on purpose: what is refused for that is no news.
     pub(super) fn count_denied(&self, facts: &ChildIdentity, it: &ResultEvent) {
-        let Some(denial) = DeniedToolCall::of(&it.report.id, &it.input, &it.report) else { return };
+        let Some(denial) = DeniedToolCall::from_report(&it.report.id, &it.input, &it.report) else { return };
         let shelf = self.shelf();
         let plans = shelf.find(&facts.kind).is_some_and(|kind| kind.mode == Some(PermissionMode::Plan));
         if !plans || !matches!(it.report.denied_by, Some(DenialSource::Mode | DenialSource::Rule)) {

@@ -68,7 +68,7 @@ impl AgentFiles {
 
 impl AgentKindCatalog {
     /// Those of files, of the host, and Haft's own.
-    pub(crate) fn of(files: &AgentFiles, host: &[(String, HostAgent)]) -> Self {
+    pub(crate) fn new(files: &AgentFiles, host: &[(String, HostAgent)]) -> Self {
         let fork = Arc::new(fork_kind());
         let mut shelf = Self { kinds: Vec::new(), fork, problems: files.problems.clone() };
         let of = |wanted: fn(&AgentSource) -> bool| files.kinds.iter().filter(move |it| wanted(&it.source));
@@ -96,7 +96,7 @@ impl AgentKindCatalog {
 
     /// Haft's own kinds, as the model is told about them.
     pub(crate) fn default_kinds() -> Vec<AgentKindSummary> {
-        Self::of(&AgentFiles::default(), &[]).listed()
+        Self::new(&AgentFiles::default(), &[]).listed()
     }
 
     /// All kinds, those that win first.

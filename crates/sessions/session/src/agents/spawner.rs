@@ -65,7 +65,7 @@ pub(crate) struct ParentCalls {
 }
 
 impl ParentCalls {
-    pub(crate) fn of(calls: &CallSession) -> Self {
+    pub(crate) fn from_calls(calls: &CallSession) -> Self {
         Self {
             pipeline: Arc::clone(&calls.pipeline),
             pool: calls.pool.clone(),

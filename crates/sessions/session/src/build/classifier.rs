@@ -41,7 +41,7 @@ pub(crate) struct ModelClassifier {
 
 impl ModelClassifier {
     /// The model that the setting `autoMode.model` names, if it names one.
-    pub(super) fn of(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
+    pub(super) fn new(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let settings = &premises.loaded().settings;
         let said = settings.get("autoMode")?.value;
         let model = said.get("model")?.as_str()?.trim().to_owned();

@@ -130,7 +130,7 @@ fn agent_settings(
 ) -> Result<AgentSettings, OpenError> {
     let catalog = &chosen.catalog;
     let mut settings = AgentSettings::new(model_of(premises, model, chosen)?);
-    let policy = ModelPolicy::of(&premises.loaded().settings);
+    let policy = ModelPolicy::from_settings(&premises.loaded().settings);
     if let Some(refusal) = policy.refusal(catalog, &settings.model) {
         return Err(OpenError::Start(refusal));
     }
@@ -239,7 +239,7 @@ fn prompt(
     told: PromptFacts,
 ) -> SystemPrompt {
     let base = model.system_prompt.clone().map_or(PromptBase::Haft, PromptBase::Replaced);
-    let mut environment = PromptEnvironment::of(&premises.cwd);
+    let mut environment = PromptEnvironment::detect(&premises.cwd);
     if base == PromptBase::Haft {
         let mode = calls.pipeline.gate.mode();
         match premises.hosts.get() {

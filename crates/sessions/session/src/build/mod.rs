@@ -114,15 +114,15 @@ impl BuiltSession {
     /// Puts a session together. Nothing is started but what killed sessions
     /// left is ended.
     #[expect(clippy::too_many_lines, reason = "one list of parts, in the order they need each other")]
-    pub(crate) fn of(spec: &SessionSpec, events: &EventSender) -> Result<Self, OpenError> {
+    pub(crate) fn build(spec: &SessionSpec, events: &EventSender) -> Result<Self, OpenError> {
         let choice = LogChoice::make(&spec.place, &spec.log)?;
         let premises = Arc::new(SessionEnvironment::read(spec, choice.id.clone(), events.clone())?);
         premises.keep_state_private();
         let chosen = match &spec.model {
-            Some(model) => Some(ChosenProvider::of(&premises, model)?),
+            Some(model) => Some(ChosenProvider::choose(&premises, model)?),
             None => None,
         };
-        let classifier = ModelClassifier::of(&premises, chosen.as_ref());
+        let classifier = ModelClassifier::new(&premises, chosen.as_ref());
         if let Some(classifier) = &classifier {
             let port: Arc<dyn haft_permission::Classifier> = Arc::clone(classifier) as _;
             premises.classifier.set(port).ok();
@@ -254,7 +254,7 @@ impl BuiltSession {
                 };
                 let agent =
                     main_agent::agent(&premises, spec, model, &chosen, calls, memories, told, listener)?;
-                skills.serve(ParentCalls::of(&agent.tools), agent.orders.clone());
+                skills.serve(ParentCalls::from_calls(&agent.tools), agent.orders.clone());
                 servers.sampler.answer_with(Arc::clone(&chosen.provider), &agent.settings.model);
                 servers.sampler.charge_to(&agent.ledger);
                 if let Some(classifier) = &classifier {
@@ -341,7 +341,7 @@ impl BuiltAgent<'_> {
             premises: Arc::clone(self.premises),
             ledger: self.agent.ledger.clone(),
             prompt: self.agent.prompt.clone(),
-            calls: ParentCalls::of(&self.agent.tools),
+            calls: ParentCalls::from_calls(&self.agent.tools),
             tasks: self.services.map(|it| Arc::clone(&it.tasks)),
             files: self.services.map(|it| Arc::clone(&it.files)),
             held,
@@ -381,13 +381,13 @@ fn agents(
     chosen: Option<&ChosenProvider>,
     events: &EventSender,
 ) -> (Arc<SubagentRegistry>, mpsc::UnboundedReceiver<SpawnJob>) {
-    let shelf = AgentKindCatalog::of(&extensions.agents, &spec.extensions.agents);
+    let shelf = AgentKindCatalog::new(&extensions.agents, &spec.extensions.agents);
     shelf.tell_problems(events);
     let models = match chosen {
         Some(chosen) => AgentModels::Known {
             catalog: Arc::clone(&chosen.catalog),
             usual: premises.usual_agent_model(),
-            policy: ModelPolicy::of(&premises.loaded().settings),
+            policy: ModelPolicy::from_settings(&premises.loaded().settings),
         },
         None => AgentModels::None,
     };

@@ -15,7 +15,7 @@ pub(crate) struct ModelPolicy {
 }
 
 impl ModelPolicy {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         let texts = |name: &str| {
             let listed = settings.get(name)?.value;
             let entries = listed.as_array()?.iter().filter_map(Value::as_str);

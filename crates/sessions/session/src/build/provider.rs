@@ -36,7 +36,7 @@ pub(crate) enum ModelVendor {
 }
 
 impl ModelVendor {
-    fn of(choice: &ProviderChoice, env: &dyn Fn(&str) -> Option<String>) -> Self {
+    fn detect(choice: &ProviderChoice, env: &dyn Fn(&str) -> Option<String>) -> Self {
         match choice {
             ProviderChoice::Gemini { .. } => Self::Gemini,
             ProviderChoice::OpenRouter { .. } => Self::OpenRouter,
@@ -75,7 +75,7 @@ impl ModelVendor {
 
 impl ChosenProvider {
     /// The provider that spec, settings and variables ask for. Nothing is sent.
-    pub(crate) fn of(premises: &SessionEnvironment, spec: &ModelSpec) -> Result<Self, OpenError> {
+    pub(crate) fn choose(premises: &SessionEnvironment, spec: &ModelSpec) -> Result<Self, OpenError> {
         let mut chosen = Self::named(premises, spec)?;
         if let Some(between) = &spec.between {
             chosen.provider = between(chosen.provider);
@@ -120,7 +120,7 @@ impl ChosenProvider {
         check_address(premises, overrides, &choice)?;
         let key_source = key_source(&choice, &env, &keys);
         let searches_at = searches_at(&choice, premises);
-        let vendor = ModelVendor::of(&choice, &env);
+        let vendor = ModelVendor::detect(&choice, &env);
         let catalog = premises.catalog()?;
         let media: Arc<dyn ImageShrinker> =
             Arc::new(WorkerImageShrinker(media_work(premises.program.as_ref())));

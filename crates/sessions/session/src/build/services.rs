@@ -158,8 +158,8 @@ impl SessionServices {
         let session = Some(premises.session_id.clone());
         let files = Arc::new(SessionFiles::new(Arc::new(workspace), session, in_request));
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());
-        let small_model = SmallModel::of(premises, chosen);
-        let model_search = ModelSearch::of(premises, chosen);
+        let small_model = SmallModel::new(premises, chosen);
+        let model_search = ModelSearch::new(premises, chosen);
         let read = haft_builtin_tools::read::Read::new(Arc::clone(&files), ReadLimits::from(get));
         let readers = ReadOnlyTools {
             read: erase(read.with_media(media_work(premises.program.as_ref()))),

@@ -74,7 +74,7 @@ pub(crate) struct SmallModel {
 impl SmallModel {
     /// The model that settings or variables name, if they name one and somebody
     /// answers.
-    pub(super) fn of(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
+    pub(super) fn new(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let model = premises
             .text_setting("web.summaryModel")
             .or_else(|| premises.variable("ANTHROPIC_SMALL_FAST_MODEL"))

@@ -72,7 +72,7 @@ pub(crate) struct ModelSearch {
 
 impl ModelSearch {
     /// The session's provider, if it searches.
-    pub(super) fn of(_premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
+    pub(super) fn new(_premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Option<Arc<Self>> {
         let chosen = chosen?;
         let endpoint = chosen.searches_at.clone()?;
         Some(Arc::new(Self { provider: Arc::clone(&chosen.provider), endpoint, payer: OnceLock::new() }))

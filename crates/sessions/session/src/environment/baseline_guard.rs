@@ -102,7 +102,7 @@ impl StateGuard {
         let named = changed.chain(words).map(|it| haft_paths::lexical(&it));
         // Naming the home itself is not naming what is in it.
         let named: Vec<PathBuf> = named.filter(|it| it.starts_with(home) && it != home).collect();
-        HomeProtection::of(home, &roots, &named)
+        HomeProtection::new(home, &roots, &named)
     }
 }
 

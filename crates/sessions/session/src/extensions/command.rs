@@ -165,7 +165,7 @@ impl SlashCommand {
             is_for_model: !front.switch("disable-model-invocation").unwrap_or(false),
             is_for_person: front.switch("user-invocable").unwrap_or(true),
             kind,
-            fields: SkillFields::of(front),
+            fields: SkillFields::from_frontmatter(front),
             source,
             file: None,
         }
@@ -284,7 +284,7 @@ fn hint_of(front: &FrontMatter) -> Option<String> {
 }
 
 impl SkillFields {
-    fn of(front: &mut FrontMatter) -> Self {
+    fn from_frontmatter(front: &mut FrontMatter) -> Self {
         let fork = match front.text("context").as_deref() {
             None | Some("inherit") => None,
             Some("fork") => Some(front.text("agent").unwrap_or_else(|| String::from("general-purpose"))),

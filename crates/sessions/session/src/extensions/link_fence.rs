@@ -21,7 +21,7 @@ pub(crate) struct LinkGuard {
 
 impl LinkGuard {
     /// That of files of an owner below a directory such as `.claude`.
-    pub(super) fn of(owner: &AgentSource, premises: &SessionEnvironment, dir: &Path) -> Self {
+    pub(super) fn new(owner: &AgentSource, premises: &SessionEnvironment, dir: &Path) -> Self {
         let project = &premises.store.places().project;
         match owner {
             AgentSource::Project if dir.starts_with(project) => Self::around(project, "the project"),

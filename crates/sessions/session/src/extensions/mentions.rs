@@ -91,7 +91,7 @@ fn mentions(text: &str) -> Vec<PathMention> {
             Some((quoted, _)) => quoted,
             None => rest.split(char::is_whitespace).next().unwrap_or_default(),
         };
-        let mention = PathMention::of(path);
+        let mention = PathMention::parse(path);
         if !path.is_empty() && !found.contains(&mention) {
             found.push(mention);
         }
@@ -103,7 +103,7 @@ fn mentions(text: &str) -> Vec<PathMention> {
 }
 
 impl PathMention {
-    fn of(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let number = |it: &str| it.trim_start_matches('L').parse::<u64>().ok().filter(|it| 0 < *it);
         let ranged = text.rsplit_once("#L").and_then(|(path, range)| {
             let range = range.trim_end_matches(PUNCTUATION);
@@ -304,7 +304,7 @@ mod tests {
         let Ok(dir) = tempfile::tempdir() else { return };
         let there = dir.path().join("a.txt");
         std::fs::write(&there, "x").ok();
-        let find = |text: &str| PathMention::of(text).find(dir.path(), Some(dir.path()));
+        let find = |text: &str| PathMention::parse(text).find(dir.path(), Some(dir.path()));
         assert_eq!(find("a.txt"), Some(there.clone()));
         assert_eq!(find("a.txt?!"), Some(there.clone()));
         assert_eq!(find("~/a.txt,"), Some(there));

@@ -334,7 +334,7 @@ fn places(premises: &SessionEnvironment) -> Vec<ExtensionDir> {
     let known = premises.store.places();
     let mut places = Vec::new();
     let of = |owner: AgentSource, dir: PathBuf| ExtensionDir {
-        fence: LinkGuard::of(&owner, premises, &dir),
+        fence: LinkGuard::new(&owner, premises, &dir),
         dir,
         owner,
     };

@@ -331,7 +331,7 @@ impl SessionServers {
         let (mut servers, problems) = self.permitted(servers);
         DiscoveredServers { problems, ..DiscoveredServers::default() }.tell(&self.premises.events);
         self.prepare(&mut servers);
-        if ServerToolLoading::of(&self.premises) == ServerToolLoading::AllAtOnce {
+        if ServerToolLoading::from_settings(&self.premises) == ServerToolLoading::AllAtOnce {
             servers.iter_mut().for_each(|it| it.always_load = true);
         }
         let journal = || Arc::new(ServerLog::keep(&self.manager, self.premises.state_dir()));
@@ -384,7 +384,7 @@ impl SessionServers {
         self.sampler.allow(servers);
         if self.sampler.is_wanted() && !self.sampler.has_model() {
             let spec = ModelSpec::default();
-            let asked = ChosenProvider::of(&self.premises, &spec)
+            let asked = ChosenProvider::choose(&self.premises, &spec)
                 .and_then(|chosen| Ok((model_of(&self.premises, &spec, &chosen)?, chosen.provider)));
             match asked {
                 Ok((model, provider)) => self.sampler.answer_with(provider, &model),

@@ -34,7 +34,7 @@ const CHARS_PER_TOKEN: u64 = 4;
 impl ServerToolLoading {
     /// What `HAFT_TOOL_SEARCH` or `ENABLE_TOOL_SEARCH` says: `true`, `false`,
     /// `auto`, `auto:N`.
-    pub(super) fn of(premises: &SessionEnvironment) -> Self {
+    pub(super) fn from_settings(premises: &SessionEnvironment) -> Self {
         let named = |name: &str| premises.variables.text(name).filter(|it| !it.is_empty());
         let value = named("HAFT_TOOL_SEARCH").or_else(|| named("ENABLE_TOOL_SEARCH")).unwrap_or_default();
         match value.split_once(':').unwrap_or((value.as_str(), "10")) {
@@ -88,7 +88,7 @@ impl ServerTools {
     /// Those of this session.
     pub(crate) fn new(servers: &SessionServers, session: &CallSession) -> Self {
         let (pool, pipeline) = (session.pool.clone(), Arc::clone(&session.pipeline));
-        let loading = ServerToolLoading::of(&servers.premises);
+        let loading = ServerToolLoading::from_settings(&servers.premises);
         Self {
             manager: servers.manager.clone(),
             pool,

@@ -274,7 +274,7 @@ impl BatchObserver for MemoryFollower {
         if !listens || !self.0.is_for(&calls.agent_id) {
             return;
         }
-        let (inner, parts) = (Arc::clone(&self.0), ParentCalls::of(calls));
+        let (inner, parts) = (Arc::clone(&self.0), ParentCalls::from_calls(calls));
         let (cwd, agent) = (Arc::clone(&calls.state.cwd), calls.agent_id.clone());
         runtime.spawn(async move {
             let mut calls = parts.session(&cwd);
@@ -298,7 +298,7 @@ impl MemoryFollower {
             return found;
         }
         let (inner, agent) = (Arc::clone(&self.0), agent.clone());
-        let parts = ParentCalls::of(calls);
+        let parts = ParentCalls::from_calls(calls);
         let cwd = Arc::clone(&calls.state.cwd);
         let looked = tokio::task::spawn_blocking(move || inner.look(&agent, &parts.session(&cwd), &file));
         looked.await.unwrap_or_default()

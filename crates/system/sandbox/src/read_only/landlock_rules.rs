@@ -45,7 +45,7 @@ pub(super) struct ReadOnlyRules {
 }
 
 impl ReadOnlyRules {
-    pub(super) fn of(policy: &ReadOnlyPolicy) -> Self {
+    pub(super) fn from_policy(policy: &ReadOnlyPolicy) -> Self {
         let system = SYSTEM.iter().map(PathBuf::from);
         let programs = system.chain(policy.programs.iter().cloned()).filter(|it| it.exists()).collect();
         let real = |path: &PathBuf| path.canonicalize().ok();

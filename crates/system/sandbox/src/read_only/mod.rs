@@ -64,7 +64,7 @@ impl std::fmt::Debug for ReadOnlySandbox {
 impl ReadOnlySandbox {
     /// Builds them, or says what the kernel cannot do.
     pub fn build(policy: ReadOnlyPolicy) -> Result<Arc<Self>, String> {
-        let granted = landlock_rules::ReadOnlyRules::of(&policy);
+        let granted = landlock_rules::ReadOnlyRules::from_policy(&policy);
         let listed = granted.listed.iter().map(|dir| (dir.clone(), changed(dir))).collect();
         let network = policy.network;
         let give_up = move || granted.apply().and_then(|()| seccomp_filter::apply(network));

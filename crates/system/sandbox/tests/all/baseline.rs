@@ -96,7 +96,7 @@ fn what_nobody_named_stays_in_the_home() {
     ] {
         let Place { home, .. } = &place();
         let roots = [home.join("ws"), home.join("code/mine")];
-        let policy = BaselinePolicy { freeze: Vec::new(), home: HomeProtection::of(home, &roots, &[]) };
+        let policy = BaselinePolicy { freeze: Vec::new(), home: HomeProtection::new(home, &roots, &[]) };
         assert!(policy.home.is_some());
         let walls = match BaselineSandbox::build(policy) {
             Ok(walls) => walls,
@@ -117,7 +117,7 @@ fn what_is_named_or_worked_in_is_not_kept() {
     let ws = home.join("ws");
     let of = |roots: &[&Path], named: &[&Path]| {
         let owned = |list: &[&Path]| list.iter().map(|it| it.to_path_buf()).collect::<Vec<_>>();
-        HomeProtection::of(home, &owned(roots), &owned(named))
+        HomeProtection::new(home, &owned(roots), &owned(named))
     };
     assert_eq!(of(&[home], &[]), None, "the home is the workspace");
     assert_eq!(of(&[home.parent().unwrap()], &[]), None);
@@ -140,7 +140,7 @@ fn what_is_named_or_worked_in_is_not_kept() {
         fs::create_dir_all(bare.path().join(name)).unwrap();
     }
     assert_eq!(
-        HomeProtection::of(bare.path(), &[bare.path().join("ws")], &[]),
+        HomeProtection::new(bare.path(), &[bare.path().join("ws")], &[]),
         None,
         "there is nothing to keep"
     );

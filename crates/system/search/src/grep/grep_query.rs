@@ -100,7 +100,12 @@ impl GrepQuery {
             message: error.to_string(),
             spans_lines: matches!(error.kind(), ErrorKind::NotAllowed(_)),
         })?;
-        Ok(Self { matcher, options, alphabet: PatternAlphabet::of(pattern), guess: non_utf8::guess })
+        Ok(Self {
+            matcher,
+            options,
+            alphabet: PatternAlphabet::from_pattern(pattern),
+            guess: non_utf8::guess,
+        })
     }
 
     /// Lets the caller tell the encodings of files.
@@ -115,7 +120,7 @@ impl GrepQuery {
 }
 
 impl PatternAlphabet {
-    fn of(pattern: &str) -> Self {
+    fn from_pattern(pattern: &str) -> Self {
         let parsed = regex_syntax::ParserBuilder::new().utf8(false).build().parse(pattern);
         match parsed {
             Ok(hir) if !hir.properties().is_utf8() => Self::Bytes,
@@ -173,7 +178,7 @@ mod tests {
             ("[а-я]", PatternAlphabet::Wide),
             (r"(?-u)\xff", PatternAlphabet::Bytes),
         ] {
-            assert_eq!(PatternAlphabet::of(pattern), want, "{pattern}");
+            assert_eq!(PatternAlphabet::from_pattern(pattern), want, "{pattern}");
         }
     }
 

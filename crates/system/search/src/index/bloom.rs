@@ -109,7 +109,7 @@ impl WordBloom {
         Self { bits: Box::default() }
     }
 
-    pub(crate) fn of(set: &WordSet) -> Self {
+    pub(crate) fn from_words(set: &WordSet) -> Self {
         const BITS_PER_WORD: usize = 10;
         let len = (set.seen.len() * BITS_PER_WORD).div_ceil(64).max(1);
         let mut words = Self { bits: vec![0; len].into() };
@@ -174,7 +174,7 @@ mod tests {
     fn words_and_their_parts_are_held() {
         let mut set = WordSet::default();
         set.collect("fn parse_config(HTTPServer: fooBarBaz) { x9 } größe".as_bytes());
-        let words = WordBloom::of(&set);
+        let words = WordBloom::from_words(&set);
         for word in ["fn", "parse_config", "PARSE", "config", "foobarbaz", "bar", "Baz", "x9", "größe"] {
             assert!(words.may_hold(fingerprint(word.as_bytes())), "{word}");
         }
@@ -203,7 +203,7 @@ mod tests {
             let text = words.join(" ");
             let mut set = WordSet::default();
             set.collect(text.as_bytes());
-            let held = WordBloom::of(&set);
+            let held = WordBloom::from_words(&set);
             for word in words {
                 prop_assert!(held.may_hold(fingerprint(word.as_bytes())), "{}", word);
             }

@@ -162,8 +162,8 @@ impl<'a> IndexReader<'a> {
             match grep::to_text(&self.bytes, self.guess) {
                 Some(text) => {
                     self.words.collect(&text);
-                    read.words = WordBloom::of(&self.words);
-                    read.lang = SourceLanguage::of(entry.name(), &text);
+                    read.words = WordBloom::from_words(&self.words);
+                    read.lang = SourceLanguage::detect(entry.name(), &text);
                     if let Some(lang) = read.lang {
                         let found = symbols(lang, &text, &mut self.scratch);
                         read.take_symbols(&text, &found);
@@ -172,7 +172,7 @@ impl<'a> IndexReader<'a> {
                 None => {
                     // Nothing in it is text.
                     self.words.collect(b"");
-                    read.words = WordBloom::of(&self.words);
+                    read.words = WordBloom::from_words(&self.words);
                 }
             }
         }

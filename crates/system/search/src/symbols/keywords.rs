@@ -242,7 +242,7 @@ enum KeywordFamily {
 }
 
 impl KeywordFamily {
-    fn of(grammar: Grammar) -> Self {
+    fn for_grammar(grammar: Grammar) -> Self {
         match grammar {
             Grammar::Rust | Grammar::Go | Grammar::Zig => Self::Rust,
             Grammar::JavaScript | Grammar::TypeScript => Self::JavaScript,
@@ -276,5 +276,8 @@ pub(crate) fn is_reserved(grammar: Grammar, word: &[u8]) -> bool {
     const LONGEST: usize = 10;
     let may_be =
         word.len() <= LONGEST && word.first().is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'_');
-    may_be && RESERVED_IN.get(word).is_some_and(|families| families & KeywordFamily::of(grammar).bit() != 0)
+    may_be
+        && RESERVED_IN
+            .get(word)
+            .is_some_and(|families| families & KeywordFamily::for_grammar(grammar).bit() != 0)
 }

@@ -224,7 +224,7 @@ const fn lang(
 
 impl SourceLanguage {
     /// The language of a file, by its name or its `#!` line.
-    pub fn of(name: &[u8], text: &[u8]) -> Option<&'static Self> {
+    pub fn detect(name: &[u8], text: &[u8]) -> Option<&'static Self> {
         let name = std::str::from_utf8(name).ok()?;
         if let Some((_, extension)) = name.rsplit_once('.')
             && let Some(lang) = LANGS.iter().find(|lang| lang.extensions.contains(&extension))
@@ -257,7 +257,7 @@ mod tests {
             ("notes.md", "", None),
         ] {
             assert_eq!(
-                SourceLanguage::of(name.as_bytes(), text.as_bytes()).map(|lang| lang.name),
+                SourceLanguage::detect(name.as_bytes(), text.as_bytes()).map(|lang| lang.name),
                 want,
                 "{name}"
             );

@@ -491,7 +491,7 @@ mod tests {
     use crate::symbols::SourceLanguage;
 
     fn words(file: &str, source: &str) -> String {
-        let lang = SourceLanguage::of(file.as_bytes(), b"").unwrap();
+        let lang = SourceLanguage::detect(file.as_bytes(), b"").unwrap();
         let mut found = Vec::new();
         tokens(lang.syntax, source.as_bytes(), CommentPolicy::Skip, &mut found);
         let words = found.iter().filter(|token| token.kind == TokenKind::Word);
@@ -525,7 +525,7 @@ mod tests {
         #[test]
         fn nothing_stops_it(source in "([a-z]|[\"'`/*#\\\\<>{}()$@\n -]|EOF|é|r#|R\"|=begin|--\\[\\[){0,60}") {
             for file in ["a.rs", "a.js", "a.cpp", "a.cs", "a.sh", "a.rb", "a.php", "a.py", "a.lua", "a.sql"] {
-                let lang = SourceLanguage::of(file.as_bytes(), b"").unwrap();
+                let lang = SourceLanguage::detect(file.as_bytes(), b"").unwrap();
                 let mut found = Vec::new();
                 tokens(lang.syntax, source.as_bytes(), CommentPolicy::Keep, &mut found);
                 let mut last = 0;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 /// `kind Container.name` per definition, in order.
 fn found(file: &str, source: &str) -> Vec<String> {
-    let lang = SourceLanguage::of(file.as_bytes(), source.as_bytes()).unwrap();
+    let lang = SourceLanguage::detect(file.as_bytes(), source.as_bytes()).unwrap();
     let symbols = symbols(lang, source.as_bytes(), &mut SymbolScratch::default());
     symbols
         .iter()
@@ -578,7 +578,7 @@ proptest! {
         let source = parts.join(" ");
         for file in ["a.rs", "a.go", "a.ts", "a.java", "a.cs", "a.c", "a.cpp", "a.php", "a.kt", "a.swift", "a.scala", "a.dart",
             "a.zig", "a.py", "a.rb", "a.ex", "a.lua", "a.pl", "a.sh", "a.sql", "a.proto", "a.graphql", "a.mk"] {
-            let lang = SourceLanguage::of(file.as_bytes(), b"").unwrap();
+            let lang = SourceLanguage::detect(file.as_bytes(), b"").unwrap();
             for symbol in symbols(lang, source.as_bytes(), &mut SymbolScratch::default()) {
                 prop_assert!(!source[symbol.name].trim().is_empty());
             }

@@ -101,7 +101,8 @@ impl LoginEnvOptions {
         if name == "bash" && !self.login_file_reads_rc() {
             variables.extend(entry(OsStr::new("HAFT_RC"), self.home.join(".bashrc").as_os_str()));
         }
-        let kept = self.kept.as_ref().map(|dir| LoginEnvCache::of(dir, &self.shell, &self.home, environment));
+        let kept =
+            self.kept.as_ref().map(|dir| LoginEnvCache::new(dir, &self.shell, &self.home, environment));
         if let Some(dump) = kept.as_ref().and_then(LoginEnvCache::answer) {
             let collected = CapturedOutput { dump, errors: Vec::new(), timed_out: false };
             let mut captured = self.understood(owner, &variables, collected);

@@ -71,7 +71,7 @@ impl LoginEnvCache {
     /// What this shell says in this environment. Another shell, a changed
     /// start-up file, another variable or a restart of the machine is another
     /// question.
-    pub(super) fn of(dir: &Path, shell: &Path, home: &Path, environment: &[(OsString, OsString)]) -> Self {
+    pub(super) fn new(dir: &Path, shell: &Path, home: &Path, environment: &[(OsString, OsString)]) -> Self {
         let mut hasher = DefaultHasher::new();
         for (name, value) in environment.iter().filter(|it| !is_passing(&it.0)) {
             (name, value).hash(&mut hasher);

@@ -379,9 +379,9 @@ impl Shell {
             terminal: wires.terminal(),
         };
         let pid = match &spec.reading {
-            Some(walls) => walls.start(OwnedSpawnRequest::of(&launch)?)?,
+            Some(walls) => walls.start(OwnedSpawnRequest::from_request(&launch)?)?,
             None => match self.config.keeper.as_ref().and_then(|it| it.walls(&spec.command, &spec.cwd)) {
-                Some(walls) => walls.start(OwnedSpawnRequest::of(&launch)?)?,
+                Some(walls) => walls.start(OwnedSpawnRequest::from_request(&launch)?)?,
                 None => launch.start()?,
             },
         };

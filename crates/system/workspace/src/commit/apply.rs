@@ -430,7 +430,7 @@ fn write_in_place(change: &PlannedWrite<'_>, planned: &mut PlannedChange) -> Res
     };
     let writer = open_for_writing(planned.dir(0)?, &planned.slots[0].name, &change.path, old.stamp())?;
     let bytes = old.read_all(MAX_EDITABLE)?;
-    if crate::ContentHash::of(&bytes) != base.hash() {
+    if crate::ContentHash::hash(&bytes) != base.hash() {
         return Err(FileError::Changed { path: change.path.clone(), expected: Some(base.hash()) });
     }
     let done = overwrite(&writer, &change.path, &bytes, &content.to_vec());
@@ -459,7 +459,7 @@ mod tests {
             name: "f".into(),
             temp: "t".to_owned(),
             before: Some(base.hash()),
-            after: Some(ContentHash::of(b"ours")),
+            after: Some(ContentHash::hash(b"ours")),
             way: WriteMethod::Swap,
         };
         let dir = open_dir(&root).unwrap();

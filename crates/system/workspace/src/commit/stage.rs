@@ -59,7 +59,7 @@ fn new_digits(bytes: usize) -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    let mut digits = ContentHash::of(format!("{now} {} {call}", std::process::id()).as_bytes()).to_string();
+    let mut digits = ContentHash::hash(format!("{now} {} {call}", std::process::id()).as_bytes()).to_string();
     digits.truncate(2 * bytes);
     digits
 }

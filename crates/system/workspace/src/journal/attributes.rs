@@ -83,7 +83,7 @@ pub struct EntryAttachments {
 impl Attributes {
     /// Those of a file, a directory or a link. Extended ones as far as they can
     /// be read.
-    pub fn of(path: &Path, meta: &Metadata) -> Self {
+    pub fn read(path: &Path, meta: &Metadata) -> Self {
         let extended = if meta.is_symlink() { Vec::new() } else { extended(path) };
         Self { modified: (meta.mtime(), meta.mtime_nsec()), owner: (meta.uid(), meta.gid()), extended }
     }

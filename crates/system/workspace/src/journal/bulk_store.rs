@@ -21,7 +21,7 @@ impl Journal {
         let (hash, len) = match stamp.len <= SMALL {
             true => {
                 let bytes = file.read_all(crate::MAX_EDITABLE)?;
-                let (hash, len) = (ContentHash::of(&bytes), bytes.len() as u64);
+                let (hash, len) = (ContentHash::hash(&bytes), bytes.len() as u64);
                 if !self.has(&hash, len) {
                     self.store().put_bytes_soon(hash, &bytes)?;
                     self.added.fetch_add(len, Ordering::Relaxed);

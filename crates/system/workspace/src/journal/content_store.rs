@@ -43,7 +43,7 @@ impl ContentStore {
 
     /// Keeps some content.
     pub(crate) fn put(&self, bytes: &[u8]) -> Result<ContentHash, FileError> {
-        let hash = ContentHash::of(bytes);
+        let hash = ContentHash::hash(bytes);
         let written = self.put_as(hash, bytes.len() as u64, |file| file.write_all(bytes))?;
         self.sync(written)?;
         Ok(hash)
@@ -143,7 +143,7 @@ impl ContentStore {
         let failed = |err| FileError::from_io(&path, "read", err);
         let mut bytes = Vec::new();
         File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(failed)?;
-        if ContentHash::of(&bytes) != *hash {
+        if ContentHash::hash(&bytes) != *hash {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the kept content is damaged")));
         }
         Ok(bytes)

@@ -181,7 +181,7 @@ pub(crate) fn new_entry(
 /// A directory name for a workspace: readable, and unique by its hash.
 pub fn workspace_key(workspace: &Path) -> String {
     let bytes = workspace.as_os_str().as_encoded_bytes();
-    let hash = ContentHash::of(bytes).short();
+    let hash = ContentHash::hash(bytes).short();
     let name = workspace.file_name().unwrap_or_default().to_string_lossy();
     let name: String =
         name.chars().take(40).map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).collect();

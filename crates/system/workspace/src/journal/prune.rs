@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn what_a_running_command_needs_is_held() {
         let dir = tempfile::tempdir().unwrap();
-        let hash = ContentHash::of(b"before");
+        let hash = ContentHash::hash(b"before");
         let state = crate::FileState::File { hash, len: 6, mode: 0o644 };
         let session = dir.path().join("session");
         fs::create_dir(&session).unwrap();

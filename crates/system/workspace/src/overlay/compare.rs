@@ -51,7 +51,7 @@ pub(crate) fn judge(workspace: &Workspace, disk: &FileSnapshot, bytes: &[u8]) ->
         });
         return BufferState::Clean;
     }
-    let shown_hash = ContentHash::of(shown.as_bytes());
+    let shown_hash = ContentHash::hash(shown.as_bytes());
     let is_behind = buffers.note(path, |known| known.held.contains(&shown_hash) && shown_hash != hash)
         || was_on_disk(workspace, path, shown_hash);
     if is_behind {

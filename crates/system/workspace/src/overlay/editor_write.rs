@@ -138,8 +138,8 @@ fn through_editor<'a>(
         }
     }
     let bytes = OpenFile::open(path)?.read_all(crate::MAX_EDITABLE)?;
-    let hash = ContentHash::of(&bytes);
-    let found = if hash == ContentHash::of(new.as_bytes()) {
+    let hash = ContentHash::hash(&bytes);
+    let found = if hash == ContentHash::hash(new.as_bytes()) {
         DiskState::Saved
     } else if hash == base.disk_hash() {
         DiskState::Untouched
@@ -171,7 +171,7 @@ fn settle(
         DiskState::Saved | DiskState::Untouched => made.new.as_bytes(),
         DiskState::Other(bytes) => bytes,
     };
-    let hash = ContentHash::of(saved);
+    let hash = ContentHash::hash(saved);
     done.files[made.index] = CommittedFile { hash: Some(hash), len: saved.len() as u64 };
     locked.workspace.buffers.note(made.path, |known| {
         known.saw_disk(hash);

@@ -235,7 +235,7 @@ impl Workspace {
     pub(crate) fn check_new(&self, path: &Path) -> Result<(), FileError> {
         let Some(overlay) = self.buffers.overlay() else { return Ok(()) };
         let is_behind = |text: &str| {
-            let shown = ContentHash::of(text.as_bytes());
+            let shown = ContentHash::hash(text.as_bytes());
             self.buffers.files().get(path).is_some_and(|it| it.held.contains(&shown))
         };
         match overlay.content(path) {

@@ -198,7 +198,7 @@ impl ReadState {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let hash = recent.hash(file.path(), bytes);
         drop(recent);
-        FileSnapshot::of(file, hash)
+        FileSnapshot::new(file, hash)
     }
 
     /// Some lines were shown.

@@ -25,7 +25,7 @@ impl RecentReads {
         {
             return *hash;
         }
-        let hash = ContentHash::of(bytes);
+        let hash = ContentHash::hash(bytes);
         if let Some(at) = found {
             self.files.remove(at);
         }
@@ -47,8 +47,8 @@ mod tests {
         for round in 0..200_usize {
             let path = PathBuf::from(format!("/f{}", round % 19));
             let content = vec![b'x'; round % 3 * 70_000 + round / 40];
-            assert_eq!(recent.hash(&path, &content), ContentHash::of(&content));
-            assert_eq!(recent.hash(&path, &content), ContentHash::of(&content));
+            assert_eq!(recent.hash(&path, &content), ContentHash::hash(&content));
+            assert_eq!(recent.hash(&path, &content), ContentHash::hash(&content));
             assert!(recent.files.len() <= REMEMBERED);
         }
     }

@@ -52,7 +52,7 @@ impl ShownReads {
             self.forget_older_half();
         }
         self.clock += 1;
-        let shape = ShownShape::of(view);
+        let shape = ShownShape::from_view(view);
         let files = self.files.entry(viewer.agent.clone()).or_default();
         let views = match files.get_mut(view.path) {
             Some(views) => views,
@@ -71,7 +71,7 @@ impl ShownReads {
     /// first.
     pub(super) fn covering(&self, agent: &AgentId, view: &LinesView<'_>) -> Vec<CallId> {
         let Some(views) = self.views_of(agent, view.path) else { return Vec::new() };
-        let wanted = ShownShape::of(view);
+        let wanted = ShownShape::from_view(view);
         views.iter().rev().filter(|it| it.what.covers(&wanted)).map(|it| it.call.clone()).collect()
     }
 
@@ -96,7 +96,7 @@ impl ShownReads {
 }
 
 impl ShownShape {
-    fn of(view: &LinesView<'_>) -> Self {
+    fn from_view(view: &LinesView<'_>) -> Self {
         let version = match view.version {
             Some(version) => ShownVersion::Known(version),
             None => ShownVersion::Lines(ContentHash::of_pieces(
@@ -128,7 +128,7 @@ mod tests {
         let agent = AgentId::Main;
         let view = |path: &'static str, first| LinesView {
             path: Path::new(path),
-            version: Some(ContentHash::of(b"x")),
+            version: Some(ContentHash::hash(b"x")),
             first,
             lines: vec!["line"],
             total: 10_000,

@@ -26,7 +26,7 @@ pub fn detect(bytes: &[u8], extent: SampleExtent) -> Option<Encoding> {
     if looks_binary(head) || shifted(bytes).is_some() {
         return None;
     }
-    let charset = match Utf8Census::of(bytes, extent) {
+    let charset = match Utf8Census::count(bytes, extent) {
         Utf8Census { strays: 0, .. } => Charset::Utf8,
         // Text of another encoding contains a valid sequence only by accident,
         // so a file where they are more common than strays is damaged UTF-8. A
@@ -91,7 +91,7 @@ struct Utf8Census {
 }
 
 impl Utf8Census {
-    fn of(bytes: &[u8], extent: SampleExtent) -> Self {
+    fn count(bytes: &[u8], extent: SampleExtent) -> Self {
         if std::str::from_utf8(bytes).is_ok() {
             return Self { sequences: 0, strays: 0 };
         }

@@ -24,7 +24,7 @@ struct AttributePath {
 
 impl TargetAttributes {
     /// Looks up what belongs to some entries, newest first, and at the disk.
-    pub(super) fn of(journal: &Journal, undone: &[EntryId]) -> Self {
+    pub(super) fn collect(journal: &Journal, undone: &[EntryId]) -> Self {
         let mut paths: BTreeMap<PathBuf, AttributePath> = BTreeMap::new();
         for AttributeChange { path, before, after } in
             undone.iter().flat_map(|id| journal.beside(id).attributes)
@@ -32,7 +32,7 @@ impl TargetAttributes {
             match paths.get_mut(&path) {
                 Some(known) => known.wanted = before,
                 None => {
-                    let now = fs::symlink_metadata(&path).ok().map(|meta| Attributes::of(&path, &meta));
+                    let now = fs::symlink_metadata(&path).ok().map(|meta| Attributes::read(&path, &meta));
                     paths.insert(path, AttributePath { left: after, now, wanted: before });
                 }
             }

@@ -48,7 +48,7 @@ pub(super) struct TargetLinks<'a> {
 
 impl<'a> TargetLinks<'a> {
     /// Looks up what belongs to some entries, newest first, and at the disk.
-    pub(super) fn of(
+    pub(super) fn collect(
         journal: &'a Journal,
         history: &'a [HistoryItem],
         undone: &'a [JournalEntry],

@@ -38,8 +38,8 @@ pub(super) fn restore(
 ) -> Result<UndoReport, UndoError> {
     steps.sort_by(|a, b| a.path.cmp(&b.path));
     let undone: Vec<EntryId> = entries.iter().map(|entry| entry.id.clone()).collect();
-    let attributes = attributes::TargetAttributes::of(journal, &undone);
-    let links = TargetLinks::of(journal, history, entries, workspace.roots());
+    let attributes = attributes::TargetAttributes::collect(journal, &undone);
+    let links = TargetLinks::collect(journal, history, entries, workspace.roots());
     let held = links.hold();
     let mut work = TreeRestore { journal, links: &links, failed: HashSet::new(), report: &mut report };
     // Outermost first: only where one can pass one can work.

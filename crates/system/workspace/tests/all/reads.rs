@@ -31,7 +31,7 @@ fn view<'a>(content: &'a str, first: u64, last: u64) -> LinesView<'a> {
     let all: Vec<&str> = content.lines().collect();
     LinesView {
         path: Path::new(PATH),
-        version: Some(ContentHash::of(content.as_bytes())),
+        version: Some(ContentHash::hash(content.as_bytes())),
         first,
         lines: all[first as usize - 1..(last as usize).min(all.len())].to_vec(),
         total: all.len() as u64,
@@ -41,7 +41,7 @@ fn view<'a>(content: &'a str, first: u64, last: u64) -> LinesView<'a> {
 }
 
 fn current(content: &str) -> CurrentFile<'_> {
-    CurrentFile { version: ContentHash::of(content.as_bytes()), view: content }
+    CurrentFile { version: ContentHash::hash(content.as_bytes()), view: content }
 }
 
 fn freshness(state: &ReadState, content: &str, first: u64, last: u64) -> Freshness {
@@ -119,12 +119,12 @@ fn own_edits_are_known() {
     let edited = lines.join("\n") + "\n";
     let edits =
         [LineEdit { old: 10..11, new: vec!["ten", "ten and a half"] }, LineEdit { old: 60..62, new: vec![] }];
-    state.edited(&viewer("e"), Path::new(PATH), ContentHash::of(edited.as_bytes()), &edits);
+    state.edited(&viewer("e"), Path::new(PATH), ContentHash::hash(edited.as_bytes()), &edits);
     assert_eq!(freshness(&state, &edited, 1, 99), Freshness::Fresh);
     assert_eq!(state.whole_seen(&AgentId::Main, Path::new(PATH), &current(&edited)), WholeFileSeen::Yes);
     let formatted = edited.replace("line 90", "line   90;");
     assert_eq!(freshness(&state, &formatted, 10, 11), Freshness::ChangedElsewhere(vec![89..90]));
-    state.wrote(&viewer("w"), Path::new(PATH), ContentHash::of(b"a\nb\n"), "a\nb\n");
+    state.wrote(&viewer("w"), Path::new(PATH), ContentHash::hash(b"a\nb\n"), "a\nb\n");
     assert_eq!(freshness(&state, "a\nb\n", 1, 2), Freshness::Fresh);
     assert_eq!(freshness(&state, "a\nc\n", 2, 2), Freshness::Stale);
 }

@@ -139,7 +139,7 @@ fn what_a_command_did_can_be_recorded_and_undone() {
     }
     let change = |path: &Path, before, after| FileChange { path: path.to_owned(), before, after };
     let target = |text: &str| FileState::Symlink { target: text.into() };
-    let new_state = FileState::File { hash: ContentHash::of(b"\n"), len: 1, mode: 0o644 };
+    let new_state = FileState::File { hash: ContentHash::hash(b"\n"), len: 1, mode: 0o644 };
     journal
         .record(
             &origin("bash"),
@@ -239,7 +239,7 @@ fn large_files_are_kept_without_a_copy() {
     let path = scratch.file("large", &content);
     let inode = fs::metadata(&path).unwrap().ino();
     put_as(&workspace, &path, b"small", &origin("c")).unwrap();
-    let hash = ContentHash::of(&content);
+    let hash = ContentHash::hash(&content);
     let digits = hash.to_string();
     let kept = workspace.journal().unwrap().dir().join("objects").join(&digits[..2]).join(&digits[2..]);
     assert_eq!(fs::metadata(kept).unwrap().ino(), inode);

@@ -55,7 +55,7 @@ pub fn rewrite(repo: &Repo, record: &WorktreeRecord) {
             return std::fs::write(entry.path(), serde_json::to_vec(record).unwrap()).unwrap();
         }
     }
-    let key = haft_workspace::ContentHash::of(record.path.as_os_str().as_encoded_bytes()).to_string();
+    let key = haft_workspace::ContentHash::hash(record.path.as_os_str().as_encoded_bytes()).to_string();
     let name = record.path.file_name().unwrap().to_string_lossy().into_owned();
     let file = dir.join(format!("{name}-{}.json", &key[..16]));
     std::fs::write(file, serde_json::to_vec(record).unwrap()).unwrap();

@@ -53,7 +53,7 @@ pub struct Rig {
 }
 
 pub async fn rig(turns: Vec<Turn>) -> Rig {
-    rig_with(Script::of(turns)).await
+    rig_with(Script::from_turns(turns)).await
 }
 
 pub async fn rig_with(script: Script) -> Rig {

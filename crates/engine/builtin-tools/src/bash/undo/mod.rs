@@ -372,7 +372,7 @@ impl FinishedCommand<'_> {
     fn write_down(&self, workspace: &Workspace, now: &TreeSnapshot) -> Result<(), FileError> {
         let Self { pending, before, held } = self;
         let after = &now.tree;
-        let mut changes = differences(before, after, GitChanges::of(&pending.origin));
+        let mut changes = differences(before, after, GitChanges::for_origin(&pending.origin));
         // What could not be seen before or after is not known to have changed.
         let unseen: Vec<&PathBuf> = pending.left_out.iter().chain(&now.left_out).collect();
         let is_unseen = |path: &Path| {
@@ -434,7 +434,7 @@ enum GitChanges {
 }
 
 impl GitChanges {
-    fn of(origin: &ChangeOrigin) -> Self {
+    fn for_origin(origin: &ChangeOrigin) -> Self {
         if origin.tool == <crate::git::Git as haft_tool::Tool>::NAME { Self::All } else { Self::Gone }
     }
 }

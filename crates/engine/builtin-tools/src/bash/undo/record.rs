@@ -80,7 +80,7 @@ impl UndoRecord {
     /// A tree that several commands may have found.
     pub(crate) fn keep(&self, number: u64, tree: &PathTree) -> io::Result<()> {
         let list: Vec<(PathBytes, &PathNode)> =
-            tree.iter().map(|(path, node)| (PathBytes::of(path), node)).collect();
+            tree.iter().map(|(path, node)| (PathBytes::from_path(path), node)).collect();
         self.write(&format!("tree-{number}"), &list)
     }
 
@@ -142,7 +142,7 @@ enum PathBytes {
 }
 
 impl PathBytes {
-    fn of(path: &Path) -> Self {
+    fn from_path(path: &Path) -> Self {
         match path.to_str() {
             Some(text) => Self::Text(text.to_owned()),
             None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
@@ -165,7 +165,7 @@ mod spelt_paths {
     use super::PathBytes;
 
     pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(paths.iter().map(|it| PathBytes::of(it)))
+        serializer.collect_seq(paths.iter().map(|it| PathBytes::from_path(it)))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {

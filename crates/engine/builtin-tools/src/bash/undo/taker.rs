@@ -189,7 +189,7 @@ impl SnapshotTaker<'_> {
             return Ok(Some((state, attributes.clone())));
         }
         let Ok(file) = OpenFile::open(&found.path) else { return Ok(None) };
-        let attributes = Attributes::of(&found.path, &found.meta);
+        let attributes = Attributes::read(&found.path, &found.meta);
         let kept = match found.immutable {
             true => self.journal.keep_immutable(&file),
             false => self.journal.keep_soon(&file),
@@ -208,7 +208,7 @@ impl SnapshotTaker<'_> {
             }
         };
         // A change in the same tick of the clock would not show.
-        let Ok(stamp) = fs::symlink_metadata(&found.path).map(|it| FileStamp::of(&it)) else {
+        let Ok(stamp) = fs::symlink_metadata(&found.path).map(|it| FileStamp::from_metadata(&it)) else {
             return Ok(None);
         };
         // A second name is a change, too, and not one of the content.

@@ -46,7 +46,7 @@ fn one_name() -> u64 {
 }
 
 impl FileStamp {
-    pub(crate) fn of(meta: &Metadata) -> Self {
+    pub(crate) fn from_metadata(meta: &Metadata) -> Self {
         Self {
             id: FileObject::of(meta),
             len: meta.len(),
@@ -242,18 +242,19 @@ impl<'a> Walk<'a> {
     fn note(&mut self, path: PathBuf, meta: &Metadata) {
         let mode = meta.mode() & 0o7777;
         if meta.is_dir() {
-            let attributes = Attributes::of(&path, meta);
+            let attributes = Attributes::read(&path, meta);
             self.others
                 .push((path, PathNode { state: FileState::Directory { mode }, stamp: None, attributes }));
         } else if meta.is_symlink() {
             if let Ok(target) = fs::read_link(&path) {
-                let (stamp, attributes) = (Some(FileStamp::of(meta)), Attributes::of(&path, meta));
+                let (stamp, attributes) =
+                    (Some(FileStamp::from_metadata(meta)), Attributes::read(&path, meta));
                 self.others
                     .push((path, PathNode { state: FileState::Symlink { target }, stamp, attributes }));
             }
         } else if meta.is_file() {
             self.bytes += meta.len();
-            let (stamp, meta) = (FileStamp::of(meta), meta.clone());
+            let (stamp, meta) = (FileStamp::from_metadata(meta), meta.clone());
             self.files.push(Found { path, stamp, meta, immutable: self.immutable });
         }
         // Pipes, sockets and devices hold nothing that could be brought back.

@@ -174,7 +174,7 @@ impl ReadJob {
             parent.parent().into_iter().for_each(remove_old);
             let stamp = file.stamp();
             let name = format!("{:?}{:?}{:?}", file.path(), stamp.id, stamp.changed);
-            let dir = parent.join(ContentHash::of(name.as_bytes()).short());
+            let dir = parent.join(ContentHash::hash(name.as_bytes()).short());
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
             for (number, picture) in
                 pages.iter().filter_map(|it| it.picture.as_ref().map(|picture| (it.number, picture)))

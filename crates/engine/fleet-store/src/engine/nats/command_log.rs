@@ -170,7 +170,7 @@ impl CommandLog for NatsEngine {
             let mut bytes = Bytes::from(CommandBatch::encode(commands)?);
             let mut headers = HeaderMap::new();
             if bytes.len() > ENTRY {
-                let hash = BlobHash::of(&bytes);
+                let hash = BlobHash::hash(&bytes);
                 RawBlobs::put(self, own_name()?, hash, std::mem::take(&mut bytes)).await?;
                 headers.insert(BLOB, hash.to_string().as_str());
             }
@@ -195,7 +195,7 @@ impl CommandLog for NatsEngine {
                 return Ok(());
             }
             let (bytes, tenant) = (Bytes::from(bytes), own_name()?);
-            let blob = BlobHash::of(&bytes);
+            let blob = BlobHash::hash(&bytes);
             RawBlobs::put(self, tenant.clone(), blob, bytes).await?;
             let place = json!(SnapshotPosition { number, blob }).to_string();
             let id = format!("snapshot-{number}-{blob}");

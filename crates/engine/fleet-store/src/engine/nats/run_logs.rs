@@ -50,7 +50,7 @@ pub(super) struct LogTailMessage {
 }
 
 impl LogTailMessage {
-    fn of(stored: &StoredMessage) -> Self {
+    fn parse(stored: &StoredMessage) -> Self {
         let stalled = stored.number(STALLED).and_then(|it| u32::try_from(it).ok());
         Self {
             sequence: stored.sequence,
@@ -118,7 +118,7 @@ impl NatsEngine {
         let begin = Instant::now();
         loop {
             let newest = self.connection.newest(&run_stream(run), &run_subject(run, "log")).await?;
-            let tail = newest.as_ref().map(LogTailMessage::of).unwrap_or_default();
+            let tail = newest.as_ref().map(LogTailMessage::parse).unwrap_or_default();
             let told =
                 self.tails.lock().unwrap_or_else(PoisonError::into_inner).get(run).map(|it| it.sequence);
             match told {
@@ -241,7 +241,7 @@ impl NatsEngine {
             let Some(last) = page.last() else { return Err(self.connection.is_behind()) };
             let mut next = last.sequence + 1;
             for stored in page {
-                let it = LogTailMessage::of(&stored);
+                let it = LogTailMessage::parse(&stored);
                 if lines.len() >= most {
                     next = next.min(stored.sequence);
                     break;

@@ -147,10 +147,10 @@ async fn blobs_are_what_they_are_named(store: &FleetStore, other: &FleetStore) {
     for size in [0, 1, 1_000, 524_288, 524_289, 4_000_000] {
         let bytes = Bytes::from((0..size).map(|it| (it % 251) as u8).collect::<Vec<u8>>());
         let hash = store.blobs.put(tenant.clone(), bytes.clone(), None).await.unwrap();
-        assert_eq!(hash, BlobHash::of(&bytes));
+        assert_eq!(hash, BlobHash::hash(&bytes));
         assert_eq!(store.blobs.put(tenant.clone(), bytes.clone(), None).await.unwrap(), hash);
         assert_eq!(other.blobs.get(tenant.clone(), hash).await.unwrap(), bytes, "{size}");
-        let absent = BlobHash::of(b"nobody has this");
+        let absent = BlobHash::hash(b"nobody has this");
         assert_eq!(other.blobs.has(tenant.clone(), vec![hash, absent]).await.unwrap(), [true, false]);
         let elsewhere = other.blobs.get(name("u"), hash).await;
         assert!(matches!(elsewhere, Err(StoreError::Unknown { .. })), "{elsewhere:?}");

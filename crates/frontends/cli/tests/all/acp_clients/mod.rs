@@ -13,7 +13,7 @@ async fn stage() -> (Haft, MockModel) {
     haft.write("a.txt", "one\ntwo\n");
     let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "three"});
     let read = Turn::tool("Read", json!({"file_path": "a.txt"}));
-    let script = Script::of([read, Turn::tool("Edit", edit), Turn::text("Changed it.")]);
+    let script = Script::from_turns([read, Turn::tool("Edit", edit), Turn::text("Changed it.")]);
     (haft, MockModel::start(script).await.unwrap())
 }
 
@@ -151,7 +151,7 @@ fn random_turn(dice: &mut EditorDice) -> Turn {
             _ => ReplyPiece::tool("Write", json!({"file_path": "over.txt", "content": "all of it\n"})),
         });
     }
-    Turn::of(pieces)
+    Turn::from_pieces(pieces)
 }
 
 /// An editor of another make that does what it likes. `HAFT_EDITOR_SEEDS` says how often it is tried.
@@ -165,7 +165,7 @@ async fn random_editor() {
             .map(|_| if dice.roll(3) == 0 { Turn::text("That is it.") } else { random_turn(&mut dice) })
             .collect();
         turns.push(Turn::text("Nothing more.").always());
-        let (haft, model) = (Haft::new(), MockModel::start(Script::of(turns)).await.unwrap());
+        let (haft, model) = (Haft::new(), MockModel::start(Script::from_turns(turns)).await.unwrap());
         let mut client = tokio::process::Command::new(&python);
         client.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/acp_clients/random_editor.py"));
         client.arg(node.join("node_modules/@agentclientprotocol/sdk/schema/v1/schema.unstable.json"));

@@ -28,12 +28,12 @@ pub struct Peer {
 
 impl Peer {
     pub async fn start(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> Self {
-        Self::of(haft, Script::of(turns), args).await
+        Self::of(haft, Script::from_turns(turns), args).await
     }
 
     /// The same with variables of its own.
     pub async fn with(haft: &Haft, turns: Vec<Turn>, args: &[&str], variables: &[(&str, String)]) -> Self {
-        Self::start_in(haft, Script::of(turns), args, variables).await
+        Self::start_in(haft, Script::from_turns(turns), args, variables).await
     }
 
     pub async fn of(haft: &Haft, script: Script, args: &[&str]) -> Self {

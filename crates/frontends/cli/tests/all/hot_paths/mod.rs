@@ -73,7 +73,7 @@ async fn run_below(
     let mut script = vec![Turn::tool("Read", json!({"file_path": "f0.txt"}))];
     script.extend((0..turns).map(call).map(|(name, input)| Turn::tool(name, input)));
     script.push(Turn::text("done"));
-    let model = MockModel::start(Script::of(script)).await.unwrap();
+    let model = MockModel::start(Script::from_turns(script)).await.unwrap();
     let counted = haft.home().with_file_name("counted");
     let status = tokio::process::Command::new(counter[0])
         .args(&counter[1..])

@@ -167,7 +167,7 @@ fn said(output: &Output) -> String {
 /// A model that writes a file when it is asked to, and else says yes.
 fn script() -> Script {
     let write = Turn::tool("Write", json!({"file_path": "new.txt", "content": "x\n"}));
-    Script::of(vec![write, Turn::text("yes").always()])
+    Script::from_turns(vec![write, Turn::text("yes").always()])
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -84,7 +84,7 @@ impl Plan {
         Script {
             bytes_per_token: self.bytes_per_token,
             window_words: self.words.map(str::to_owned),
-            ..Script::of(turns)
+            ..Script::from_turns(turns)
         }
     }
 

@@ -82,7 +82,7 @@ fn fault(dice: &mut EditorDice, number: usize) -> Turn {
                 message: String::from("Overloaded"),
                 headers: std::collections::BTreeMap::new(),
             };
-            Turn::of([ReplyPiece::text("Well,"), ReplyPiece::Error(error)])
+            Turn::from_pieces([ReplyPiece::text("Well,"), ReplyPiece::Error(error)])
         }
         _ => {
             let what = if dice.roll(2) == 0 { StreamCut::Reset } else { StreamCut::End };
@@ -108,14 +108,14 @@ fn cut_by_limit(dice: &mut EditorDice, number: usize) -> Turn {
             vec![ReplyPiece::text("Writing."), ReplyPiece::Tool(cut)]
         }
     };
-    Turn::of(pieces).stop("max_tokens")
+    Turn::from_pieces(pieces).stop("max_tokens")
 }
 
 /// Ends that nobody likes: nothing was said, or it was refused.
 fn odd_end(dice: &mut EditorDice) -> Turn {
     match dice.roll(5) {
-        0 => Turn::of([]).stop("end_turn"),
-        1 => Turn::of([ReplyPiece::thinking("only a thought")]).stop("end_turn"),
+        0 => Turn::from_pieces([]).stop("end_turn"),
+        1 => Turn::from_pieces([ReplyPiece::thinking("only a thought")]).stop("end_turn"),
         2 => Turn::text("I will not.").stop("refusal"),
         3 => Turn::error(400, "invalid_request_error", FOR_GOOD),
         _ => Turn::text("   \n").stop("end_turn"),
@@ -154,7 +154,7 @@ fn calls(dice: &mut EditorDice, number: usize) -> Turn {
     if dice.roll(20) == 0 {
         pieces.push(ReplyPiece::Stall(StreamStall::Ms(100)));
     }
-    Turn::of(pieces)
+    Turn::from_pieces(pieces)
 }
 
 fn call(dice: &mut EditorDice, mark: &str) -> (String, Value) {

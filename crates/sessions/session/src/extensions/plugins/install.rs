@@ -73,7 +73,7 @@ impl SessionEnvironment {
     /// Knows a list of plugins from now on: a directory, or a git repository of
     /// this machine, which is copied.
     pub fn add_marketplace(&self, from: &str) -> Result<Marketplace, String> {
-        let place = LocalSource::of(from, &self.cwd)?;
+        let place = LocalSource::parse(from, &self.cwd)?;
         let (dir, source) = match &place {
             LocalSource::Directory(dir) => {
                 (dir.clone(), json!({"source": "directory", "path": dir.to_string_lossy()}))
@@ -91,7 +91,7 @@ impl SessionEnvironment {
             self.drop_copy(&place, &dir);
             return Err(format!("{from} has no .claude-plugin/marketplace.json with a name"));
         };
-        if let Err(reason) = MarketplacePolicy::of(self).check(&source) {
+        if let Err(reason) = MarketplacePolicy::from_settings(self).check(&source) {
             self.drop_copy(&place, &dir);
             return Err(format!("the marketplace {name} may not be used here: {reason}"));
         }
@@ -181,7 +181,7 @@ impl SessionEnvironment {
         let (name, market) = id.rsplit_once('@').unwrap_or((id, ""));
         let is_part = source["source"] == "git-subdir";
         let url = source["url"].as_str().or_else(|| source["path"].as_str().filter(|_| !is_part));
-        let Ok(place) = LocalSource::of(url.unwrap_or_default(), base) else {
+        let Ok(place) = LocalSource::parse(url.unwrap_or_default(), base) else {
             return Err(format!(
                 "{id} is at {source}: only directories and git repositories of this machine can be installed"
             ));
@@ -326,7 +326,7 @@ enum LocalSource {
 }
 
 impl LocalSource {
-    fn of(text: &str, base: &Path) -> Result<Self, String> {
+    fn parse(text: &str, base: &Path) -> Result<Self, String> {
         let plain = text.strip_prefix("file://").unwrap_or(text);
         let is_far = plain.contains("://") || (plain.contains(':') && !plain.starts_with(['/', '.']));
         if plain.is_empty() || is_far {

@@ -50,7 +50,7 @@ pub(super) struct JsonText {
 }
 
 impl JsonText {
-    pub(super) fn of(path: &Path, value: Map<String, Value>) -> Self {
+    pub(super) fn new(path: &Path, value: Map<String, Value>) -> Self {
         Self { path: path.to_owned(), text: String::new(), value }
     }
 

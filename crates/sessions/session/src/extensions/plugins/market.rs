@@ -43,7 +43,7 @@ pub struct ListedPlugin {
 /// The marketplaces a session here knows, and what is wrong with the rest.
 pub(super) fn known(premises: &SessionEnvironment) -> (Vec<Marketplace>, Vec<ExtensionProblem>) {
     let (mut found, mut problems): (Vec<Marketplace>, Vec<ExtensionProblem>) = (Vec::new(), Vec::new());
-    let limits = MarketplacePolicy::of(premises);
+    let limits = MarketplacePolicy::from_settings(premises);
     let mut take = |name: &str, dir: PathBuf, source: &Value, known_from: String| {
         if found.iter().any(|it| it.name == name) {
             return;

@@ -14,7 +14,7 @@ pub(super) struct MarketplacePolicy {
 }
 
 impl MarketplacePolicy {
-    pub(super) fn of(premises: &SessionEnvironment) -> Self {
+    pub(super) fn from_settings(premises: &SessionEnvironment) -> Self {
         let loaded = premises.loaded();
         let setting = |name: &str| loaded.settings.get(name).map(|it| it.value);
         let lists = [

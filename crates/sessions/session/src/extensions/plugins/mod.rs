@@ -315,7 +315,7 @@ impl Plugin {
 
 impl JsonText {
     fn empty(path: &Path) -> Self {
-        Self::of(path, Map::new())
+        Self::new(path, Map::new())
     }
 }
 
