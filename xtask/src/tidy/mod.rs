@@ -8,6 +8,7 @@ mod layers;
 pub(crate) mod links;
 mod manifests;
 mod shared_type_names;
+mod test_filters;
 mod tool_names;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub(crate) fn check() -> Result<(), String> {
     problems.extend(manifests::check()?);
     problems.extend(shared_type_names::check(&root())?);
     problems.extend(dependencies::check()?);
+    problems.extend(test_filters::check(&root())?);
     if problems.is_empty() {
         if crate::hot_functions::is_too_old()? {
             println!(
