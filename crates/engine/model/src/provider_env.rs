@@ -498,7 +498,7 @@ mod tests {
             ),
             (
                 vec![("CLAUDE_CODE_USE_VERTEX", "1"), ("ANTHROPIC_VERTEX_PROJECT_ID", "p")],
-                "Vertex { place: VertexPlace { project: \"p\", region: \"global\"",
+                "Vertex { place: VertexLocation { project: \"p\", region: \"global\"",
             ),
             (vec![("CLAUDE_CODE_USE_VERTEX", "1"), ("HAFT_USE_VERTEX", "0")], "Anthropic {"),
             (
