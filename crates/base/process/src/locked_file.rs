@@ -2,16 +2,16 @@ use std::{fs::File, io, os::unix::fs::MetadataExt as _, path::PathBuf, time::Dur
 
 use rustix::fs::{FlockOperation, flock};
 
-/// How often, and how long after each other, the lock is tried. Another process that
-/// starts holds it for a moment to find out whether the file is left over, and so does
-/// a session that just ended until its last thread is gone, which takes longer than a
-/// second on a machine with many more threads than processors.
-const TRIES: u32 = 200;
-const PAUSE: Duration = Duration::from_millis(10);
+/// How often, and how long after each other, a file is taken that another
+/// process looks at or has just removed: a process that starts looks whether the
+/// file is left over.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Opens a file of a session and locks it for as long as the returned handle
 /// lives. What was removed between the two does not count: the file is opened
-/// again. Fails if another process keeps the lock. Blocks for at most two seconds.
+/// again. Fails if another process keeps the lock. Blocks, a fifth of a second
+/// at most.
 pub fn lock_session_file(session: &str, open: impl Fn() -> io::Result<(File, PathBuf)>) -> io::Result<File> {
     let attempt = || {
         let (file, path) = open()?;

@@ -176,7 +176,7 @@ impl SessionServices {
         let teams = TeamRegistry::open(agents, &lists, &premises.state_dir(), premises.session_id.as_str());
         let worktrees = SessionWorktrees::new(premises, shell.owner(), &files, &late, &readers.read);
         let tasks = TaskRegistry::new(shell);
-        premises.tasks.set(Arc::clone(&tasks)).ok();
+        premises.tasks.set(Arc::downgrade(&tasks)).ok();
         let voice = Arc::new(SessionMessenger {
             events: premises.events.clone(),
             files: Arc::clone(&files),

@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 use haft_bash_analysis::{AnalysisContext, SharedAnalysis};
@@ -22,28 +22,30 @@ fn command_judge() -> Arc<dyn CommandJudge> {
     Arc::new(BashJudge)
 }
 
-/// The running commands of a session.
+/// The running commands of a session. The session owns them: a policy that outlives it
+/// must not keep its lock.
 struct SessionTasks {
-    tasks: Arc<TaskRegistry>,
+    tasks: Weak<TaskRegistry>,
     home: Option<PathBuf>,
     roots: Arc<SessionRoots>,
 }
 
 impl RunningCommands for SessionTasks {
     fn running(&self) -> Vec<Arc<SharedAnalysis>> {
+        let Some(tasks) = self.tasks.upgrade() else { return Vec::new() };
         let roots = self.roots.now();
         let read = |(line, cwd): (String, PathBuf)| {
             let place = AnalysisContext { cwd: &cwd, home: self.home.as_deref(), roots: &roots };
             Arc::new(SharedAnalysis::new(&line, place))
         };
-        self.tasks.running().into_iter().map(read).collect()
+        tasks.running().into_iter().map(read).collect()
     }
 }
 
 /// What takes the command lines of a session apart.
 fn session_commands(premises: &SessionEnvironment) -> Arc<dyn CommandJudge> {
     let Some(tasks) = premises.tasks.get() else { return command_judge() };
-    let (tasks, home) = (Arc::clone(tasks), premises.home.clone());
+    let (tasks, home) = (Weak::clone(tasks), premises.home.clone());
     let running = SessionTasks { tasks, home, roots: Arc::clone(&premises.roots) };
     Arc::new(SessionCommands::new(Arc::new(running)))
 }

@@ -15,7 +15,7 @@ pub(crate) mod state_dir;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
 };
 
 use haft_agent::{MaskedResults, Masker, recording::RecordingDirs};
@@ -84,7 +84,7 @@ pub struct SessionEnvironment {
     /// Who answers in the person's place in auto mode, once somebody does.
     pub(crate) classifier: OnceLock<Arc<dyn Classifier>>,
     /// The commands that are running, once some can.
-    pub(crate) tasks: OnceLock<Arc<TaskRegistry>>,
+    pub(crate) tasks: OnceLock<Weak<TaskRegistry>>,
     /// What collectors are told about the session.
     pub(crate) traces: Arc<TraceDesk>,
     /// Rules of the program that opened the session for tools of its servers.

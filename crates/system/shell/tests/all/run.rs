@@ -204,9 +204,11 @@ async fn an_interrupt_keeps_what_was_printed() {
     job.stop(Stop::Interrupted);
     let end = job.ended().await;
     assert_eq!((end.stopped, text(&job).as_str()), (Some(Stop::Interrupted), "partial\n"));
-    // A busy machine may report it before the signal has worked.
+    // A busy machine may report it before the signal has worked, and SIGKILL follows a
+    // second after SIGTERM.
     job.gone().await;
-    assert_eq!(job.ended().await.exit, Exit::Signal(15));
+    let exit = job.ended().await.exit.clone();
+    assert!(matches!(exit, Exit::Signal(15 | 9)), "{exit:?}");
 }
 
 #[tokio::test]
