@@ -56,7 +56,7 @@ pub enum LateInputPolicy {
     /// The same prompt goes on with it.
     #[default]
     GoOn,
-    /// It stays in the [`AgentInbox`]: whoever runs the agent makes it the next
+    /// It stays in the [`AgentInbox`](crate::AgentInbox): whoever runs the agent makes it the next
     /// prompt.
     NextPrompt,
 }

@@ -3,7 +3,7 @@
 //! The near end ([`HostLink`], [`HostSet`]) puts far tools into a session under
 //! their own names. The far end ([`HostRunRegistry`], [`serve_socket`], [`serve_web`])
 //! lends the pipeline of a session without a model. Between them are lines of JSON
-//! ([`frame`]) over whatever carries lines: the standard streams of `ssh`, a
+//! ([`protocol`]) over whatever carries lines: the standard streams of `ssh`, a
 //! socket, a WebSocket, also one that the far end opened ([`serve_through`]) and that
 //! a meeting point ([`serve_meeting`]) put through.
 //!

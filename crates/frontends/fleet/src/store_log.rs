@@ -68,7 +68,7 @@ struct StoreLogState {
 
 impl std::fmt::Debug for StoreLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StoreFence").field("key", &self.0.key).finish_non_exhaustive()
+        f.debug_struct("StoreLog").field("key", &self.0.key).finish_non_exhaustive()
     }
 }
 

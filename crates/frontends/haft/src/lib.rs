@@ -11,7 +11,7 @@
 //! | to say who may do what | [Rules](#rules), [`AgentBuilder::allow`], [`AgentBuilder::ask`] | `examples/guarded.rs` |
 //! | another model than those there are | [`model::Provider`] | `examples/own_provider.rs` |
 //! | a face: an editor, a bot, a window | [`session::Session`] | `examples/own_face.rs` |
-//! | to test all that without a key | [`model::Scripted`], the crate `haft-testkit` | `examples/tested.rs` |
+//! | to test all that without a key | [`model::ScriptedProvider`], the crate `haft-testkit` | `examples/tested.rs` |
 //! | your tools in other agents | [`mcp::serve`] | [`mcp`] |
 //!
 //! `haft new tool NAME` writes a crate with a tool, its test and a server to
@@ -48,14 +48,14 @@
 //!
 //! ```
 //! use haft::prelude::*;
-//! use haft::model::Scripted;
+//! use haft::model::ScriptedProvider;
 //! use haft::types::{MessageBlock, ToolUse};
 //!
 //! # #[derive(Deserialize, JsonSchema)]
 //! # struct Args { name: String }
 //! # async fn run() -> Result<(), BuildError> {
 //! let call = ToolUse { id: "1".into(), name: "greet".into(), input: json!({"name": "you"}) };
-//! let model = Scripted::new([
+//! let model = ScriptedProvider::new([
 //!     vec![MessageBlock::ToolUse(call)],
 //!     vec![MessageBlock::Text { text: "Done.".into() }],
 //! ]);
@@ -94,7 +94,7 @@
 //!
 //! ```
 //! use haft::prelude::*;
-//! use haft::model::Scripted;
+//! use haft::model::ScriptedProvider;
 //! use haft::types::{MessageBlock, ToolUse};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -103,7 +103,7 @@
 //!     let input = json!({"command": command});
 //!     MessageBlock::ToolUse(ToolUse { id: id.into(), name: "Bash".into(), input })
 //! };
-//! let model = Scripted::new([
+//! let model = ScriptedProvider::new([
 //!     vec![call("1", "mkdir kept"), call("2", "rm -r kept")],
 //!     vec![MessageBlock::Text { text: "One of two.".into() }],
 //! ]);
@@ -129,14 +129,14 @@
 //!
 //! ```
 //! use haft::prelude::*;
-//! use haft::model::Scripted;
+//! use haft::model::ScriptedProvider;
 //! use haft::types::{MessageBlock, ToolUse};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! let input = json!({"file_path": "notes.txt", "content": "hello\n"});
 //! let call = ToolUse { id: "1".into(), name: "Write".into(), input };
-//! let model = Scripted::new([
+//! let model = ScriptedProvider::new([
 //!     vec![MessageBlock::ToolUse(call)],
 //!     vec![MessageBlock::Text { text: "Written.".into() }],
 //! ]);

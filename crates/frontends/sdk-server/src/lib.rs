@@ -2,9 +2,9 @@
 //! of the Agent SDKs.
 //!
 //! Outwards: what an agent does, as frames ([`Frames`], [`PartialMessages`],
-//! [`result_frame`]), and what we ask of the host ([`SdkClient`]): permissions
-//! ([`AskHost`]), hooks ([`hook_definitions`]), its own MCP servers
-//! ([`ClientMcpServers`]), what servers want to know ([`ElicitFromHost`]). Inwards: lines, taken apart ([`InboundLine`]),
+//! `result_frame`), and what we ask of the host ([`SdkClient`]): permissions
+//! ([`NoSdkApprover`]), hooks ([`hook_definitions`]), its own MCP servers
+//! ([`ClientMcpServers`]), what servers want to know (`elicitation_request`). Inwards: lines, taken apart ([`InboundLine`]),
 //! and what the host wants, with its types ([`ControlRequest`]).
 //!
 //! **Does not know** terminals, flags, or how a session is built.

@@ -1,9 +1,9 @@
 //! The terminal of Haft: a conversation in the terminal's own scrollback.
 //!
 //! Three pure functions and one thread. [`AppState::update`] takes what happened
-//! and says what is to be done; [`view`] turns the model into lines; [`Painter`]
+//! and says what is to be done; [`fn@view`] turns the model into lines; [`Painter`]
 //! turns lines into bytes, knowing what stands on the screen already. The thread
-//! of [`shell`] owns the tty and connects them with the world.
+//! of [`driver`] owns the tty and connects them with the world.
 //!
 //! **Does not know** tools, agents, permissions, servers or sessions: a face
 //! translates its session into [`UiUpdate`] and carries out [`TermEffect`]s.

@@ -8,7 +8,7 @@
 //! **Does not know** sessions that run, terminals, or flags.
 //!
 //! **Invariant:** nothing of a log becomes markup. Only text that stands in this
-//! crate is written as it is ([`Html`](html::Html)); everything else is escaped.
+//! crate is written as it is (`Html`); everything else is escaped.
 //!
 //! **Invariant:** the file loads nothing, runs nothing and links nowhere; pages load
 //! from their own server only, and nobody without the token gets any data from it.

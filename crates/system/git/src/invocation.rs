@@ -104,7 +104,7 @@ impl GitInvocation {
         self
     }
 
-    /// Ends the line with paths, as [`crate::path_quoting`] writes them; they may be
+    /// Ends the line with paths, as `path_quoting` writes them; they may be
     /// none.
     pub fn paths<'a>(mut self, paths: impl IntoIterator<Item = &'a str>) -> Self {
         self.paths = Some(paths.into_iter().map(path_bytes).collect());

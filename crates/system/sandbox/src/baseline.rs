@@ -1,7 +1,7 @@
 //! Walls around every command that has no others: what undo needs stays as it
 //! is, and where nobody is asked, so does what nobody named.
 //!
-//! As with [`ReadingWalls`](crate::ReadingWalls), a thread gives this up and
+//! As with [`ReadOnlySandbox`](crate::ReadOnlySandbox), a thread gives this up and
 //! starts the commands, so that they cost nothing more. It takes the right to
 //! mount. These walls stand in the way of programs that do not know of them; one
 //! that runs as root and looks for a way around them finds one.
@@ -53,7 +53,7 @@ pub struct BaselineSandbox {
 
 impl std::fmt::Debug for BaselineSandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeepingWalls").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("BaselineSandbox").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 //! [`CronSpec`] is a cron expression of five fields; [`CronSpec::next_after`]
 //! says when it fires next in a time zone, also where clocks are changed. A
 //! [`CronJob`] is a prompt that is to run later, [`CronStore`] keeps jobs on
-//! disk, and [`due`] says what is to run now.
+//! disk, and [`fn@due`] says what is to run now.
 //!
 //! **Does not know** who runs prompts, sessions or tools, nor what time it is:
 //! every function takes the moment, and [`ScheduleClock`] is the one port that

@@ -70,7 +70,7 @@ pub struct LspServers {
 
 impl std::fmt::Debug for LspServers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LspDesk").field("programs", &self.programs).finish_non_exhaustive()
+        f.debug_struct("LspServers").field("programs", &self.programs).finish_non_exhaustive()
     }
 }
 

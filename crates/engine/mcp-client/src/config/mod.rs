@@ -2,7 +2,7 @@
 //! who allows them, and what the declarations mean.
 //!
 //! A declaration is text of somebody; nothing in it is expanded, started or
-//! reached before [`resolve`] has let it through.
+//! reached before [`fn@resolve`] has let it through.
 
 mod approval;
 mod declaration;

@@ -31,7 +31,7 @@ pub struct ServerConfig {
     /// Which protocol it speaks, for servers that take the question amiss.
     pub era: Option<ProtocolRevision>,
     /// Whether it may ask the model, and how much. Whoever offers
-    /// [`crate::Sample`] goes by it.
+    /// [`crate::SamplingHandler`] goes by it.
     pub sampling: Option<SamplingRules>,
     /// Whether its process is to be held by the sandbox. Whoever starts servers
     /// goes by it.

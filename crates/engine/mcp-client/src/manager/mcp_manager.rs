@@ -463,7 +463,7 @@ impl McpManager {
         Ok(values.filter_map(Value::as_str).take(100).map(str::to_owned).collect())
     }
 
-    /// Asks to be told with [`Event::Resource`] when a resource changes.
+    /// Asks to be told with [`ServerEvent::Resource`] when a resource changes.
     pub fn subscribe(&self, server: &str, uri: &str) -> Result<(), ServerQueryError> {
         self.find(server)?.subscribe(uri);
         Ok(())

@@ -35,7 +35,7 @@ pub struct Agent {
 
 impl Agent {
     /// Starts with who answers: [`crate::model::HttpProvider`],
-    /// [`crate::model::Scripted`], or a provider of your own.
+    /// [`crate::model::ScriptedProvider`], or a provider of your own.
     pub fn builder(provider: impl haft_model::Provider + 'static) -> AgentBuilder {
         AgentBuilder::new(std::sync::Arc::new(provider))
     }

@@ -65,7 +65,7 @@ pub enum ControlRequest {
     },
     /// `mcp_set_servers`: these servers replace all others.
     McpSetServers {
-        /// Configurations by name, for [`server_configs`](crate::server_configs).
+        /// Configurations by name.
         servers: Value,
     },
     /// `mcp_reconnect`.

@@ -1,7 +1,7 @@
 //! Keys of vi in the prompt: operators with ways and pieces, counts, selections,
 //! registers, repeating, finding and searching.
 //!
-//! Keys are collected until they are an order ([`parse`]), which changes the draft
+//! Keys are collected until they are an order ([`fn@parse`]), which changes the draft
 //! and nothing else. What concerns more than the draft comes back as a [`ViStep`].
 
 mod change;

@@ -35,7 +35,7 @@ pub(super) struct StateGuard {
 
 impl std::fmt::Debug for StateGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StoreKeeper").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("StateGuard").field("state", &self.state).finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@
 //! another kind of question, or whose face is gone, is answered with no.
 //!
 //! **Invariant:** a question its asker does not wait for any more is taken back
-//! ([`SessionEventKind::Settled`](crate::SessionEventKind::Settled)), and an answer to it is
+//! ([`SessionEventKind::Settled`]), and an answer to it is
 //! ignored.
 
 mod client_approver;

@@ -10,7 +10,7 @@
 //! (`witness`).
 //!
 //! **Invariant:** linear in the input, except for nesting, which is bounded by
-//! [`MAX_DEPTH`].
+//! [`cursor::MAX_DEPTH`].
 
 mod ansi;
 mod ast;

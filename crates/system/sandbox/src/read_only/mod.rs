@@ -57,7 +57,7 @@ pub struct ReadOnlySandbox {
 
 impl std::fmt::Debug for ReadOnlySandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReadingWalls").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("ReadOnlySandbox").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
