@@ -106,7 +106,7 @@ pub struct JobSession {
 /// What a worker tells whoever started it.
 #[derive(Clone, Debug)]
 pub enum WorkerEvent {
-    /// It waits for jobs.
+    /// The store knows the worker; it claims jobs from now on.
     Ready,
     /// It works on a job.
     Took {
@@ -175,7 +175,6 @@ impl FleetWorker {
         let renewing = tokio::spawn(Arc::clone(&self).renew_leases(over.clone()));
         let ticking = tokio::spawn(Arc::clone(&self).tick(over.clone()));
         let mut running: JoinSet<()> = JoinSet::new();
-        self.tell(WorkerEvent::Ready);
         let ended = self.take_jobs(&mut running, &drain).await;
         while running.join_next().await.is_some() {}
         over.cancel();
@@ -191,6 +190,7 @@ impl FleetWorker {
         drain: &CancellationToken,
     ) -> Result<(), StoreError> {
         let mut told_no_room = false;
+        let mut is_registered = false;
         loop {
             let free = self.settings.slots.saturating_sub(u32::try_from(running.len()).unwrap_or(u32::MAX));
             let room = capacity::look(&self.settings);
@@ -208,8 +208,14 @@ impl FleetWorker {
                 }
                 continue;
             }
-            let wait =
-                if self.settings.until_empty { Duration::from_millis(200) } else { self.settings.patience };
+            // The first claim registers the worker with the store and does not wait for a job.
+            let wait = if !is_registered {
+                Duration::ZERO
+            } else if self.settings.until_empty {
+                Duration::from_millis(200)
+            } else {
+                self.settings.patience
+            };
             let ask = ClaimJobs {
                 worker: self.settings.name.clone(),
                 pool: self.settings.pool.clone(),
@@ -227,6 +233,9 @@ impl FleetWorker {
                     Some(_) = running.join_next() => (),
                 }
             };
+            if taken.is_ok() && !std::mem::replace(&mut is_registered, true) {
+                self.tell(WorkerEvent::Ready);
+            }
             match taken {
                 Ok(leases) if leases.is_empty() => {
                     if drain.is_cancelled()
