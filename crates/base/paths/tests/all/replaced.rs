@@ -17,10 +17,11 @@ fn content(number: u64) -> Vec<u8> {
     format!("{number:08}").into_bytes().repeat(LONG / 8)
 }
 
-/// Not a test: the writer that gets killed. Runs only when asked to.
+/// The writer that gets killed.
 #[test]
+#[ignore = "a child process of other tests"]
 fn role_writer() {
-    let Some(target) = std::env::var_os(ROLE) else { return };
+    let target = std::env::var_os(ROLE).expect("started by a test of this file");
     let target = Path::new(&target);
     for number in 0.. {
         let bytes = content(number);
@@ -38,7 +39,7 @@ fn role_writer() {
 
 fn role(name: &str, target: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture"])
+        .args(["--ignored", "--exact", name, "--nocapture"])
         .env(ROLE, target)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -73,10 +74,11 @@ fn a_killed_writer_leaves_a_whole_file_and_what_it_left_is_swept() {
     }
 }
 
-/// Not a test: a writer whose files may not grow, as on a full disk.
+/// A writer whose files may not grow, as on a full disk.
 #[test]
+#[ignore = "a child process of other tests"]
 fn role_limited() {
-    let Some(target) = std::env::var_os(ROLE) else { return };
+    let target = std::env::var_os(ROLE).expect("started by a test of this file");
     let limit = rustix::process::Rlimit { current: Some(4096), maximum: Some(4096) };
     rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
     for durability in [Durability::Whenever, Durability::Content, Durability::ContentAndName] {
@@ -92,7 +94,7 @@ fn a_write_that_fails_in_the_middle_changes_nothing() {
     fs::write(&target, content(1)).unwrap();
     // The signal that comes with the limit has to be ignored, and that is inherited.
     let exe = std::env::current_exe().unwrap();
-    let script = "trap '' XFSZ; exec \"$0\" --exact replaced::role_limited --nocapture";
+    let script = "trap '' XFSZ; exec \"$0\" --ignored --exact replaced::role_limited --nocapture";
     let status = Command::new("sh")
         .args(["-c", script])
         .arg(exe)

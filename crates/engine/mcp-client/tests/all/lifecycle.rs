@@ -216,10 +216,11 @@ async fn nothing_is_left_behind_after_a_stop() {
     }
 }
 
-/// Not a test of its own: the process that `kill_minus_nine` kills.
+/// The process that `kill_minus_nine_leaves_no_server_behind` kills.
 #[tokio::test]
+#[ignore = "a child process of other tests"]
 async fn helper_that_waits_to_be_killed() {
-    let Ok(directory) = std::env::var("HAFT_TEST_KILL_ME") else { return };
+    let directory = std::env::var("HAFT_TEST_KILL_ME").expect("started by a test of this file");
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "stubborn,child,escaping_child");
     if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut config.endpoint {
@@ -235,7 +236,7 @@ async fn helper_that_waits_to_be_killed() {
 async fn kill_minus_nine_leaves_no_server_behind() {
     let directory = tempfile::tempdir().unwrap();
     let mut doomed = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "lifecycle::helper_that_waits_to_be_killed", "--nocapture"])
+        .args(["--ignored", "--exact", "lifecycle::helper_that_waits_to_be_killed", "--nocapture"])
         .env("HAFT_TEST_KILL_ME", directory.path())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
