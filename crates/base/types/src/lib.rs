@@ -11,6 +11,8 @@
 //!
 //! **Invariant:** [`tags::restore`] undoes [`tags::neutral`] byte for byte.
 
+#![warn(missing_docs)]
+
 pub mod ansi;
 mod content;
 mod did_you_mean;

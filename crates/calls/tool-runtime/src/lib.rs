@@ -17,6 +17,8 @@
 //! **Invariant:** the advertised tool list is byte-stable: adding, losing or
 //! loading a tool never changes a byte before it.
 
+#![warn(missing_docs)]
+
 mod approver;
 mod call_log;
 mod call_report;

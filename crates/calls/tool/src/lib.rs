@@ -10,6 +10,8 @@
 //! tool that runs alone, counts as a write, asks before it runs, refuses
 //! unknown parameters, and is stopped when it takes too long.
 
+#![warn(missing_docs)]
+
 mod access;
 mod closure;
 mod command_line;

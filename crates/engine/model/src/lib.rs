@@ -18,6 +18,8 @@
 //!
 //! **Invariant:** keys appear in headers and nowhere else.
 
+#![warn(missing_docs)]
+
 mod api_key;
 mod catalog;
 mod cloud;

@@ -15,9 +15,10 @@ pub(crate) fn print(said: &clap::Error) -> io::Result<()> {
         return said.print();
     }
     let folded: String = text.lines().map(|line| folded(line, columns) + "\n").collect();
-    match said.use_stderr() {
-        true => io::stderr().write_all(folded.as_bytes()),
-        false => io::stdout().write_all(folded.as_bytes()),
+    if said.use_stderr() {
+        io::stderr().write_all(folded.as_bytes())
+    } else {
+        io::stdout().write_all(folded.as_bytes())
     }
 }
 

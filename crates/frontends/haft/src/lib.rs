@@ -163,6 +163,8 @@
 //!
 //! **Invariant:** what nobody allowed and nobody was asked about does not run.
 
+#![warn(missing_docs)]
+
 mod agent;
 pub mod mcp;
 mod tool_set;

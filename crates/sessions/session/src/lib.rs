@@ -28,6 +28,8 @@
 //! **Invariant:** every session that was opened tells [`SessionEventKind::Closed`] last,
 //! however it ended.
 
+#![warn(missing_docs)]
+
 mod actor;
 mod agents;
 mod api_failure;

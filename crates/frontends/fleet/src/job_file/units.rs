@@ -24,10 +24,7 @@ pub fn duration_of(text: &str) -> Result<Duration, String> {
         seconds = number.checked_mul(each).and_then(|it| seconds.checked_add(it)).ok_or_else(wrong)?;
         rest = &rest[digits + unit.len_utf8()..];
     }
-    match text.is_empty() {
-        true => Err(wrong()),
-        false => Ok(Duration::from_secs(seconds)),
-    }
+    if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
 }
 
 /// A size in bytes: `6G`, `512M`, `1.5G`, `4096`.
@@ -46,11 +43,11 @@ pub fn size_of(text: &str) -> Result<u64, String> {
     };
     let bytes = number * each;
     // More than any machine has is a mistake.
-    match bytes.is_finite() && (0.0..1e18).contains(&bytes) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was checked")]
-        true => Ok(bytes as u64),
-        false => Err(wrong()),
+    if !(bytes.is_finite() && (0.0..1e18).contains(&bytes)) {
+        return Err(wrong());
     }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was checked")]
+    Ok(bytes as u64)
 }
 
 /// How many jobs may start in a time.

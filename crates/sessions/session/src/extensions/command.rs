@@ -329,10 +329,10 @@ fn tool_list(names: Vec<String>) -> Vec<String> {
                 ')' => depth = depth.saturating_sub(1),
                 _ => (),
             }
-            match it.is_whitespace() && depth == 0 {
-                true if tool.is_empty() => (),
-                true => tools.push(std::mem::take(&mut tool)),
-                false => tool.push(it),
+            if !(it.is_whitespace() && depth == 0) {
+                tool.push(it);
+            } else if !tool.is_empty() {
+                tools.push(std::mem::take(&mut tool));
             }
         }
         tools.extend((!tool.is_empty()).then_some(tool));

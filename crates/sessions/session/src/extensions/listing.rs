@@ -107,9 +107,10 @@ fn shared_out(
     let mut kept = HashSet::new();
     for at in used {
         caps[at] = budget.each;
-        match size(&caps) <= budget.all {
-            true => drop(kept.insert(at)),
-            false => caps[at] = LEAST,
+        if size(&caps) <= budget.all {
+            kept.insert(at);
+        } else {
+            caps[at] = LEAST;
         }
     }
     let with = |most: usize| -> Vec<usize> {
@@ -119,10 +120,7 @@ fn shared_out(
     let (mut fits, mut over) = (LEAST, budget.each);
     while fits + 1 < over {
         let middle = usize::midpoint(fits, over);
-        match size(&with(middle)) <= budget.all {
-            true => fits = middle,
-            false => over = middle,
-        }
+        if size(&with(middle)) <= budget.all { fits = middle } else { over = middle }
     }
     with(fits)
 }
