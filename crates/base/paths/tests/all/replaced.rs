@@ -1,5 +1,4 @@
-//! Writers that die, and disks that are full: a reader finds the old content or
-//! the new one.
+//! Crashing writers and full disks: a reader sees the complete old or new content.
 
 use std::{
     fs,
@@ -17,7 +16,7 @@ fn content(number: u64) -> Vec<u8> {
     format!("{number:08}").into_bytes().repeat(LONG / 8)
 }
 
-/// Not a test: the writer that gets killed. Runs only when asked to.
+/// Not a test: the writer process that gets killed. Does nothing unless started by the test.
 #[test]
 fn role_writer() {
     let Some(target) = std::env::var_os(ROLE) else { return };
@@ -46,7 +45,7 @@ fn role(name: &str, target: &Path) -> Child {
         .unwrap()
 }
 
-/// Whether this is one whole content; its number.
+/// Checks that `bytes` is one complete content and returns its number.
 fn whole(bytes: &[u8]) -> u64 {
     let number = std::str::from_utf8(&bytes[..8]).unwrap().parse().unwrap();
     assert!(bytes == content(number), "a torn file");
@@ -60,7 +59,7 @@ fn a_killed_writer_leaves_a_whole_file_and_what_it_left_is_swept() {
     for round in 0..12 {
         let mut writer = role("replaced::role_writer", &target);
         let deadline = Instant::now() + Duration::from_secs(120);
-        // Every round dies after another number of writes, at any point of one.
+        // Each round kills the writer after a different number of writes.
         while !fs::read(&target).is_ok_and(|bytes| round <= whole(&bytes)) {
             assert!(Instant::now() < deadline, "the writer does not write");
         }
@@ -73,7 +72,7 @@ fn a_killed_writer_leaves_a_whole_file_and_what_it_left_is_swept() {
     }
 }
 
-/// Not a test: a writer whose files may not grow, as on a full disk.
+/// Not a test: a writer with a file size limit, which fails as on a full disk.
 #[test]
 fn role_limited() {
     let Some(target) = std::env::var_os(ROLE) else { return };
@@ -90,7 +89,7 @@ fn a_write_that_fails_in_the_middle_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("f");
     fs::write(&target, content(1)).unwrap();
-    // The signal that comes with the limit has to be ignored, and that is inherited.
+    // The limit raises SIGXFSZ; ignoring it is inherited by the child.
     let exe = std::env::current_exe().unwrap();
     let script = "trap '' XFSZ; exec \"$0\" --exact replaced::role_limited --nocapture";
     let status = Command::new("sh")
