@@ -1,5 +1,5 @@
-//! What happens when we are killed: the guardian ends what it guards, of every
-//! session, and leaves the rest to whoever reads the registry.
+//! SIGKILL of this process: the guardian ends guarded trees of every session and leaves the others to
+//! the reader of the registry.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -14,7 +14,7 @@ const SESSIONS: [(&str, OnParentKilled); 3] = [
     ("three", OnParentKilled::NextSession),
 ];
 
-/// Not a test: the program that gets killed. Runs only when asked to.
+/// Not a test: the program that gets killed. Does nothing unless started by the test.
 #[tokio::test]
 async fn role_program() {
     let Some(state) = std::env::var_os(ROLE) else { return };
