@@ -16,7 +16,7 @@ use haft_shell::{
 
 const ROLE: &str = "HAFT_TEST_STATE";
 
-/// Not a test: the session that gets killed. Runs only when asked to.
+/// Not a test: the session that gets killed. Does nothing unless started by the test.
 #[tokio::test]
 async fn role_session() {
     let Some(state) = std::env::var_os(ROLE) else { return };
