@@ -1,4 +1,4 @@
-//! What a careful editor keeps.
+//! What a careful editor preserves.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::support;
@@ -198,7 +198,7 @@ fn a_change_made_for_something_else_is_refused() {
         assert_eq!(fs::read(&path).ok(), found, "{name}");
         fs::remove_file(&path).ok();
     }
-    // The same bytes again are no change.
+    // Writing the same bytes is not a change.
     let path = scratch.file("f", "old");
     let locked = workspace.lock(&[&path]).unwrap();
     let (base, _) = locked.read(&path).unwrap().unwrap();
@@ -263,7 +263,7 @@ fn a_batch_is_all_or_nothing() {
     assert_eq!(scratch.names(), ["good", "read_only"]);
 }
 
-/// A bind mount on a file: its object cannot be replaced, so it is overwritten.
+/// A bind mount on a file cannot be replaced, so it is overwritten in place.
 #[test]
 fn a_mount_point_is_written_in_place() {
     let scratch = Scratch::new();
@@ -282,8 +282,7 @@ fn a_mount_point_is_written_in_place() {
     assert_eq!(fs::read(&target).unwrap(), b"old content\n");
 }
 
-/// Somebody else's file that we may write keeps its owner, and so does one in a
-/// directory we may not change.
+/// A writable file of another user keeps its owner, as does a file in a read-only directory.
 #[test]
 fn foreign_files_are_written_in_place() {
     if !is_root() {
@@ -324,8 +323,7 @@ fn support_child(test: &str, env: &[(&str, &std::ffi::OsStr)], uid: Option<u32>)
     use std::os::unix::process::CommandExt;
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).envs(env.iter().copied());
-    // The binary may lie where that user cannot go; an open file can be run
-    // from anywhere.
+    // The test binary may be inaccessible to that user; an open file can be executed.
     if let Some(uid) = uid {
         command = std::process::Command::new("setpriv");
         command.args([format!("--reuid={uid}"), format!("--regid={uid}"), "--clear-groups".into()]);
