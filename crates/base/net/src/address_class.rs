@@ -2,27 +2,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// How near an address is to this machine; the nearer, the greater.
+/// Network distance class of an IP address. Ordered from far (`Public`) to near (`Machine`).
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum AddressClass {
-    /// The public internet.
     Public,
-    /// Set aside for documents, measurements and tunnels: nobody is there who
-    /// can be named, and nothing of this network is.
+    /// Reserved ranges (documentation, benchmarking, tunnels): neither public nor part of the local
+    /// network.
     Reserved,
-    /// A private network, also one shared by the customers of a provider.
+    /// A private network, including carrier-grade NAT (100.64.0.0/10).
     Private,
-    /// This machine.
     Loopback,
-    /// The machine's own affairs: link-local addresses, those under which a
-    /// cloud tells machines their secrets, groups, "any address". No service
-    /// that somebody could name is there.
+    /// Link-local, cloud metadata, multicast and unspecified addresses: never a service that a URL
+    /// should name.
     Machine,
 }
 
 impl AddressClass {
-    /// The class of an address. Translated and tunnelled addresses are what they
-    /// lead to.
+    /// Classifies `address`. An IPv6 address that embeds an IPv4 address (mapped, NAT64, 6to4, ISATAP,
+    /// …) gets the class of the embedded address.
     pub fn classify(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(it) => of_v4(it),
@@ -31,8 +28,7 @@ impl AddressClass {
     }
 }
 
-/// Whether an address is on the public internet: not this machine, not its
-/// neighbourhood, and no special range.
+/// Whether `address` is on the public internet (not loopback, private, link-local or reserved).
 pub fn is_public(address: IpAddr) -> bool {
     AddressClass::classify(address) == AddressClass::Public
 }
@@ -50,39 +46,38 @@ fn of_v4(address: Ipv4Addr) -> AddressClass {
 }
 
 fn of_v6(address: Ipv6Addr) -> AddressClass {
-    /// The address under which a cloud tells machines their own secrets.
+    /// IPv6 address of the EC2 metadata service.
     const CLOUD: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     match address.segments() {
         _ if address.is_loopback() => AddressClass::Loopback,
         _ if address.is_unspecified() || address == CLOUD => AddressClass::Machine,
         [0xfe80..=0xfebf | 0xff00..=0xffff, ..] => AddressClass::Machine,
         [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => AddressClass::Private,
-        // Tunnels, measurements, identifiers and documents within the public range.
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => AddressClass::Reserved,
         [0x2000..=0x3fff, ..] => AddressClass::Public,
         _ => AddressClass::Reserved,
     }
 }
 
-/// The older address within one of the ways to write it as a newer one.
+/// The IPv4 address embedded in a transition form of an IPv6 address, if any.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(from(high, low)),
         [0x2002, high, low, ..] => Some(from(high, low)),
-        // Within one site: the last half says so.
+        // ISATAP: the IPv4 address is in the last 32 bits.
         [.., 0 | 0x200, 0x5efe, high, low] => Some(from(high, low)),
         _ => None,
     }
 }
 
-/// The host of an address in small letters, without the brackets of IPv6.
+/// The URL's host in lower case, without the brackets of an IPv6 literal.
 pub fn host_of(url: &Url) -> Option<String> {
     Some(url.host_str()?.trim_matches(['[', ']']).to_ascii_lowercase())
 }
 
-/// The IP address a URL names directly. Such addresses never come to a
-/// resolver, so a rule has to be asked about them before every request.
+/// The IP address if the URL's host is an IP literal. HTTP clients do not pass literals to the resolver,
+/// so an [`AddressRule`](crate::AddressRule) must check them before every request.
 pub fn literal_address(url: &Url) -> Option<IpAddr> {
     match url.host()? {
         Host::Ipv4(it) => Some(it.into()),
@@ -91,8 +86,7 @@ pub fn literal_address(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Whether a URL names this machine by a loopback address or as `localhost`:
-/// such requests go through no proxy.
+/// Whether the URL's host is a loopback address or `localhost`. Such requests never use a proxy.
 pub fn is_this_machine(url: &Url) -> bool {
     match literal_address(url) {
         Some(address) => address.is_loopback(),

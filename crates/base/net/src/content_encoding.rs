@@ -1,23 +1,23 @@
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-/// How a body is packed for its way.
+/// A `Content-Encoding` that this crate decodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ContentEncoding {
-    /// RFC 1952: one or several members, one after the other.
+    /// RFC 1952, one or more members.
     Gzip,
-    /// RFC 1950, or without its frame, as some servers send it.
+    /// zlib (RFC 1950), or raw deflate without the zlib header, which some servers send.
     Deflate,
 }
 
-/// How often a body may be packed.
+/// Maximum number of nested encodings.
 const MAX_LAYERS: usize = 2;
-/// Bytes that one step unpacks at most.
+/// Maximum decompressed bytes per step.
 const STEP: usize = 64 << 10;
-/// Bytes of the head of a member.
+/// Maximum length of a gzip header, in bytes.
 const MAX_HEAD: usize = 80 << 10;
 
-/// What the values of `Content-Encoding` say, the outermost packing first; nothing
-/// where something else than we unpack is among them.
+/// Parses `Content-Encoding`, outermost encoding first. `None` if it names an encoding that this crate
+/// does not decode or more than `MAX_LAYERS`.
 pub(crate) fn packings(said: &str) -> Option<Vec<ContentEncoding>> {
     let names = said.split(',').map(str::trim).filter(|it| !it.is_empty());
     let mut found = Vec::new();
@@ -32,36 +32,36 @@ pub(crate) fn packings(said: &str) -> Option<Vec<ContentEncoding>> {
     (found.len() <= MAX_LAYERS).then_some(found)
 }
 
-/// Unpacks one layer, a step at a time: however much a few bytes unpack to, no
-/// more than a step of it is in memory.
+/// Incremental decoder of one encoding. Holds at most one step of output in memory, so a decompression
+/// bomb cannot exhaust it.
 pub(crate) struct BodyDecoder {
     packing: ContentEncoding,
     stage: DecodeStage,
     inflate: Decompress,
     crc: Crc,
-    /// What came and was not unpacked yet.
+    /// Input that was received and not decoded yet.
     packed: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum DecodeStage {
-    /// The head of the first member, or of all there is.
+    /// Before the first header (or the start of a deflate stream).
     First,
-    /// Behind a member: another one may follow.
+    /// After a complete member; another one may follow.
     Between,
     Data,
-    /// The sums of a member.
+    /// Before the CRC32 and length trailer of a gzip member.
     Sums,
-    /// What follows is nothing.
+    /// The stream has ended; further input is ignored.
     Over,
 }
 
-/// What a step did.
+/// Result of [`BodyDecoder::step`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum DecodeStep {
-    /// There may be more in what came.
+    /// Progress was made; call `step` again.
     Some,
-    /// More has to come first.
+    /// More input is needed.
     Waits,
 }
 
@@ -76,12 +76,13 @@ impl BodyDecoder {
         }
     }
 
-    /// Takes what came.
+    /// Appends input.
     pub(crate) fn push(&mut self, packed: &[u8]) {
         self.packed.extend_from_slice(packed);
     }
 
-    /// Unpacks what came, a step of it.
+    /// Decodes at most one step of the pending input and appends the output to `into`. An error names
+    /// the corruption.
     pub(crate) fn step(&mut self, into: &mut Vec<u8>) -> Result<DecodeStep, &'static str> {
         let used = match self.stage {
             DecodeStage::First | DecodeStage::Between => self.begin()?,
@@ -98,7 +99,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether nothing may follow any more.
+    /// Whether the input may end here without being truncated.
     pub(crate) fn may_end(&self) -> bool {
         match self.stage {
             DecodeStage::First => self.packed.is_empty(),
@@ -107,11 +108,12 @@ impl BodyDecoder {
         }
     }
 
-    /// The head; how long it is, once it is there.
+    /// Reads the header if it has arrived completely. Returns its length in bytes, `None` if more input
+    /// is needed.
     fn begin(&mut self) -> Result<Option<usize>, &'static str> {
         match self.packing {
             ContentEncoding::Gzip => {
-                // Some pad what they send with zeros; what else follows is no member.
+                // Some servers pad the body with zeros after the last member.
                 if self.stage == DecodeStage::Between && self.packed.first() == Some(&0) {
                     self.stage = DecodeStage::Over;
                     return Ok(Some(0));
@@ -163,7 +165,8 @@ impl BodyDecoder {
     }
 }
 
-/// How long the head of a member is; nothing where it goes on.
+/// Length of the gzip header at the start of `bytes`; `None` if it is incomplete, an error if it is not
+/// a gzip header.
 fn gzip_head(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
     const WRONG: &str = "what should be gzip is none";
     for (at, byte) in bytes.iter().zip([0x1f, 0x8b, 8]) {
@@ -180,7 +183,7 @@ fn gzip_head(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
         let (Some(low), Some(high)) = (bytes.get(10), bytes.get(11)) else { return Ok(None) };
         end += 2 + usize::from(u16::from_le_bytes([*low, *high]));
     }
-    // A name and a comment, each up to a zero.
+    // File name and comment, each terminated by a NUL.
     for flag in [8, 16] {
         if flags & flag != 0 {
             let text = bytes.get(end..).and_then(|it| it.iter().position(|byte| *byte == 0));
@@ -202,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// Unpacks what comes in pieces of this size; the largest step, and how it ended.
+    /// Decodes `packed` in chunks of `piece` bytes. Returns the output, the largest step and the result.
     fn unpacked(
         packing: ContentEncoding,
         packed: &[u8],

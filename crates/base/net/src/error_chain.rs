@@ -1,7 +1,7 @@
 use std::error::Error;
 
-/// The causes of an error, without the error itself: that of an HTTP client
-/// names the address, which may hold secrets.
+/// Returns the sources of an error, outermost first, without the error itself: an HTTP client's
+/// outermost error contains the URL, which may hold secrets.
 pub fn causes(error: &dyn Error) -> Vec<String> {
     let mut found = Vec::new();
     let mut source = error.source();
@@ -12,14 +12,14 @@ pub fn causes(error: &dyn Error) -> Vec<String> {
     found
 }
 
-/// An error with its causes: the outermost one rarely says anything.
+/// Formats an error followed by all its sources.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut words = vec![error.to_string()];
     words.extend(causes(error));
     words.join(": ")
 }
 
-/// The last cause of an error, which is the error itself if it has none.
+/// Returns the last source of an error, or the error itself if it has none.
 pub fn innermost(error: &dyn Error) -> String {
     causes(error).pop().unwrap_or_else(|| error.to_string())
 }

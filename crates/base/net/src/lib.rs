@@ -1,21 +1,17 @@
-//! Requests to addresses that a model, a server or a project named.
+//! HTTP requests to URLs that a model, a server or a project chose, protected against SSRF.
 //!
-//! [`AddressClass`] says how near an address is to this machine, whatever way it
-//! is written. An [`AddressRule`] is what one user of this crate allows;
-//! [`CheckedResolver`] looks names up under such a rule and hands on only the
-//! addresses that were checked, so that the address that was judged is the one
-//! that is connected to. [`WebClient`] asks for a page a model named: a
-//! [`WebUrl`] is an address that can be read in one way only, every hop is
-//! judged like the first, and another host is told and not followed. [`RedirectPolicy`] follows redirects no further than allowed, and
-//! [`read_body`] reads answers within a limit.
+//! [`AddressClass`] classifies an IP address by network distance, in any notation. An [`AddressRule`] is
+//! the policy of one user of this crate. [`CheckedResolver`] resolves names under such a rule and
+//! returns only allowed addresses, so that the checked address is the one that is connected to (no DNS
+//! rebinding). [`WebClient`] fetches web pages: a [`WebUrl`] is a URL that all parsers read alike, every
+//! redirect is checked like the first URL, and a redirect to another host is returned instead of
+//! followed. [`RedirectPolicy`] bounds redirects, and [`read_body`] reads responses up to a limit.
 //!
-//! **Does not know** who asks, what for, or in which words a refusal is told:
-//! every user keeps its own rule and its own messages.
+//! **Does not know** callers, their purpose or the text of a refusal: each user has its own rule and messages.
 //!
-//! **Invariant:** an IPv6 form of an IPv4 address is judged as that IPv4
-//! address.
+//! **Invariant:** an IPv6 address that embeds an IPv4 address is classified as that IPv4 address.
 //!
-//! **Invariant:** nothing is read beyond the limit a caller gives.
+//! **Invariant:** no body is read beyond the caller's limit.
 
 mod address_class;
 mod content_encoding;

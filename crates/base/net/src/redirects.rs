@@ -3,34 +3,34 @@ use std::fmt;
 use reqwest::redirect::{Action, Attempt, Policy};
 use url::Url;
 
-/// How redirects are followed: no more than so many, and none the judge of the
-/// user refuses.
+/// Redirect policy with a maximum number of hops and a caller-supplied check per hop.
 #[derive(Clone, Copy, Debug)]
 pub struct RedirectPolicy {
-    /// The most redirects of one request.
+    /// Maximum number of redirects of one request.
     pub limit: usize,
-    /// The words for one more.
+    /// Error text when the limit is exceeded.
     pub too_many: &'static str,
 }
 
-/// One step of a request from a server to the next.
+/// One redirect.
 #[derive(Clone, Copy, Debug)]
 pub struct RedirectHop<'a> {
-    /// Where the request was meant to go.
+    /// URL of the original request.
     pub first: &'a Url,
-    /// Which address sends it on.
+    /// URL that answered with the redirect.
     pub from: &'a Url,
-    /// Where to.
+    /// Redirect target.
     pub to: &'a Url,
 }
 
 impl RedirectHop<'_> {
-    /// Whether the request stays with the server it was meant for.
+    /// Whether the target has the same origin (scheme, host, port) as the original request.
     pub fn keeps_origin(&self) -> bool {
         self.first.origin() == self.to.origin()
     }
 
-    /// The same origin as before, or its encrypted form.
+    /// Whether the target has the same origin as `from`, or is the `https` form of it on the default
+    /// port.
     pub fn stays_in_place(&self) -> bool {
         let Self { from, to, .. } = self;
         let default_ports = from.port().is_none() && to.port().is_none();
@@ -40,8 +40,8 @@ impl RedirectHop<'_> {
 }
 
 impl RedirectPolicy {
-    /// A policy for a client. `judge` sees every hop; its words are the error of
-    /// a request that was sent where it may not go.
+    /// Builds the `reqwest` policy. `judge` is called for every hop before the limit is checked; its
+    /// `Err` text becomes the request's error.
     pub fn policy<F>(self, judge: F) -> Policy
     where
         F: Fn(RedirectHop<'_>) -> Result<(), String> + Send + Sync + 'static,

@@ -9,17 +9,17 @@ use url::Url;
 
 use crate::{host_of, literal_address};
 
-/// Which addresses one user of the network allows.
+/// Policy of one user of this crate: which addresses may be connected to.
 pub trait AddressRule: Send + Sync + 'static {
-    /// Whether a connection to `address`, which is one of the addresses of
-    /// `host`, is allowed. `host` is in small letters.
+    /// Whether a connection to `address`, one of the addresses of `host`, is allowed. `host` is in lower
+    /// case.
     fn allows(&self, host: &str, address: IpAddr) -> bool;
 
-    /// The words for a host none of whose addresses is allowed.
+    /// Error text for a host that has no allowed address.
     fn refusal(&self, host: &str) -> String;
 
-    /// Whether a request to a URL is allowed as far as the URL itself tells: a
-    /// name is judged when it is looked up. A URL without a host is not.
+    /// Checks what can be decided without DNS: an IP literal must be allowed. A host name passes here
+    /// and is checked when it is resolved. A URL without a host is refused.
     fn allows_url(&self, url: &Url) -> bool {
         match (host_of(url), literal_address(url)) {
             (Some(host), Some(address)) => self.allows(&host, address),
@@ -29,13 +29,12 @@ pub trait AddressRule: Send + Sync + 'static {
     }
 }
 
-/// Looks names up and leaves out what a rule does not allow: the address that
-/// was checked is the one that is connected to. URLs with literal addresses do
-/// not come here; ask [`AddressRule::allows_url`] before every request.
+/// DNS resolver for `reqwest` that returns only the addresses its rule allows, so the checked address is
+/// the one that is connected to. `reqwest` does not resolve IP literals; check
+/// [`AddressRule::allows_url`] before every request.
 pub struct CheckedResolver(Arc<dyn AddressRule>);
 
 impl CheckedResolver {
-    /// A resolver under this rule.
     pub fn new(rule: Arc<dyn AddressRule>) -> Arc<Self> {
         Arc::new(Self(rule))
     }
@@ -60,7 +59,7 @@ impl Resolve for CheckedResolver {
     }
 }
 
-/// All addresses of a host, as the system knows them.
+/// Resolves a host with the system resolver. Waits without a timeout.
 pub async fn look_up(host: &str) -> io::Result<Vec<IpAddr>> {
     Ok(tokio::net::lookup_host((host, 0)).await?.map(|it| it.ip()).collect())
 }

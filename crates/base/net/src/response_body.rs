@@ -2,17 +2,17 @@ use reqwest::{Response, header::CONTENT_ENCODING};
 
 use crate::content_encoding::{BodyDecoder, DecodeStep, packings};
 
-/// Why there is no body.
+/// Why [`read_body`] failed.
 #[derive(Debug)]
 pub enum BodyError {
-    /// It is larger than allowed.
+    /// The body is longer than the limit.
     TooLarge,
-    /// The connection broke, or took too long.
+    /// The connection failed or timed out.
     Broken(reqwest::Error),
 }
 
-/// The whole body of an answer, if it holds no more than `limit` bytes. Not more
-/// than the limit and one piece of the connection is ever in memory.
+/// Reads the whole body. Fails with [`BodyError::TooLarge`] if it exceeds `limit` bytes; at most the
+/// limit plus one chunk is in memory.
 pub async fn read_body(mut response: Response, limit: usize) -> Result<Vec<u8>, BodyError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(BodyError::Broken)? {
@@ -24,8 +24,7 @@ pub async fn read_body(mut response: Response, limit: usize) -> Result<Vec<u8>, 
     Ok(body)
 }
 
-/// The beginning of a body, at most `limit` bytes and as far as it arrives: for
-/// answers that only explain an error.
+/// Reads up to `limit` bytes of a body and ignores read errors. For error responses.
 pub async fn read_beginning(mut response: Response, limit: usize) -> Vec<u8> {
     let mut body = Vec::new();
     while body.len() < limit
@@ -37,37 +36,36 @@ pub async fn read_beginning(mut response: Response, limit: usize) -> Vec<u8> {
     body
 }
 
-/// How a body ended.
+/// Why [`WebBody::read`] stopped.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum BodyEnd {
-    /// All of it was read.
+    /// The body is complete.
     Whole,
-    /// There was more than the limit.
+    /// The limit was reached before the end.
     Cut,
-    /// The connection broke, for this reason.
+    /// The connection failed; the reason.
     Broken(String),
-    /// It is packed in a way that nobody can unpack further, for this reason.
+    /// Decoding failed; the reason.
     Damaged(&'static str),
 }
 
-/// The body of an answer while it is read, unpacked as the server says that it
-/// is packed. What we do not unpack is given as it came.
+/// A response body that is decoded while it is read. A body in an unsupported encoding is returned
+/// undecoded.
 pub struct WebBody {
     response: Response,
-    /// The outermost first.
+    /// Decoders, outermost encoding first.
     layers: Vec<BodyDecoder>,
     packed: Option<String>,
     ended: bool,
 }
 
-/// Why a body does not go on.
+/// Why reading failed.
 enum BodyReadError {
     Broken(reqwest::Error),
     Damaged(&'static str),
 }
 
 impl WebBody {
-    /// Of this answer.
     pub fn new(response: Response) -> Self {
         let said = response.headers().get_all(CONTENT_ENCODING).iter();
         let said = said.map(|it| String::from_utf8_lossy(it.as_bytes())).collect::<Vec<_>>().join(", ");
@@ -78,13 +76,14 @@ impl WebBody {
         Self { response, layers, packed, ended: false }
     }
 
-    /// How it is packed, where nobody unpacks it.
+    /// The `Content-Encoding` if this crate does not decode it; the body is then returned as received.
     pub fn packed(&self) -> Option<&str> {
         self.packed.as_deref()
     }
 
-    /// Reads on until `into` holds `most` bytes or somewhat more: what is over is
-    /// neither lost nor read again. `told` hears how much there is now and then.
+    /// Reads until `into` holds more than `most` bytes (it may exceed it by a chunk or decode step) or
+    /// the body ends. Can be called again with a larger limit to continue. Calls `told` with the length
+    /// about every 256 KiB. Waits without a timeout.
     pub async fn read(&mut self, most: usize, into: &mut Vec<u8>, told: &(dyn Fn(usize) + Sync)) -> BodyEnd {
         let mut last = into.len();
         loop {
@@ -104,7 +103,7 @@ impl WebBody {
         }
     }
 
-    /// Adds some of the body; false where there is no more of it.
+    /// Appends some of the body to `into`. Returns false at the end of the body.
     async fn more(&mut self, into: &mut Vec<u8>) -> Result<bool, BodyReadError> {
         let before = into.len();
         while !self.unpack(into)? {
@@ -124,10 +123,10 @@ impl WebBody {
         Ok(true)
     }
 
-    /// Unpacks a step of what came; false where nothing came out of it.
+    /// Runs one decode step. Returns false if it produced nothing.
     fn unpack(&mut self, into: &mut Vec<u8>) -> Result<bool, BodyReadError> {
         let before = into.len();
-        // The innermost layers first, so that none holds more than a step.
+        // Inner layers first, so that no layer buffers more than one step.
         let mut at = self.layers.len();
         while let Some(index) = at.checked_sub(1) {
             let (outer, inner) = self.layers.split_at_mut(at);
@@ -139,7 +138,7 @@ impl WebBody {
             };
             match done.map_err(BodyReadError::Damaged)? {
                 DecodeStep::Waits => at = index,
-                // What came out goes on inwards.
+                // Feed the output to the next inner layer.
                 DecodeStep::Some if before < into.len() => return Ok(true),
                 DecodeStep::Some => at = self.layers.len(),
             }

@@ -19,44 +19,39 @@ use url::Url;
 
 use crate::{literal_address, look_up};
 
-/// What a port of this crate answers with.
 pub type NetFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The network under a [`crate::WebClient`]: names and single requests. A test
-/// puts its own in the place of the system's.
+/// The network access of a [`crate::WebClient`]: name resolution and single requests. Replaced in tests.
 pub trait WebNetwork: Send + Sync + 'static {
-    /// All addresses of a host.
     fn look_up<'a>(&'a self, host: &'a str) -> NetFuture<'a, io::Result<Vec<IpAddr>>>;
 
-    /// Whether requests to this address go through a proxy.
+    /// The proxy for requests to `url`, if any.
     fn proxy_for(&self, url: &Url) -> Option<ProxyChoice>;
 
-    /// Sends one request, follows nothing, and connects to nobody but the route
-    /// says.
+    /// Sends one request over `request.route` only and follows no redirect.
     fn send<'a>(&'a self, request: SingleRequest<'a>) -> NetFuture<'a, Result<Response, reqwest::Error>>;
 }
 
-/// One request to one server.
+/// One request to one server, without redirects.
 #[derive(Clone, Debug)]
 pub struct SingleRequest<'a> {
-    /// Which page.
+    /// URL to request.
     pub url: &'a Url,
-    /// Who is connected to.
     pub route: &'a ConnectVia,
-    /// What goes with it.
+    /// Headers to send.
     pub headers: HeaderMap,
 }
 
-/// Who is connected to.
+/// Where the connection of a request goes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ConnectVia {
-    /// One of these addresses, all of them judged.
+    /// Directly to one of these checked addresses.
     Direct(Vec<IpAddr>),
-    /// A proxy, which looks the name up for itself.
+    /// Through a proxy, which resolves the name itself.
     Proxy(ProxyChoice),
 }
 
-/// A proxy that a person's variables name.
+/// A proxy from the proxy environment variables. `Debug` omits the credentials.
 #[derive(Clone, Eq, PartialEq)]
 pub struct ProxyChoice {
     address: String,
@@ -70,16 +65,16 @@ impl std::fmt::Debug for ProxyChoice {
 }
 
 impl ProxyChoice {
-    /// Where it is, without name and password.
+    /// The proxy's URL without user name and password.
     pub fn address(&self) -> &str {
         &self.address
     }
 }
 
-/// How long a connection may take.
+/// Connection timeout.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The network as the system and a person's variables give it.
+/// [`WebNetwork`] that uses the system resolver and the user's proxy variables.
 pub struct SystemNetwork {
     proxies: Matcher,
     pinned: Arc<PinnedAddresses>,
@@ -88,7 +83,8 @@ pub struct SystemNetwork {
 }
 
 impl SystemNetwork {
-    /// With the proxies these variables name (`HTTPS_PROXY`, `NO_PROXY`, …).
+    /// Reads `ALL_PROXY`, `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` through `variable`; the lower-case
+    /// name takes precedence.
     pub fn new(variable: impl Fn(&str) -> Option<String>) -> Arc<Self> {
         let get = |name: &str| variable(&name.to_lowercase()).or_else(|| variable(name)).unwrap_or_default();
         let proxies = Matcher::builder()
@@ -100,7 +96,7 @@ impl SystemNetwork {
         Arc::new(Self { proxies, pinned: Arc::default(), direct: OnceLock::new(), proxied: Mutex::default() })
     }
 
-    /// The client for public hosts: it finds only addresses that were judged.
+    /// The shared client for public hosts. Its resolver knows only pinned addresses.
     fn direct(&self) -> Result<Client, reqwest::Error> {
         if let Some(client) = self.direct.get() {
             return Ok(client.clone());
@@ -124,8 +120,8 @@ impl SystemNetwork {
     }
 }
 
-/// No redirects, no proxies, no cookies, no connections that outlive their
-/// check. Bodies are unpacked by whoever reads them.
+/// A client builder without redirects, proxies, cookies, idle connections or automatic decompression
+/// (the reader of the body decodes it).
 fn plain() -> reqwest::ClientBuilder {
     Client::builder()
         .redirect(Policy::none())
@@ -158,8 +154,8 @@ impl WebNetwork for SystemNetwork {
                             self.pinned.set(host, addresses);
                             self.direct()?
                         }
-                        // What is near is pinned for this one request: another
-                        // port of the same name may not find it.
+                        // Addresses that are not public are pinned for this request only: another port
+                        // of the same host may not reuse them.
                         None => {
                             let places: Vec<SocketAddr> =
                                 addresses.iter().map(|it| SocketAddr::new(*it, 0)).collect();
@@ -174,11 +170,10 @@ impl WebNetwork for SystemNetwork {
     }
 }
 
-/// How many names are remembered.
+/// Maximum number of pinned host names.
 const MAX_NAMES: usize = 512;
 
-/// Names and the public addresses that were judged for them; nothing else is
-/// found here.
+/// Resolver that returns only the checked public addresses that were pinned for a host name.
 #[derive(Default)]
 struct PinnedAddresses(Mutex<HashMap<String, Vec<SocketAddr>>>);
 

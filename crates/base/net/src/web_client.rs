@@ -12,14 +12,14 @@ use crate::{
     innermost, literal_address,
 };
 
-/// How long and how far a request may go.
+/// Timeouts and redirect limit of a [`WebClient`] request.
 #[derive(Clone, Copy, Debug)]
 pub struct WebLimits {
-    /// For finding the addresses of a name.
+    /// Timeout of one name resolution.
     pub lookup: Duration,
-    /// From one request to the beginning of its answer.
+    /// Timeout from sending one request to its response headers.
     pub headers: Duration,
-    /// Redirects of one request.
+    /// Maximum number of redirects.
     pub hops: usize,
 }
 
@@ -29,8 +29,8 @@ impl Default for WebLimits {
     }
 }
 
-/// Asks for pages. Each hop is read, looked up and judged anew, and the
-/// connection goes to an address that was judged.
+/// Fetches web pages. Every hop is parsed, resolved and checked again, and the connection goes to a
+/// checked address.
 #[derive(Clone)]
 pub struct WebClient {
     network: Arc<dyn WebNetwork>,
@@ -38,97 +38,87 @@ pub struct WebClient {
     limits: WebLimits,
 }
 
-/// What came of a request.
+/// Result of [`WebClient::get`].
 #[derive(Debug)]
 pub enum FetchOutcome {
-    /// A server answered; the status may be any but a redirect that was followed.
+    /// A server answered with any status except a followed redirect.
     Page(WebPage),
-    /// The server sends the request to somebody else, who was not asked.
+    /// A redirect to another host, which was not contacted.
     Elsewhere(CrossHostRedirect),
 }
 
-/// An answer, with its body still to come.
+/// A response whose body has not been read yet.
 #[derive(Debug)]
 pub struct WebPage {
-    /// Where it came from, after redirects.
+    /// Final URL, after redirects.
     pub url: Url,
-    /// The answer.
     pub response: Response,
-    /// The proxy it came through, which decided about the address.
+    /// The proxy used. The proxy resolved the name, so the address was not checked here.
     pub proxy: Option<ProxyChoice>,
 }
 
-/// A redirect that was not followed.
+/// A redirect to another host that was not followed.
 #[derive(Clone, Debug)]
 pub struct CrossHostRedirect {
-    /// Who sent it.
+    /// URL that answered with the redirect.
     pub from: Url,
-    /// Where to, as the server said.
+    /// Redirect target.
     pub to: Url,
-    /// How.
     pub status: StatusCode,
 }
 
-/// Why nothing came.
+/// Why a fetch failed.
 #[derive(Debug)]
 pub enum FetchError {
-    /// This address must not be asked.
+    /// The URL is not allowed.
     Refused {
-        /// The address, as far as it was reached.
+        /// The refused URL.
         url: String,
-        /// Why not.
+        /// Why it was refused.
         problem: WebUrlError,
-        /// Whether a server sent us there.
+        /// Whether it is a redirect target.
         redirected: bool,
     },
-    /// The name leads to an address near this machine.
-    NotPublic {
-        /// The name.
-        host: String,
-        /// The address.
-        address: IpAddr,
-    },
-    /// The name was not found.
+    /// The host resolves to an address that is not public.
+    NotPublic { host: String, address: IpAddr },
+    /// The name did not resolve.
     Unknown {
-        /// The name.
         host: String,
-        /// In the words of the system.
+        /// Error text of the resolver.
         why: String,
     },
-    /// Another server was connected to than the judged one.
+    /// The connection went to an address that was not checked.
     OtherServer(IpAddr),
-    /// More redirects than are followed.
+    /// The redirect limit was exceeded; the limit.
     TooManyHops(usize),
-    /// A redirect without a place to go.
+    /// A redirect without a `Location` header.
     NoLocation(StatusCode),
-    /// Something took too long.
+    /// A timeout.
     Slow {
-        /// What.
+        /// The step that timed out, for messages.
         what: &'static str,
-        /// How long was waited.
+        /// The timeout.
         waited: Duration,
     },
-    /// The connection failed.
+    /// The request failed.
     Broken {
-        /// The address.
         url: Url,
-        /// In the words of the library.
+        /// Error text of the HTTP client.
         why: String,
     },
 }
 
 impl WebClient {
-    /// Over this network; `near` may be asked although it is not public.
+    /// Creates a client. Hosts in `near` may be fetched although they are not public.
     pub fn new(network: Arc<dyn WebNetwork>, near: PrivateHosts, limits: WebLimits) -> Self {
         Self { network, near, limits }
     }
 
-    /// The hosts nearby that may be asked.
     pub fn near(&self) -> &PrivateHosts {
         &self.near
     }
 
-    /// Asks for a page and follows redirects on the same host.
+    /// Fetches a page and follows redirects within the same host, at most `limits.hops`.
     pub async fn get(&self, target: &WebUrl, headers: &HeaderMap) -> Result<FetchOutcome, FetchError> {
         let mut target = target.clone();
         for _ in 0..=self.limits.hops {
@@ -144,7 +134,7 @@ impl WebClient {
         Err(FetchError::TooManyHops(self.limits.hops))
     }
 
-    /// One request to one server.
+    /// Sends one request to one server.
     async fn hop(&self, target: &WebUrl, headers: &HeaderMap) -> Result<WebPage, FetchError> {
         let url = target.without_fragment();
         let route = self.route(target).await?;
@@ -156,8 +146,8 @@ impl WebClient {
             .map_err(|err| FetchError::Broken { url: url.clone(), why: innermost(&err.without_url()) })?;
         match route {
             ConnectVia::Direct(addresses) => match response.remote_addr().map(|it| it.ip().to_canonical()) {
-                // A page of the same host that is asked for at the same time may have found
-                // another address of it, which was judged as well and is public.
+                // A parallel request to the same host may have pinned other addresses of it, which were
+                // checked too and are public.
                 Some(other)
                     if !crate::is_public(other) && !addresses.iter().any(|it| it.to_canonical() == other) =>
                 {
@@ -169,8 +159,8 @@ impl WebClient {
         }
     }
 
-    /// Who is connected to: every address of the name is judged, and one that
-    /// is near refuses all.
+    /// Resolves the host and chooses the route. Fails if any address of the host is not public, unless
+    /// the host is allowed in `near`.
     async fn route(&self, target: &WebUrl) -> Result<ConnectVia, FetchError> {
         let near = self.near.has(target.url());
         let proxy = if near { None } else { self.network.proxy_for(target.url()) };
@@ -198,7 +188,7 @@ impl WebClient {
             return Err(FetchError::NotPublic { host: target.host(), address: *address });
         }
         match proxy {
-            // What the system here does not know, the proxy may.
+            // A name that does not resolve here may resolve at the proxy.
             Some(proxy) => Ok(ConnectVia::Proxy(proxy)),
             None => found.map(ConnectVia::Direct),
         }
@@ -224,8 +214,8 @@ impl WebClient {
             || NextRequest::Tell(CrossHostRedirect { from: page.url.clone(), to: to.clone(), status });
         let next = match target.redirected(to.clone(), &self.near) {
             Ok(next) => next,
-            // Who hides the host of another server is told like any other.
-            // That it may not be asked is said all the same.
+            // Credentials in a URL of another host are reported as a redirect to that host, not as an
+            // error of this page.
             Err(WebUrlError::HiddenHost) if to.host() != page.url.host() => {
                 let mut plain = to.clone();
                 plain.set_username("").and(plain.set_password(None)).ok();

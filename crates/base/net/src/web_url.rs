@@ -4,49 +4,44 @@ use url::{Host, Url};
 
 use crate::{AddressClass, literal_address};
 
-/// The address of a page, as somebody else named it, that everybody reads in the
-/// same way: http or https, a host, no user name, no port of another service,
-/// and not this machine or its neighbourhood as far as the text tells.
+/// A URL for web pages that all parsers read alike: `http` or `https`, with a host, without credentials,
+/// not on the port of another service, and not naming this machine or a local network. Names are not
+/// resolved here.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WebUrl {
     url: Url,
     port: ExplicitPort,
 }
 
-/// Whether the text said which port.
+/// Whether the text contained a port.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ExplicitPort {
     Yes,
     No,
 }
 
-/// Why a text is no such address.
+/// Why a text is not a [`WebUrl`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WebUrlError {
-    /// It has blanks or control characters, which programs drop differently.
+    /// Contains spaces or control characters, which programs strip differently.
     Blanks,
-    /// It does not begin with `http://` or `https://`.
+    /// Does not start with `http://` or `https://`.
     NoScheme,
-    /// It is of another scheme.
+    /// Has another scheme.
     Scheme(String),
-    /// It names no host.
+    /// Has no host.
     NoHost,
-    /// It has a user name, a password or a backslash before the host.
+    /// Has a user name, a password or a backslash before the host.
     HiddenHost,
-    /// It cannot be read.
+    /// Is not a valid URL; the parser's reason.
     Unreadable(String),
-    /// It is a name that only a local network knows.
+    /// The host is a name of a local network.
     LocalName(String),
-    /// It names this machine.
+    /// The host is this machine.
     ThisMachine(String),
-    /// Its host is an address that is not on the public internet.
-    NotPublic {
-        /// The host as written.
-        host: String,
-        /// How near it is.
-        class: AddressClass,
-    },
-    /// The port belongs to a service that is no web server.
+    /// The host is an IP address that is not public.
+    NotPublic { host: String, class: AddressClass },
+    /// The port belongs to a service that is not a web server.
     BadPort(u16),
 }
 
@@ -72,7 +67,7 @@ impl fmt::Display for WebUrlError {
 }
 
 impl AddressClass {
-    /// What an address of this class is, after its name.
+    /// Phrase that completes "HOST is …" in an error message.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Public => "is a public address",
@@ -84,13 +79,13 @@ impl AddressClass {
     }
 }
 
-/// Hosts near this machine that may be fetched all the same, each with its port.
+/// Hosts (with port) that may be fetched although they are not public.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PrivateHosts(Vec<(String, u16)>);
 
 impl PrivateHosts {
-    /// Reads entries such as `127.0.0.1:3000`, `[::1]:80` and `intranet:443`;
-    /// those that are none are returned.
+    /// Parses entries such as `127.0.0.1:3000`, `[::1]:80` and `intranet:443`. Returns the invalid ones
+    /// beside the list.
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> (Self, Vec<String>) {
         let (mut hosts, mut wrong) = (Vec::new(), Vec::new());
         for entry in entries {
@@ -106,7 +101,7 @@ impl PrivateHosts {
         (Self(hosts), wrong)
     }
 
-    /// Whether a URL leads to one of them.
+    /// Whether the URL's host and port are in the list.
     pub fn has(&self, url: &Url) -> bool {
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else { return false };
         let host = host_text(&host.to_owned());
@@ -115,8 +110,7 @@ impl PrivateHosts {
 }
 
 impl WebUrl {
-    /// Reads an address. Everything that two programs could read differently is
-    /// refused before it is read at all.
+    /// Parses a URL. Anything that parsers interpret differently is rejected before parsing.
     pub fn parse(text: &str, near: &PrivateHosts) -> Result<Self, WebUrlError> {
         if text.chars().any(|it| it.is_control() || it.is_whitespace()) {
             return Err(WebUrlError::Blanks);
@@ -145,7 +139,7 @@ impl WebUrl {
         Self { url, port }.judged(near)
     }
 
-    /// Where a server sends a request on to, judged like any other address.
+    /// Checks a redirect target like any other URL.
     pub fn redirected(&self, to: Url, near: &PrivateHosts) -> Result<Self, WebUrlError> {
         if !matches!(to.scheme(), "http" | "https") {
             return Err(WebUrlError::Scheme(to.scheme().to_owned()));
@@ -190,9 +184,8 @@ impl WebUrl {
         }
     }
 
-    /// The encrypted form of an address that names neither `https` nor a port;
-    /// others as they are. Literal addresses and hosts nearby stay as they are,
-    /// because nobody can have a certificate for most of them.
+    /// Upgrades an `http` URL without an explicit port to `https`. IP literals and hosts in `near` stay
+    /// unchanged, because most of them cannot have a certificate.
     pub fn encrypted(&self, near: &PrivateHosts) -> Self {
         let mut to = self.clone();
         let stays = self.url.scheme() != "http"
@@ -205,17 +198,16 @@ impl WebUrl {
         self.clone()
     }
 
-    /// The address.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// The host: small letters, no trailing dot, numbers in their usual form.
+    /// The host in lower case, without a trailing dot and with IP addresses in canonical form.
     pub fn host(&self) -> String {
         self.url.host().map(|it| host_text(&it.to_owned())).unwrap_or_default()
     }
 
-    /// The address without what only a browser looks at.
+    /// The URL without its fragment.
     pub fn without_fragment(&self) -> Url {
         let mut url = self.url.clone();
         url.set_fragment(None);
@@ -244,11 +236,11 @@ fn no_scheme(text: &str) -> WebUrlError {
     }
 }
 
-/// What names end with that are set aside for local networks. A proxy could know
-/// them, also those of a cloud's own affairs.
+/// Suffixes reserved for local networks and cloud metadata. They are refused because a proxy could
+/// resolve them.
 const LOCAL_ENDS: &[&str] = &[".local", ".internal", ".localdomain", ".home.arpa"];
 
-/// Ports of the fetch standard that no web page is served on.
+/// "Bad ports" of the Fetch standard.
 const BAD_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
     104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514,

@@ -1,5 +1,5 @@
-//! Replacing a file so that every reader, at every moment, finds the old content
-//! or the new one, and a crash leaves no half-written file under its name.
+//! Atomic file replacement: a reader always sees the complete old or the complete new content, and a
+//! crash leaves no partial file under the target name.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,33 +18,32 @@ use rustix::{
     io::Errno,
 };
 
-/// The end of the name of every file that is not finished yet.
+/// Suffix of temporary files.
 const UNFINISHED: &str = ".haft-tmp";
 
-/// When new content has to be on the disk itself.
+/// When written data is synced to disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Durability {
-    /// Some time: losing it in a power cut does no harm.
+    /// Not synced; a power failure may lose it.
     Whenever,
-    /// Before it gets its name: after a power cut the name leads to the old
-    /// content or to all of the new one.
+    /// The content is synced before the rename: after a power failure the name has the complete old or
+    /// new content.
     Content,
-    /// Before anybody is told that it was written: the new name survives a power
-    /// cut, too.
+    /// Content and directory are synced before the write returns: the new file survives a power failure.
     ContentAndName,
 }
 
-/// Which mode a replaced file has.
+/// Mode and owner of the new file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ModeOnReplace {
-    /// For the owner alone, whatever it was before.
+    /// Mode 0600, whatever the old mode was.
     Private,
     /// Mode and owner of the old file; this mode if there is none.
     KeptOr(u32),
 }
 
-/// Replaces the content of `target`, which is not a link. Its directory exists.
-/// An error leaves the old content and nothing else.
+/// Atomically replaces the content of `target`, which must not be a symlink. Its directory must exist.
+/// On error the old content stays and the temporary file is removed. Blocks.
 pub fn replace_file(
     target: &Path,
     bytes: &[u8],
@@ -57,23 +56,23 @@ pub fn replace_file(
         let old = fs::metadata(target).ok();
         let file = unfinished.file();
         if let Some(old) = &old {
-            // Only root may give files away; for everybody else it is theirs already.
+            // Only root may change the owner; other users already own the new file.
             let _kept = std::os::unix::fs::fchown(&*file, Some(old.uid()), Some(old.gid()));
         }
         let mode = old.as_ref().map_or(mode_if_new, |old| old.mode() & 0o7777);
-        // After the owner: a change of owner clears bits of the mode.
+        // After `fchown`, which clears setuid and setgid bits.
         rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
     }
     unfinished.take_place_of(target, durability).map(drop)
 }
 
-/// Removes what writers left in a directory that died in the middle. The caller
-/// makes sure that nobody else writes there now.
+/// Removes temporary files that crashed writers left in a directory. The caller must ensure that no
+/// other process writes there. Errors are ignored.
 pub fn sweep_unfinished(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         if is_unfinished(&entry.file_name()) {
-            // If it cannot be removed, the next writer tries again.
+            // If it cannot be removed, the next sweep tries again.
             let _gone = fs::remove_file(entry.path());
         }
     }
@@ -86,8 +85,7 @@ fn is_unfinished(name: &OsStr) -> bool {
     random.is_some_and(|it| it.len() == 32 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// A name beside the target that nobody can guess, so nobody can put something
-/// there first.
+/// A random temporary name beside the target, so that another process cannot create it first.
 fn unfinished_name(target: &Path) -> PathBuf {
     let random = || std::hash::RandomState::new().build_hasher().finish();
     let mut name = OsString::from(".");
@@ -96,34 +94,33 @@ fn unfinished_name(target: &Path) -> PathBuf {
     target.with_file_name(name)
 }
 
-/// A file that is being written, for its owner alone. Dropping it unfinished
-/// removes it.
+/// A temporary file that is being written, mode 0600. Dropping it before `take_place_of` removes it.
 #[derive(Debug)]
 pub struct PendingFile {
     file: File,
     name: PendingFileName,
 }
 
-/// The name of an unfinished file, if it has one: a file without a name cannot
-/// be left behind. Dropping it removes the file.
+/// Path of the temporary file; `None` for an unnamed file (`O_TMPFILE`), which needs no cleanup.
+/// Dropping it removes the file.
 #[derive(Debug)]
 struct PendingFileName(Option<PathBuf>);
 
 impl PendingFile {
-    /// A new file under this name, which must be free and on the file system of
-    /// the later target.
+    /// Creates a temporary file at `name`, which must not exist and must be on the file system of the
+    /// later target.
     pub fn named(name: PathBuf) -> io::Result<Self> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = rustix::fs::open(&name, flags, Mode::RUSR | Mode::WUSR)?;
         Ok(Self { file: File::from(file), name: PendingFileName(Some(name)) })
     }
 
-    /// A new file beside its later target, without a name where the file system
-    /// knows such files: those vanish with a writer that dies.
+    /// Creates an unnamed file (`O_TMPFILE`) in the target's directory, which vanishes if the writer
+    /// dies. Falls back to a named file where the file system does not support it.
     pub fn nameless(target: &Path) -> io::Result<Self> {
         let directory = target.parent().ok_or_else(|| io::Error::other("a file needs a directory"))?;
         let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-        // To be read, too: where it cannot get a name it is copied.
+        // Readable too: if it cannot be linked, its content is copied.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
         match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => Ok(Self { file: File::from(file), name: PendingFileName(None) }),
@@ -131,13 +128,13 @@ impl PendingFile {
         }
     }
 
-    /// Where the content goes.
+    /// The file to write to.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Takes the place of the target, in one step. The file comes back for those
-    /// who hold a lock on it or want to sync it later.
+    /// Renames the file over `target` in one step and returns it, for callers that hold a lock on it.
+    /// Syncs as `durability` says.
     pub fn take_place_of(self, target: &Path, durability: Durability) -> io::Result<File> {
         let Self { mut file, mut name } = self;
         match durability {
@@ -147,8 +144,7 @@ impl PendingFile {
         }
         let beside = match &name.0 {
             Some(beside) => beside.clone(),
-            // There is no call that gives a nameless file the name of an
-            // existing one, so it is named for a moment.
+            // `linkat` cannot overwrite an existing file, so the file gets a temporary name first.
             None => {
                 let beside = unfinished_name(target);
                 let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
@@ -173,8 +169,7 @@ impl PendingFile {
     }
 }
 
-/// The content of a file without a name under a name, where nothing gets a further
-/// one.
+/// Copies an unnamed file to the name `beside`, for file systems where `linkat` fails.
 fn copied(mut from: File, beside: &Path, durability: Durability) -> io::Result<(File, PendingFileName)> {
     let PendingFile { mut file, name } = PendingFile::named(beside.to_owned())?;
     from.rewind()?;
@@ -186,8 +181,8 @@ fn copied(mut from: File, beside: &Path, durability: Durability) -> io::Result<(
     Ok((file, name))
 }
 
-/// Waits until the content of a file is on the disk. A file system that does not
-/// know how (some in user space) has done what it can.
+/// Waits until the content of a file is on disk. Returns `Ok` if the file system does not support
+/// syncing (some FUSE file systems).
 pub fn sync_content(file: &File) -> io::Result<()> {
     done_or_unknown(file.sync_data())
 }
@@ -202,7 +197,7 @@ fn done_or_unknown(synced: io::Result<()>) -> io::Result<()> {
 impl Drop for PendingFileName {
     fn drop(&mut self) {
         if let Some(name) = &self.0 {
-            // What cannot be removed now is swept by the next writer.
+            // The next sweep retries.
             let _gone = fs::remove_file(name);
         }
     }

@@ -6,13 +6,13 @@ use std::{
 /// Why a text is not a usable path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PathError {
-    /// Nothing was given.
+    /// The text is empty.
     Empty,
-    /// The kernel ends a path at NUL.
+    /// It contains a NUL byte.
     Nul,
-    /// Longer than any file system takes.
+    /// It is longer than any file system accepts.
     TooLong,
-    /// Links that lead back to themselves.
+    /// Too many symlinks, usually a loop.
     Loop,
 }
 
@@ -29,9 +29,9 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// Absolute form of what a model or a person wrote: `~` and `~/` become the
-/// home directory, a relative path is taken from `cwd`. Dots stay: the kernel
-/// resolves `link/..` differently from the words.
+/// Makes a path from a model or user absolute: expands `~` and `~/` to the home directory and joins a
+/// relative path to `cwd`. Keeps `.` and `..`, because the kernel resolves `link/..` differently than
+/// lexical folding does.
 pub fn expand(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<PathBuf, PathError> {
     let bytes = text.as_os_str().as_encoded_bytes();
     if bytes.is_empty() {
@@ -50,8 +50,8 @@ pub fn expand(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<PathBuf, P
     }
 }
 
-/// Folds `.` and `..` by the words alone, without looking at the disk. `..`
-/// above the root stays at the root, as for the kernel.
+/// Folds `.` and `..` lexically, without disk access. `..` at the root stays at the root, as in the
+/// kernel.
 pub fn lexical(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in path.components() {
@@ -66,8 +66,8 @@ pub fn lexical(path: &Path) -> PathBuf {
     out
 }
 
-/// Whether `path` is `dir` or below it, by whole components. Both must be
-/// absolute and folded.
+/// Whether `path` is `dir` or below it, compared by whole components. Both must be absolute and
+/// lexically normalised.
 pub fn is_inside(path: &Path, dir: &Path) -> bool {
     path.starts_with(dir)
 }

@@ -1,24 +1,20 @@
-//! One meaning of a path, for rules, tools and commands alike.
+//! Path resolution shared by rules, tools and commands, and atomic file replacement.
 //!
-//! A path a model wrote has two forms that matter. The *lexical* one is what
-//! the words say: `~` expanded, made absolute, `.` and `..` folded. The *real*
-//! one is where the kernel ends up: every symbolic link followed, and for what
-//! does not exist yet, the deepest existing parent followed and the rest
-//! appended. Rules look at both: an allow needs both, a deny needs either.
+//! A path has two relevant forms. The *lexical* form follows from its text: `~` expanded, made absolute,
+//! `.` and `..` folded. The *real* form is where the kernel ends up: all symlinks followed; for a path
+//! that does not exist yet, the deepest existing parent is resolved and the rest appended. Permission
+//! rules check both: an allow rule must match both, a deny rule either.
 //!
-//! It also has the one way to write a file: beside its place, and then into it
-//! ([`replace_file`], [`PendingFile`]).
+//! [`replace_file`] and [`PendingFile`] write a temporary file beside the target and rename it over the
+//! target.
 //!
 //! **Does not know** rules, tools or the content of files.
 //!
-//! **Invariant:** containment compares whole components: `/ws-evil` is not
-//! inside `/ws`.
+//! **Invariant:** containment compares whole components: `/ws-evil` is not inside `/ws`.
 //!
-//! **Invariant:** whoever reads a file that is replaced finds the old content or
-//! the new one, also after a crash of the writer.
+//! **Invariant:** a reader of a replaced file sees the complete old or new content, also after a crash of the writer.
 //!
-//! **Invariant:** resolution is bounded: a loop of links is an error, never a
-//! hang.
+//! **Invariant:** resolution is bounded: a symlink loop is an error, never a hang.
 
 mod atomic_write;
 mod expand;

@@ -1,7 +1,7 @@
 use rustix::fs::StatFs;
 
-/// Whether a file system makes its files up on the fly. By the magic number, so
-/// that another mount point changes nothing.
+/// Whether the file system is a kernel interface whose files are generated on read (proc, sysfs, …).
+/// Decided by the magic number, so the mount point does not matter.
 pub fn is_kernel_interface(stat: &StatFs) -> bool {
     /// proc, sysfs, debugfs, tracefs, securityfs, configfs, cgroup, cgroup2,
     /// bpf, selinuxfs, binfmt_misc.
@@ -23,8 +23,7 @@ pub fn is_kernel_interface(stat: &StatFs) -> bool {
     MAGIC.contains(&magic)
 }
 
-/// Whether a path leads into such a file system; one that cannot be asked counts
-/// as if it did.
+/// Whether `path` is on a kernel file system. True if `statfs` fails.
 pub fn is_of_kernel(path: &std::path::Path) -> bool {
     rustix::fs::statfs(path).map_or(true, |stat| is_kernel_interface(&stat))
 }

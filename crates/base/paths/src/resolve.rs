@@ -9,32 +9,31 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::{PathError, expand, lexical};
 
-/// A path in both of its forms.
+/// The lexical and the real form of a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ResolvedPath {
-    /// What the words say.
+    /// Form that follows from the text alone; see the crate documentation.
     pub lexical: PathBuf,
-    /// Where the kernel ends up.
+    /// Form with all symlinks followed.
     pub real: PathBuf,
 }
 
-/// Expands a path and finds both of its forms. `/proc/self/cwd` means `cwd`:
-/// the session's directory, which need not be this process's.
+/// Expands a path and computes both forms. Reads the disk. `/proc/self/cwd` resolves to `cwd` (the
+/// session's directory), which may differ from the working directory of this process.
 pub fn locate(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<ResolvedPath, PathError> {
     let path = expand(text, cwd, home)?;
     Ok(ResolvedPath { lexical: lexical(&path), real: follow(&path, Some(cwd))? })
 }
 
-/// As many links as the kernel follows before it says `ELOOP`.
+/// Symlinks followed before `PathError::Loop`, as in the kernel (`ELOOP`).
 const MAX_LINKS: usize = 40;
 
-/// Follows every link of an absolute path. From the first component that does
-/// not exist (or cannot be looked at) on, the rest is taken by its words.
+/// Resolves all symlinks of an absolute path. From the first component that does not exist or cannot be
+/// read on, the rest is folded lexically.
 ///
-/// Own code because `canonicalize` fails for what does not exist yet, and the
-/// question "where would this write go" is asked before the file is there. Also
-/// `/proc/self/root` and `/proc/self/cwd` must be followed as links, which
-/// `readlink` answers with the right text.
+/// Not `std::fs::canonicalize`, because that fails for a path that does not exist yet, and callers ask
+/// where a write would go before the file exists. `/proc/self/root` and `/proc/self/cwd` are followed as
+/// symlinks through `readlink`.
 pub fn real(path: &Path) -> Result<PathBuf, PathError> {
     follow(path, None)
 }
@@ -46,8 +45,8 @@ fn follow(path: &Path, cwd: Option<&Path>) -> Result<PathBuf, PathError> {
     step_by_step(path, cwd)
 }
 
-/// Whether something is there and no link leads to it: then the words are
-/// right. The usual case, for two system calls instead of one per component.
+/// Whether the path exists and contains no symlink, so that the lexical form is the real one. The common
+/// case: two system calls instead of one per component.
 fn is_free_of_links(path: &Path) -> bool {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -80,7 +79,7 @@ fn step_by_step(path: &Path, cwd: Option<&Path>) -> Result<PathBuf, PathError> {
     Ok(done)
 }
 
-/// Where a link leads; nothing for what is no link or cannot be looked at.
+/// Target of a symlink; `None` if `path` is not a symlink or cannot be read.
 fn link_target(path: &Path, name: &OsStr, cwd: Option<&Path>) -> Option<PathBuf> {
     match cwd {
         Some(cwd) if name == "cwd" && is_own_cwd(path) => Some(cwd.to_owned()),
@@ -91,7 +90,7 @@ fn link_target(path: &Path, name: &OsStr, cwd: Option<&Path>) -> Option<PathBuf>
     }
 }
 
-/// Whether this is `/proc/self/cwd` after `self` or `thread-self` was followed.
+/// Whether `path`/`name` is `/proc/self/cwd`, after `self` or `thread-self` was followed.
 fn is_own_cwd(path: &Path) -> bool {
     let own = Path::new("/proc").join(std::process::id().to_string());
     match path.strip_prefix(&own) {

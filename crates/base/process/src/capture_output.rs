@@ -1,5 +1,5 @@
-//! Running a small program of our own choice to its end and taking what it
-//! writes to one descriptor. For asking, not for commands.
+//! Runs a small helper program to its end and captures what it writes to one descriptor. Not for the
+//! user's commands.
 
 use std::{
     ffi::CString,
@@ -19,41 +19,40 @@ use rustix::{
 
 use crate::{Lifetime, ProcessOwner, ProcessPurpose, SpawnIntent, SpawnRequest, end_all, timespec};
 
-/// More than this nobody has to say.
+/// Maximum bytes captured; the rest is not read.
 const MOST: usize = 16 << 20;
 
-/// A question to a program.
+/// A helper program to run and how to capture its output.
 pub struct OutputCapture<'a> {
-    /// What the process goes by in lists.
+    /// Name of the call in process lists.
     pub call: &'a str,
-    /// The program.
     pub program: &'a Path,
-    /// Its arguments.
     pub arguments: &'a [&'a str],
-    /// Its whole environment.
+    /// Complete environment, as `NAME=VALUE`.
     pub environment: &'a [CString],
-    /// Where it runs.
+    /// Working directory.
     pub directory: &'a Path,
-    /// The descriptor that is read.
+    /// Number of the child's descriptor whose output is captured.
     pub dump: i32,
-    /// What it reads.
+    /// Bytes the program reads from standard input.
     pub input: Vec<u8>,
-    /// How long it may take.
+    /// Timeout; the program is killed when it expires.
     pub patience: Duration,
 }
 
-/// What the program said.
+/// Captured output of a program.
 pub struct CapturedOutput {
-    /// What it wrote to the descriptor.
+    /// Bytes written to [`OutputCapture::dump`].
     pub dump: Vec<u8>,
-    /// The beginning of what it wrote to standard error.
+    /// The first 16 KiB of standard error.
     pub errors: Vec<u8>,
-    /// Whether it took too long.
+    /// Whether the timeout expired.
     pub timed_out: bool,
 }
 
 impl OutputCapture<'_> {
-    /// Runs it to its end and ends what it left running. Blocks.
+    /// Runs the program until it closes the descriptor, the output limit is reached or the timeout
+    /// expires, then ends the program and all processes it left. Blocks.
     pub fn run(&self, owner: &ProcessOwner) -> io::Result<CapturedOutput> {
         let program = CString::new(self.program.as_os_str().as_bytes())?;
         let arguments: Vec<CString> =
@@ -93,7 +92,7 @@ impl OutputCapture<'_> {
         let deadline = Instant::now() + self.patience;
         let read = read_until(&File::from(dump), deadline);
         let timed_out = deadline <= Instant::now();
-        // Whatever start-up files left behind is theirs no longer.
+        // End processes that shell start-up files left behind.
         end_all(|| owner.alive(&mark), Duration::from_millis(200));
         waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).ok();
         owner.forget(&mark);

@@ -1,4 +1,4 @@
-//! Finding the processes of calls, and signalling them and nothing else.
+//! Finds the processes of calls in `/proc` and signals exactly those.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,22 +11,21 @@ use rustix::{
 
 use crate::{Process, ProcessId, ProcessTag, procfs};
 
-/// Whose processes are looked for.
+/// One call whose processes to find.
 pub(crate) struct ProcessQuery<'a> {
     pub(crate) mark: &'a ProcessTag,
-    /// No process of the call is older than this.
+    /// Start time of the call, in clock ticks since boot. Older processes do not belong to it.
     pub(crate) since: u64,
-    /// Processes that were seen to descend from the call, whatever mark they
-    /// have lost since.
+    /// Processes already known to descend from the call, even if they have lost the tag since.
     pub(crate) seen: Option<&'a HashSet<ProcessId>>,
-    /// The process we started ourselves: somebody waits for its exit status.
+    /// The process started for the call. Not reaped here: its owner waits for its exit status.
     pub(crate) root: Option<ProcessId>,
 }
 
-/// The living processes of each wanted call, in order of age.
+/// Returns the living processes of each wanted call, oldest first.
 ///
-/// A process belongs to a call when it carries its mark, was seen to belong to
-/// it, or descends from one that does.
+/// A process belongs to a call if it carries the call's tag, was seen to belong to it earlier, or
+/// descends from a process that does.
 pub(crate) fn search(wanted: &[ProcessQuery<'_>]) -> Vec<Vec<ProcessId>> {
     let Some(oldest) = wanted.iter().map(|it| it.since).min() else { return Vec::new() };
     let own = i32::try_from(std::process::id()).unwrap_or(0);
@@ -65,14 +64,14 @@ fn belongs(wanted: &ProcessQuery<'_>, stat: procfs::ProcessStat) -> bool {
         && (wanted.seen.is_some_and(|seen| seen.contains(&stat.id)) || wanted.mark.is_on(stat.id.pid))
 }
 
-/// Who owns the nearest ancestor that has an owner.
+/// Returns the call of the nearest ancestor that belongs to one.
 fn inherited(
     pid: i32,
     stats: &HashMap<i32, procfs::ProcessStat>,
     owner: &HashMap<i32, usize>,
 ) -> Option<usize> {
     let mut at = pid;
-    // Process numbers move while we read: never walk in a circle.
+    // Pids can be reused during the walk, so it is bounded against cycles.
     for _ in 0..stats.len() + 1 {
         if let Some(found) = owner.get(&at) {
             return Some(*found);
@@ -82,8 +81,7 @@ fn inherited(
     None
 }
 
-/// An orphan that became our child stays in the process table until we ask for
-/// it. Only called for processes of our calls.
+/// Reaps a zombie that was reparented to us. Only called for processes of our calls.
 fn reap(pid: i32, parent: i32, own: i32) {
     if parent == own
         && let Some(pid) = Pid::from_raw(pid)
@@ -92,8 +90,8 @@ fn reap(pid: i32, parent: i32, own: i32) {
     }
 }
 
-/// Whether an orphan of this call became our child, and lives. Cheap: looks at
-/// our children only. `None` where the kernel does not list them.
+/// Whether a living orphan of this call was reparented to us, other than `not`. Cheap: reads our
+/// children only. `None` if the kernel does not list them.
 pub(crate) fn adopted(mark: &ProcessTag, not: ProcessId) -> Option<bool> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     let mut found = false;
@@ -111,23 +109,24 @@ pub(crate) fn adopted(mark: &ProcessTag, not: ProcessId) -> Option<bool> {
     Some(found)
 }
 
-/// Sends a signal to exactly this process; false if it is gone.
+/// Signals exactly this process. Returns false if it has ended.
 pub(crate) fn signal(id: ProcessId, signal: Signal) -> bool {
     let Some(pid) = Pid::from_raw(id.pid) else { return false };
     let is_same = || procfs::stat(id.pid).is_some_and(|stat| stat.id == id && !stat.is_dead());
-    // The descriptor pins the process; only then its age proves which one it is.
+    // The pidfd pins the process; checking the start time after opening it proves the identity.
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => match is_same().then(|| pidfd_send_signal(handle, signal)) {
             Some(Err(Errno::NOSYS | Errno::PERM)) => kill_process(pid, signal).is_ok(),
             sent => matches!(sent, Some(Ok(()))),
         },
-        // Old kernels and strict filters have none: then its age just before has to do.
+        // Old kernels and strict seccomp filters have no pidfd: check the start time directly before the
+        // signal.
         Err(Errno::NOSYS | Errno::PERM) => is_same() && kill_process(pid, signal).is_ok(),
         Err(_) => false,
     }
 }
 
-/// What these processes are called. One that is gone has an empty command.
+/// Adds the command line to each id; empty for a process that has ended.
 pub fn describe(ids: &[ProcessId]) -> Vec<Process> {
     ids.iter().map(|id| Process { id: *id, command: procfs::command_line(id.pid) }).collect()
 }

@@ -1,23 +1,16 @@
-//! Owning processes: commands, hooks and servers of a session, and everything
-//! those start.
+//! Process ownership: commands, hooks and servers of a session, and all their descendants.
 //!
-//! A [`ProcessOwner`] belongs to one session. It gives every process it starts
-//! a [`ProcessTag`] that all descendants inherit and none can drop, writes down
-//! what runs in a registry that outlives a crash, and ends all of it when the
-//! session ends. [`ProcessTree`] is one process with pipes and all its
-//! descendants; [`SpawnRequest`] starts a process the way commands need it. A tree
-//! whose end cannot wait for the next session is also told to a guardian: a
-//! small process that ends it when we are killed.
+//! A [`ProcessOwner`] belongs to one session. It gives every process it starts a [`ProcessTag`] that all
+//! descendants inherit and cannot drop, records running processes in a registry that survives a crash,
+//! and ends them all when the session ends. [`ProcessTree`] is one process with pipes and all its
+//! descendants; [`SpawnRequest`] starts a process the way shell commands need it. A guarded tree must
+//! not outlive this process: a small guardian process ends it if we are killed.
 //!
-//! **Does not know** what the processes are for beyond a name
-//! ([`ProcessPurpose`]), nor shells, hooks, protocols or sandboxes.
+//! **Does not know** what the processes are for beyond a label ([`ProcessPurpose`]), nor shells, hooks, protocols or sandboxes.
 //!
-//! **Invariant:** a signal goes only to a process that proved to belong to one
-//! of our calls, through a handle that pins exactly that process, or to a group
-//! whose leader has not been waited for.
+//! **Invariant:** a signal goes only to a process that provably belongs to one of our calls, through a pidfd that pins it, or to a process group whose leader has not been reaped.
 //!
-//! **Invariant:** marks, registries and endings belong to a session. Ending one
-//! session touches no process of another in the same program.
+//! **Invariant:** tags, registries and shutdown belong to one session. Ending a session touches no process of another session in the same program.
 
 mod capture_output;
 mod find_processes;
@@ -50,19 +43,19 @@ pub use registry::{
 pub use spawn::{OwnedSpawnRequest, SpawnRequest};
 pub use wall_clock_sleep::until_wall_clock;
 
-/// Makes this process the parent of every orphan among its descendants, so that
-/// a command that detaches itself is noticed at once and its end leaves nothing
-/// in the process table. Holds for the whole process: the program decides.
+/// Makes this process a child subreaper: orphaned descendants are reparented to it, so that a command
+/// that daemonises is noticed at once and leaves no zombie. Affects the whole process, so only the
+/// program's entry point should call it.
 pub fn adopt_orphans() -> std::io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// One variable as an environment holds it; nothing if it cannot be held.
+/// Builds a `NAME=VALUE` entry; `None` if it contains a NUL byte.
 pub fn environment_entry(name: &OsStr, value: &OsStr) -> Option<CString> {
     CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
 }
 
-/// A duration as the kernel takes it.
+/// Converts to the kernel's `timespec`.
 pub fn timespec(duration: std::time::Duration) -> rustix::time::Timespec {
     rustix::time::Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),

@@ -2,16 +2,14 @@ use std::{fs::File, io, os::unix::fs::MetadataExt as _, path::PathBuf, time::Dur
 
 use rustix::fs::{FlockOperation, flock};
 
-/// How often, and how long after each other, a file is taken that another
-/// process looks at or has just removed: a process that starts looks whether the
-/// file is left over.
+/// Attempts to lock a file that another process holds or has just removed, with `PAUSE` between them. A
+/// starting process holds each registry briefly to see whether it is left over.
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Opens a file of a session and locks it for as long as the returned handle
-/// lives. What was removed between the two does not count: the file is opened
-/// again. Fails if another process keeps the lock. Blocks, a fifth of a second
-/// at most.
+/// Opens a session's file and locks it exclusively until the returned handle is dropped. Opens it again
+/// if the path was removed or replaced before the lock was taken. Fails if another process keeps the
+/// lock for about 200 ms. Blocks up to that long.
 pub fn lock_session_file(session: &str, open: impl Fn() -> io::Result<(File, PathBuf)>) -> io::Result<File> {
     let attempt = || {
         let (file, path) = open()?;
@@ -39,8 +37,8 @@ pub fn lock_session_file(session: &str, open: impl Fn() -> io::Result<(File, Pat
     })
 }
 
-/// The name of a file for an id, which may be any text: letters, digits, `-`
-/// and `_` stay, everything else becomes `_`, and 100 characters are enough.
+/// Maps an id to a file name: keeps letters, digits, `-` and `_`, replaces everything else by `_`, and
+/// cuts it to 100 characters.
 pub fn file_name_of_id(id: &str) -> String {
     let mut name: String = id
         .chars()

@@ -15,10 +15,9 @@ use crate::{
     registry::{ProcessRegistry, end_all},
 };
 
-/// Everything a session's commands, hooks and servers have running.
+/// The running processes of one session: commands, hooks and servers.
 ///
-/// The default one writes nothing down: it is for those who run without a
-/// session that could be looked at from outside.
+/// The default owner keeps no registry; it is for callers without a session that others can inspect.
 #[derive(Debug, Default)]
 pub struct ProcessOwner {
     session: String,
@@ -28,9 +27,9 @@ pub struct ProcessOwner {
 #[derive(Debug, Default)]
 struct OwnedCalls {
     registry: Option<ProcessRegistry>,
-    /// By the cookie of the mark.
+    /// By the cookie of the tag.
     calls: BTreeMap<String, OwnedCall>,
-    /// Whether everything was ended: nothing that would be ended starts any more.
+    /// Whether [`ProcessOwner::end`] was called; from then on only detached processes may start.
     is_over: bool,
 }
 
@@ -50,41 +49,37 @@ struct OwnedCall {
 /// How long processes may live.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Lifetime {
-    /// As long as the session.
+    /// Until the session ends.
     #[default]
     Session,
-    /// As long as the session, and no longer than this process: the guardian ends
-    /// them when we are killed.
+    /// Until the session ends, and no longer than this process: the guardian ends them if we are killed.
     Guarded,
-    /// As long as they like.
+    /// Unlimited; the session's end does not end them.
     Detached,
 }
 
-/// The processes of one call, hook or server.
+/// The running processes of one call, hook or server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OwnedProcesses {
-    /// What they were started for.
     pub purpose: ProcessPurpose,
-    /// The call, the hook or the server that started them.
+    /// Id or name of the call, hook or server that started them.
     pub call: String,
-    /// Its command line.
     pub command: String,
-    /// Whether they go on after the session.
+    /// Whether they outlive the session.
     pub detached: bool,
-    /// What lives.
+    /// The living processes.
     pub processes: Vec<Process>,
 }
 
 impl ProcessOwner {
-    /// Owns what `session` starts, and writes it down below `registries`, where
-    /// [`crate::leftovers`] finds it after a crash.
+    /// Opens the registry of `session` in the directory `registries`, where [`crate::leftovers`] finds
+    /// it after a crash. Fails if another process has the session open. Blocks briefly for the lock.
     pub fn open(registries: &Path, session: &str) -> io::Result<Arc<Self>> {
         let registry = ProcessRegistry::create(registries, session)?;
         Ok(Self::with(session, Some(registry)))
     }
 
-    /// Owns what commands start as long as this process lives, and writes
-    /// nothing down.
+    /// Creates an owner without a registry.
     pub fn unrecorded(session: &str) -> Arc<Self> {
         Self::with(session, None)
     }
@@ -94,10 +89,9 @@ impl ProcessOwner {
         Arc::new(Self { session: session.to_owned(), owned })
     }
 
-    /// Announces a process that is about to start, and makes its mark. Must
-    /// succeed before the process starts: what is not written down could not be
-    /// ended after a crash. The caller calls [`Self::started`] or
-    /// [`Self::forget`] next.
+    /// Creates the tag for a process that is about to start and records it in the registry. Must succeed
+    /// before the process starts: an unrecorded process could not be ended after a crash. The caller
+    /// must then call [`Self::started`] or [`Self::forget`].
     pub fn announce(&self, about: SpawnIntent<'_>, lifetime: Lifetime) -> io::Result<ProcessTag> {
         let SpawnIntent { purpose, call, command, task } = about;
         let mark = ProcessTag::new(&self.session, call);
@@ -132,7 +126,7 @@ impl ProcessOwner {
         Ok(mark)
     }
 
-    /// The announced process has started.
+    /// Records the pid of an announced process and sets its tag.
     pub fn started(&self, mark: &ProcessTag, pid: Pid) -> ProcessId {
         mark.put_on(pid);
         let group = pid;
@@ -150,14 +144,14 @@ impl ProcessOwner {
         id
     }
 
-    /// What lives of one announced process and its descendants. Reads the whole
-    /// process table; nobody waits for a lock meanwhile.
+    /// Returns the living processes of one announced process. Scans the whole process table, without
+    /// holding the lock.
     pub fn alive(&self, mark: &ProcessTag) -> Vec<ProcessId> {
         let Some(call) = self.owned().calls.get(&mark.cookie).cloned() else { return Vec::new() };
         self.search(&[call]).pop().unwrap_or_default()
     }
 
-    /// What lives of each call, which is remembered as theirs.
+    /// Finds the living processes of each call and remembers them as seen.
     fn search(&self, calls: &[OwnedCall]) -> Vec<Vec<ProcessId>> {
         let wanted: Vec<ProcessQuery<'_>> = calls.iter().map(OwnedCall::wanted).collect();
         let found = find_processes::search(&wanted);
@@ -170,18 +164,17 @@ impl ProcessOwner {
         found
     }
 
-    /// Whether an orphan of this call became our child; see
-    /// [`adopt_orphans`](crate::adopt_orphans).
+    /// Whether an orphan of this call was reparented to us; see [`adopt_orphans`](crate::adopt_orphans).
     pub fn has_adopted(mark: &ProcessTag, root: ProcessId) -> Option<bool> {
         find_processes::adopted(mark, root)
     }
 
-    /// Sends a signal to all processes of a call; how many there were.
+    /// Signals all processes of a call. Returns the number signalled.
     pub fn signal(&self, mark: &ProcessTag, signal: Signal) -> usize {
         self.alive(mark).into_iter().filter(|id| find_processes::signal(*id, signal)).count()
     }
 
-    /// Nothing of this call is left, or nobody cares any more.
+    /// Drops a call: its processes are no longer listed or ended by this owner.
     pub fn forget(&self, mark: &ProcessTag) {
         let mut owned = self.owned();
         let gone = owned.calls.remove(&mark.cookie);
@@ -195,7 +188,8 @@ impl ProcessOwner {
         }
     }
 
-    /// Lets the processes of a call go on after the session.
+    /// Marks the processes of a call as detached, so that they outlive the session. Returns false if the
+    /// call is unknown.
     pub fn detach(&self, call: &str) -> io::Result<bool> {
         let mut owned = self.owned();
         let marks: Vec<ProcessTag> =
@@ -211,7 +205,7 @@ impl ProcessOwner {
         Ok(!marks.is_empty())
     }
 
-    /// Everything that runs, by what started it.
+    /// Lists all running processes, grouped by call.
     pub fn list(&self) -> Vec<OwnedProcesses> {
         let calls: Vec<OwnedCall> = self.owned().calls.values().cloned().collect();
         let found = self.search(&calls);
@@ -224,13 +218,12 @@ impl ProcessOwner {
             .collect()
     }
 
-    /// Ends everything that is not detached, and lets nothing more of that kind
-    /// start; false if something is still there at the end of the time given.
-    /// Blocks.
+    /// Ends all processes that are not detached and rejects new ones. Returns false if some still run
+    /// after `patience`. Blocks.
     pub fn end(&self, patience: Duration) -> bool {
         self.owned().is_over = true;
         let deadline = Instant::now() + patience;
-        // What was announced before is about to start, or to be forgotten.
+        // Wait for announced processes to be started or forgotten.
         while self.owned().calls.values().any(OwnedCall::is_starting) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }

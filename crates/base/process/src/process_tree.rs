@@ -17,71 +17,66 @@ use crate::{
     Lifetime, MARK_VARIABLE, ProcessId, ProcessOwner, ProcessTag, SpawnIntent, find_processes, reaper,
 };
 
-/// How a tree is started, and who ends it when we cannot.
+/// How to start a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessTreeOptions<'a> {
-    /// What is about to start.
     pub about: SpawnIntent<'a>,
-    /// What its leader is separated from.
+    /// Isolation of the leader from our terminal and process group.
     pub isolation: TreeIsolation,
-    /// Who ends it when we are killed.
+    /// Who ends the tree if we are killed.
     pub after_kill: OnParentKilled,
 }
 
-/// What the leader of a tree is separated from.
+/// Isolation of the leader from our terminal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TreeIsolation {
-    /// It has a session of its own and therefore no terminal.
+    /// A session of its own, hence no controlling terminal.
     OwnSession,
-    /// Signals of the keyboard do not reach it, and where we have a terminal, it
-    /// cannot write there: it has a session of its own then, else a process
-    /// group, which is quicker.
+    /// No keyboard signals and no access to our terminal. Uses a new session if we have a terminal, else
+    /// only a new process group, which is faster to start.
     NoTerminal,
 }
 
-/// Who ends a tree when we are killed.
+/// Who ends a tree if this process is killed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OnParentKilled {
-    /// The next session, which reads it in the registry.
+    /// The next session, which finds it in the registry.
     NextSession,
-    /// The guardian, at once.
+    /// The guardian process, immediately.
     Guardian,
 }
 
-/// A process that was started with pipes, and everything it starts.
+/// A process started with pipes, and all its descendants.
 ///
-/// **Invariant:** dropping the tree kills every process of it, also those that
-/// left its group, unless [`ProcessTree::release`] let them go.
+/// **Invariant:** dropping the tree kills all its processes, also those that left the process group, unless [`ProcessTree::release`] was called.
 #[derive(Debug)]
 pub struct ProcessTree {
     owner: Arc<ProcessOwner>,
     mark: ProcessTag,
     pid: Pid,
-    /// The leader's number, until the leader is waited for: from then on the
-    /// number may belong to another process.
+    /// Pid of the leader until it is reaped; afterwards the pid may belong to another process.
     leader: Mutex<Option<Pid>>,
     exit: ExitWaiter,
     after_kill: OnParentKilled,
     released: bool,
 }
 
-/// Tells when the leader has ended, without waiting for it.
+/// Notices the exit of the leader without reaping it.
 #[derive(Debug)]
 enum ExitWaiter {
     Pidfd(AsyncFd<OwnedFd>),
-    /// Kernels without pidfd.
+    /// Polling, for kernels without pidfd.
     Ask,
 }
 
-/// How often a kernel without pidfd is asked.
+/// Polling interval on kernels without pidfd.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-/// Processes that start while others are killed are found in the next round.
+/// Maximum number of kill rounds; processes that start during one round are found in the next.
 const KILL_ROUNDS: usize = 8;
 
 impl ProcessTree {
-    /// Starts `command` and owns what comes of it. The caller takes the pipes it
-    /// asked for from the returned child and hands the child to
-    /// [`ProcessTree::reap`]. Must be called within a runtime.
+    /// Starts `command` as a tree owned by `owner`. The caller takes the pipes from the returned child
+    /// and later passes the child to [`ProcessTree::reap`]. Must be called within a tokio runtime.
     pub fn spawn(
         owner: &Arc<ProcessOwner>,
         plan: ProcessTreeOptions<'_>,
@@ -90,8 +85,8 @@ impl ProcessTree {
         let mark = owner.announce(plan.about, Lifetime::Session)?;
         command.env(MARK_VARIABLE, mark.cookie()).kill_on_drop(true);
         match plan.isolation {
-            // Without code between fork and exec the process is started without a
-            // copy of us, which would hold the pipes of others meanwhile.
+            // Without a `pre_exec` closure the process is started without a fork of us, whose copy would
+            // hold other processes' pipes open.
             TreeIsolation::NoTerminal if !has_terminal() => drop(command.process_group(0)),
             TreeIsolation::OwnSession | TreeIsolation::NoTerminal => {
                 before_exec(&mut command, mark.clone());
@@ -123,17 +118,16 @@ impl ProcessTree {
         Ok((tree, child))
     }
 
-    /// The leader's number.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Returns when the leader has ended; its number stays its own until
-    /// [`ProcessTree::reap`]. Safe to cancel.
+    /// Returns when the leader has exited. The pid stays reserved until [`ProcessTree::reap`].
+    /// Cancel-safe.
     pub async fn exited(&self) {
         match &self.exit {
             ExitWaiter::Pidfd(pidfd) => {
-                // An error means that the reactor is gone; then nobody is left to wait.
+                // An error means that the runtime is shutting down.
                 let _ready = pidfd.readable().await;
             }
             ExitWaiter::Ask => {
@@ -145,41 +139,39 @@ impl ProcessTree {
         }
     }
 
-    /// Waits for the leader and takes its status. Afterwards no signal goes to
-    /// its number.
+    /// Reaps the leader and returns its exit status. Afterwards no signal goes to its pid.
     pub async fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
         self.exited().await;
         *self.leader() = None;
         child.wait().await
     }
 
-    /// Sends a signal to the group, as long as its number cannot mean another
-    /// one.
+    /// Signals the process group, unless the leader was reaped and the group id may be reused.
     pub fn signal_group(&self, signal: Signal) {
         let leader = self.leader();
         if let Some(leader) = *leader {
-            // ESRCH: everybody is gone already, which is what the caller wants.
+            // ESRCH means that all processes have exited.
             kill_process_group(leader, signal).ok();
         }
     }
 
-    /// Kills everything, also what left the group and what starts meanwhile.
+    /// Kills all processes of the tree, also those outside the group and those started meanwhile.
     pub fn kill(&self) {
         self.signal_group(Signal::KILL);
         self.kill_those(|_| true);
     }
 
-    /// Whether processes are left in the group. Costs one system call.
+    /// Whether the process group has members. One system call.
     pub fn lives_in_group(&self) -> bool {
         rustix::process::test_kill_process_group(self.pid).is_ok()
     }
 
-    /// Kills what proves to be ours and is still in the group.
+    /// Kills the tree's processes that are still in the group.
     pub fn kill_in_group(&self) {
         self.kill_those(|id| Pid::from_raw(id.pid).is_some_and(|pid| getpgid(Some(pid)) == Ok(self.pid)));
     }
 
-    /// Lets go of what still runs: nobody ends it, and it is listed no more.
+    /// Stops owning the tree: its processes keep running and are no longer listed.
     pub fn release(mut self) {
         self.released = true;
     }
@@ -229,13 +221,13 @@ pub(crate) fn register(descriptor: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     unsafe { AsyncFd::register(descriptor) }.ok()
 }
 
-/// Whether we have a terminal that what we start could write to.
+/// Whether we have a controlling terminal that a child could write to.
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }
 
-/// A session of its own can only be made by the process itself; then the mark is
-/// on it, too, before it can start another one.
+/// A process can only create a session for itself. The tag is set in the same step, before the process
+/// can start another one.
 #[expect(unsafe_code, reason = "both can only be done between fork and exec")]
 fn before_exec(command: &mut Command, mark: ProcessTag) {
     // SAFETY: `setsid` and `prlimit` are async-signal-safe and the closure
@@ -248,8 +240,8 @@ fn before_exec(command: &mut Command, mark: ProcessTag) {
     }
 }
 
-/// A script that was written a moment ago may still be open for writing in a
-/// process that is being forked elsewhere; that passes within milliseconds.
+/// Retries on `ETXTBSY`: a freshly written script may still be open for writing in a concurrently forked
+/// process. Passes within milliseconds.
 fn spawn_unless_busy(command: &mut Command) -> io::Result<Child> {
     for _ in 0..5 {
         match command.spawn() {

@@ -1,22 +1,20 @@
-//! What `/proc` says about processes.
+//! Reads process information from `/proc`.
 
 use serde::{Deserialize, Serialize};
 
-/// One process, and not another one that got its number later.
+/// Identifies a process; pid plus start time, because pids are reused.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct ProcessId {
-    /// The number.
     pub pid: i32,
-    /// When it started, in clock ticks since the machine did.
+    /// Start time in clock ticks since boot.
     pub start: u64,
 }
 
-/// A process of a call, a hook or a server.
+/// A running process of a call, hook or server.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Process {
-    /// Which one.
     pub id: ProcessId,
-    /// Its command line, cut to one line.
+    /// Command line, shortened to one line.
     pub command: String,
 }
 
@@ -28,7 +26,7 @@ pub(crate) struct ProcessStat {
 }
 
 impl ProcessStat {
-    /// A dead process that nobody has asked about yet is no process any more.
+    /// Whether the process has ended or is a zombie.
     pub(crate) fn is_dead(self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
@@ -39,7 +37,7 @@ pub(crate) fn stat(pid: i32) -> Option<ProcessStat> {
     parse_stat(pid, &text)
 }
 
-/// The name in brackets may hold anything, brackets included.
+/// The name in parentheses may contain any characters, also parentheses.
 fn parse_stat(pid: i32, text: &[u8]) -> Option<ProcessStat> {
     let close = memchr::memrchr(b')', text)?;
     let rest = std::str::from_utf8(text.get(close + 2..)?).ok()?;
@@ -50,7 +48,7 @@ fn parse_stat(pid: i32, text: &[u8]) -> Option<ProcessStat> {
     Some(ProcessStat { id: ProcessId { pid, start }, parent, state })
 }
 
-/// Bytes of memory these processes have at hand; what they share counts for each.
+/// Sum of the resident set sizes in bytes; shared pages count for each process.
 pub fn resident_bytes(ids: impl IntoIterator<Item = ProcessId>) -> u64 {
     let page = rustix::param::page_size() as u64;
     let pages = ids.into_iter().filter_map(|id| {
@@ -65,22 +63,22 @@ pub(crate) fn all_pids() -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Children of our main thread: where the kernel puts orphans when we adopt
-/// them. `None` where the kernel does not say.
+/// Children of our main thread, to which the kernel reparents orphans if we are a subreaper. `None` if
+/// the kernel does not list children.
 pub(crate) fn children_of_main_thread() -> Option<Vec<i32>> {
     let own = std::process::id();
     let text = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).ok()?;
     Some(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
-/// The hard limit that serves as a mark; see [`crate::ProcessTag`].
+/// The hard limit that serves as a tag; see [`crate::ProcessTag`].
 pub(crate) fn tag(pid: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text.lines().find(|line| line.starts_with("Max realtime timeout"))?;
     line.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
-/// The value of one variable in the environment a process started with.
+/// Value of one variable in the process's initial environment.
 pub(crate) fn started_with(pid: i32, name: &str) -> Option<String> {
     let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut entries = environ.split(|it| *it == 0);
@@ -98,7 +96,7 @@ pub(crate) fn command_line(pid: i32) -> String {
     haft_types::text::one_line(&words.join(" "), 200)
 }
 
-/// Now, in the unit of [`ProcessId::start`].
+/// Current time in the unit of [`ProcessId::start`].
 pub(crate) fn ticks_since_boot() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let per_second = rustix::param::clock_ticks_per_second();
@@ -107,7 +105,7 @@ pub(crate) fn ticks_since_boot() -> u64 {
     seconds * per_second + nanos * per_second / 1_000_000_000
 }
 
-/// Differs after every start of the machine, as process numbers do not.
+/// Changes with every boot, so recorded pids of an earlier boot can be ignored.
 pub(crate) fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()

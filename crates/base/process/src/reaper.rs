@@ -1,11 +1,9 @@
-//! Nothing outlives us, even when we are killed with SIGKILL.
+//! The guardian process: ends guarded trees even if we are killed with SIGKILL.
 //!
-//! A killed process cannot clean up, so somebody else has to: one small shell
-//! per Haft process, told about every tree it guards before that starts. Its
-//! standard input ends when we do, however that happens; then it ends what is left.
-//! (The kernel's parent-death signal would only reach the direct child, not
-//! what `npx` or a wrapper script started, and it fires when the *thread* that
-//! started the child ends.)
+//! One small shell per Haft process learns about every guarded tree before it starts. Its standard input
+//! closes when we exit, for whatever reason; then it ends the trees that are left. (The kernel's
+//! parent-death signal would only reach the direct child, not what `npx` or a wrapper script started,
+//! and it fires when the *thread* that started the child exits.)
 
 use std::{
     io::Write,
@@ -24,15 +22,15 @@ struct Reaper {
     wards: Vec<ReapedTree>,
 }
 
-/// A tree that is guarded.
+/// A guarded tree.
 struct ReapedTree {
     mark: ProcessTag,
     group: Option<Pid>,
 }
 
 impl ReapedTree {
-    /// What the guardian reads: what is in the environment, what is among the
-    /// limits, and the group. None of them holds a space or a comma.
+    /// A line for the guardian: cookie key, limit value and process group. None of them contains a space
+    /// or a comma.
     fn line(mark: &ProcessTag, group: Option<Pid>) -> String {
         let key = mark.key();
         let tag = mark.tag.map_or_else(|| key.to_owned(), |tag| tag.to_string());
@@ -40,12 +38,12 @@ impl ReapedTree {
     }
 }
 
-/// Before a tree starts.
+/// Called before a tree starts.
 pub(crate) fn expect(mark: &ProcessTag) {
     tell(|wards| wards.push(ReapedTree { mark: mark.clone(), group: None }), &ReapedTree::line(mark, None));
 }
 
-/// After it has started.
+/// Called after a tree has started.
 pub(crate) fn watch(mark: &ProcessTag, group: Pid) {
     let note = |wards: &mut Vec<ReapedTree>| {
         wards.iter_mut().filter(|ward| ward.mark == *mark).for_each(|ward| ward.group = Some(group));
@@ -53,7 +51,7 @@ pub(crate) fn watch(mark: &ProcessTag, group: Pid) {
     tell(note, &ReapedTree::line(mark, Some(group)));
 }
 
-/// After it has ended.
+/// Called after a tree has ended.
 pub(crate) fn forget(mark: &ProcessTag) {
     tell(|wards| wards.retain(|ward| ward.mark != *mark), &format!("- {} 0 0\n", mark.key()));
 }
@@ -69,8 +67,8 @@ fn tell(note: impl FnOnce(&mut Vec<ReapedTree>), line: &str) {
         }
         return;
     }
-    // Not there yet, or ended by a stranger: a new one learns everything anew.
-    // Without a shell the servers still get the end of their input.
+    // No guardian yet, or it was killed: start one and send it the whole list. If no shell can be
+    // started, guarded servers still get end-of-file on their input when we exit.
     *slot = Reaper::start(wards).ok();
 }
 
@@ -97,9 +95,8 @@ impl Reaper {
     }
 }
 
-/// `+ key tag group` and `- key 0 0` keep a list; the end of the input ends
-/// everything on it: first politely, then by force, then whatever still carries
-/// a mark.
+/// `+ key tag group` adds and `- key 0 0` removes an entry. At end of input the script ends every entry:
+/// first SIGTERM, then SIGKILL to the group, then SIGKILL to whatever still carries a tag.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM QUIT
 wards=''

@@ -1,4 +1,4 @@
-//! What is running, on disk: so that whoever comes after a crash can end it.
+//! On-disk registry of running processes, so that a later session can end them after a crash.
 
 use std::{
     fs::{DirBuilder, File},
@@ -21,10 +21,9 @@ use crate::{
     procfs,
 };
 
-/// A registry is written anew when it is larger than this and nothing runs.
+/// The registry is truncated when it is larger than this many bytes and nothing runs.
 const COMPACT: u64 = 64 << 10;
 
-/// One line of a registry.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum RegistryLine {
@@ -55,17 +54,16 @@ enum RegistryLine {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessPurpose {
-    /// To run a command line for a call of a tool.
+    /// A shell command of a tool call.
     #[default]
     Command,
-    /// To run a hook.
+    /// A hook.
     Hook,
-    /// To be an MCP server.
+    /// An MCP server.
     Server,
 }
 
 impl ProcessPurpose {
-    /// Its name in lists.
     pub fn label(self) -> &'static str {
         match self {
             Self::Command => "command",
@@ -75,20 +73,19 @@ impl ProcessPurpose {
     }
 }
 
-/// A process that is about to start.
+/// Describes a process that is about to start.
 #[derive(Clone, Copy, Debug)]
 pub struct SpawnIntent<'a> {
-    /// What it is for.
     pub purpose: ProcessPurpose,
-    /// The call, the hook or the server, by its id or name.
+    /// Id or name of the call, hook or server.
     pub call: &'a str,
-    /// The command line, as people know it.
+    /// Command line as shown to users.
     pub command: &'a str,
-    /// What its output goes by; empty if there is none.
+    /// Id of the background task whose output it produces; empty if none.
     pub task: &'a str,
 }
 
-/// The file of one session. Locked as long as the session lives.
+/// Registry file of one session. Locked for the lifetime of the session.
 #[derive(Debug)]
 pub(crate) struct ProcessRegistry {
     file: File,
@@ -110,8 +107,8 @@ impl ProcessRegistry {
         Ok(registry)
     }
 
-    /// Must succeed before the call's process starts: what is not written down
-    /// could not be ended after a crash.
+    /// Must succeed before the call's process starts: an unrecorded process could not be ended after a
+    /// crash.
     pub(crate) fn call(&mut self, about: SpawnIntent<'_>, mark: &ProcessTag, since: u64) -> io::Result<()> {
         self.append(&RegistryLine::Call {
             call: about.call.to_owned(),
@@ -131,7 +128,8 @@ impl ProcessRegistry {
     pub(crate) fn ended(&mut self, mark: &ProcessTag, nothing_runs: bool) {
         let size = self.file.metadata().map_or(0, |meta| meta.len());
         if nothing_runs && COMPACT < size {
-            // A crash in between leaves an empty registry, which is the truth.
+            // A crash between truncating and writing leaves an empty registry, which is correct because
+            // nothing runs.
             self.file.set_len(0).and_then(|()| self.head()).ok();
         } else {
             self.append(&RegistryLine::Ended { cookie: mark.cookie.clone() }).ok();
@@ -150,24 +148,21 @@ impl ProcessRegistry {
     }
 }
 
-/// What one call, hook or server of a session has running.
+/// Living processes of one call, hook or server, as recorded in a registry.
 #[derive(Debug)]
 pub struct LiveProcesses {
-    /// The session.
     pub session: String,
-    /// Whether that lives.
+    /// Whether the session is still running.
     pub session_lives: bool,
-    /// What it was started for.
     pub purpose: ProcessPurpose,
-    /// What the output goes by; empty if there is none.
+    /// Id of the background task; empty if none.
     pub task: String,
-    /// The call, the hook or the server that started it.
+    /// Id or name of the call, hook or server.
     pub call: String,
-    /// Its command line.
     pub command: String,
-    /// Whether it was meant to go on.
+    /// Whether it was meant to outlive the session.
     pub detached: bool,
-    /// What lives of it.
+    /// The living processes.
     pub processes: Vec<Process>,
     record: LiveProcessesRecord,
 }
@@ -179,22 +174,22 @@ struct LiveProcessesRecord {
 }
 
 impl LiveProcessesRecord {
-    /// After a crash the mark is the only proof.
+    /// After a crash only the tag proves ownership.
     fn wanted(&self) -> ProcessQuery<'_> {
         ProcessQuery { mark: &self.mark, since: self.since, seen: None, root: None }
     }
 }
 
 impl LiveProcesses {
-    /// Ends it: politely, then not. False if something is still there at the
-    /// end of the time given.
+    /// Ends the processes: SIGTERM, then SIGKILL. Returns false if some still run after `patience`.
+    /// Blocks.
     pub fn end(&self, patience: Duration) -> bool {
         end_all(|| find_processes::search(&[self.record.wanted()]).pop().unwrap_or_default(), patience)
     }
 }
 
-/// Ends what a search finds, politely and then not, until it finds nothing.
-/// False if it still finds something at the end of the time given. Blocks.
+/// Ends the processes that `alive` returns, first with SIGTERM, then with SIGKILL, until it returns
+/// none. Returns false if it still returns some after `patience`. Blocks.
 pub fn end_all(alive: impl Fn() -> Vec<ProcessId>, patience: Duration) -> bool {
     let started = Instant::now();
     let mut ids = alive();
@@ -215,8 +210,8 @@ pub fn end_all(alive: impl Fn() -> Vec<ProcessId>, patience: Duration) -> bool {
     ids.is_empty()
 }
 
-/// What sessions that are gone left running, according to the registries below
-/// `dir`. Registries of sessions of which nothing is left are removed.
+/// Living processes of sessions that are no longer running, from the registries in `dir`. Removes
+/// registries without living processes. Skips registries locked by a running session.
 pub fn leftovers(dir: &Path) -> Vec<LiveProcesses> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut found = Vec::new();
@@ -234,9 +229,7 @@ pub fn leftovers(dir: &Path) -> Vec<LiveProcesses> {
     found
 }
 
-/// What commands, hooks and servers of all sessions have running, those that
-/// live included.
-/// Looks and changes nothing.
+/// Living processes of all sessions, running sessions included. Read-only.
 pub fn everything(dir: &Path) -> Vec<LiveProcesses> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -247,34 +240,32 @@ pub fn everything(dir: &Path) -> Vec<LiveProcesses> {
     found
 }
 
-/// Ends what sessions that are gone left running and was not detached; says
-/// what that was. Blocks for as long as that takes, `patience` at most for each.
+/// Ends the processes of sessions that no longer run, except detached ones. Returns the processes found.
+/// Blocks up to `patience` for each entry.
 pub fn end_leftovers(dir: &Path, patience: Duration) -> Vec<LiveProcesses> {
     let mut found = leftovers(dir);
     found.retain(|it| !it.detached);
     for leftover in &found {
         leftover.end(patience);
     }
-    // What has nothing left to remember goes.
+    // Removes the registries that are now empty.
     if !found.is_empty() {
         leftovers(dir);
     }
     found
 }
 
-/// What became of the processes of a session that is gone.
+/// Result of [`end_orphans_of`].
 #[derive(Debug, Default)]
 pub struct SessionOrphans {
-    /// What was running and was not meant to go on.
+    /// Processes that were running and not detached.
     pub found: Vec<LiveProcesses>,
-    /// Whether all of that has ended.
+    /// Whether all of them have ended.
     pub all_ended: bool,
 }
 
-/// Ends what one session that is gone left running and was not detached. When
-/// all of it has ended, none of it writes any more. A session that lives is left
-/// alone: whoever took it up ended what was there before. Blocks for as long as
-/// it takes, `patience` at most for each.
+/// Ends the processes of one session that no longer runs, except detached ones. Does nothing and reports
+/// `all_ended` if the session is running or has no registry. Blocks up to `patience` for each entry.
 pub fn end_orphans_of(dir: &Path, session: &str, patience: Duration) -> SessionOrphans {
     let path = dir.join(format!("{}.jsonl", file_name_of_id(session)));
     let nothing = SessionOrphans { found: Vec::new(), all_ended: true };
@@ -284,13 +275,13 @@ pub fn end_orphans_of(dir: &Path, session: &str, patience: Duration) -> SessionO
     }
     let mut found = read(&mut file);
     found.retain(|it| !it.detached);
-    // Every one of them, also after one that did not end.
+    // `count` instead of `all`: end every entry, also after one that did not end.
     let left = found.iter().filter(|it| !it.end(patience)).count();
     let all_ended = left == 0;
     SessionOrphans { found, all_ended }
 }
 
-/// Reads what a crash may have cut off anywhere.
+/// Parses a registry; tolerates a line truncated by a crash.
 fn read(file: &mut File) -> Vec<LiveProcesses> {
     let mut bytes = Vec::new();
     if file.rewind().and_then(|()| file.read_to_end(&mut bytes)).is_err() {
@@ -301,7 +292,7 @@ fn read(file: &mut File) -> Vec<LiveProcesses> {
     for line in bytes.split(|it| *it == b'\n') {
         let Ok(entry) = serde_json::from_slice::<RegistryLine>(line) else { continue };
         match entry {
-            // Numbers of an earlier run of the machine mean nothing now.
+            // Pids of an earlier boot are meaningless.
             RegistryLine::Session { boot, .. } if boot != procfs::boot_id() => return Vec::new(),
             RegistryLine::Session { id, .. } => session = id,
             RegistryLine::Call { call, cookie, tag, since, command, task, purpose } => {

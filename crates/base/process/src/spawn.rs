@@ -1,6 +1,5 @@
-//! Starting a process the way no library offers: through `posix_spawn` (a fork
-//! of a large process copies its page tables), in a session of its own, in
-//! another directory, with signals as a fresh program expects them.
+//! Starts processes through `posix_spawn` (a fork of a large process copies its page tables), in a new
+//! session, in a given directory, with default signal handling.
 #![expect(unsafe_code, reason = "posix_spawn has no safe wrapper that knows sessions and directories")]
 
 use std::{
@@ -13,30 +12,29 @@ use std::{
 
 use rustix::process::Pid;
 
-/// A process to start.
 pub struct SpawnRequest<'a> {
-    /// The program, by its path.
+    /// Path of the program.
     pub program: &'a CStr,
-    /// Its words, its own name included.
+    /// Arguments, including `argv[0]`.
     pub argv: &'a [&'a CStr],
-    /// Its whole environment.
+    /// Complete environment, as `NAME=VALUE`.
     pub environment: &'a [CString],
-    /// Where it starts.
+    /// Working directory.
     pub directory: &'a CStr,
-    /// Which of our descriptors the process gets under which number.
+    /// Our descriptors and their numbers in the child.
     pub descriptors: &'a [(BorrowedFd<'a>, RawFd)],
-    /// The terminal it gets as its input and output, if it gets one.
+    /// Terminal device to open as standard input and output, if any.
     pub terminal: Option<&'a CStr>,
 }
 
 impl SpawnRequest<'_> {
-    /// Starts it. The child is in a session and a process group of its own, so
-    /// it has no terminal; all signals have their default effect.
+    /// Starts the process in a new session and process group, without a controlling terminal unless
+    /// `terminal` is set. All signals have their default disposition.
     pub fn start(&self) -> io::Result<Pid> {
         let sources = self.clear_of_targets()?;
         let mut actions = SpawnFileActions::new()?;
         if let Some(path) = self.terminal {
-            // Whoever leads a session and has no terminal gets the first one it opens.
+            // A session leader without a controlling terminal acquires the first terminal it opens.
             actions.open(path, 0)?;
             actions.dup(0, 1)?;
             actions.dup(0, 2)?;
@@ -65,8 +63,8 @@ impl SpawnRequest<'_> {
         Pid::from_raw(pid).ok_or_else(|| io::Error::other("the kernel gave no process number"))
     }
 
-    /// Descriptors whose numbers are not among the targets: handing out one may
-    /// not close another.
+    /// Duplicates source descriptors whose numbers are also targets, so that one `dup2` does not
+    /// overwrite another's source.
     fn clear_of_targets(&self) -> io::Result<Vec<SpawnSource<'_>>> {
         let above = self.descriptors.iter().map(|(_, target)| target + 1).max().unwrap_or(0);
         let standard = self.terminal.is_some();
@@ -86,24 +84,22 @@ impl SpawnRequest<'_> {
     }
 }
 
-/// The same, with everything of its own, so that another thread can start it.
+/// Like [`SpawnRequest`] with owned fields, so that another thread can start it.
 pub struct OwnedSpawnRequest {
-    /// The program, by its path.
     pub program: CString,
-    /// Its words, its own name included.
+    /// Arguments, including `argv[0]`.
     pub argv: Vec<CString>,
-    /// Its whole environment.
+    /// Complete environment, as `NAME=VALUE`.
     pub environment: Vec<CString>,
-    /// Where it starts.
+    /// Working directory.
     pub directory: CString,
-    /// Which descriptors the process gets under which number.
+    /// Descriptors and their numbers in the child.
     pub descriptors: Vec<(OwnedFd, RawFd)>,
-    /// The terminal it gets as its input and output, if it gets one.
     pub terminal: Option<CString>,
 }
 
 impl OwnedSpawnRequest {
-    /// Takes copies of all that a launch borrows.
+    /// Copies the borrowed data and duplicates the descriptors.
     pub fn from_request(launch: &SpawnRequest<'_>) -> io::Result<Self> {
         let copy = |(fd, number): &(BorrowedFd<'_>, RawFd)| {
             rustix::io::fcntl_dupfd_cloexec(*fd, 0).map(|fd| (fd, *number)).map_err(io::Error::from)

@@ -1,14 +1,13 @@
-//! Waiting for a time of the clock on the wall, which may be set meanwhile and goes
-//! on while the machine sleeps. The runtime's own timers do neither.
+//! Waits for a wall-clock time. Unlike the runtime's timers it notices clock changes and counts time
+//! spent in suspend.
 
 use std::time::{Duration, SystemTime};
 
-/// Without a clock that wakes us when it is set, nobody sleeps longer without a look
-/// at it.
+/// Polling interval on systems without a timer that fires on clock changes.
 const GLANCE: Duration = Duration::from_secs(30);
 
-/// Waits until the clock shows this time. Costs nothing while it waits, where the
-/// system has such a timer.
+/// Waits until the wall clock shows `at`. Returns at once if it has passed. Uses a `timerfd` on Linux
+/// and polls elsewhere.
 pub async fn until_wall_clock(at: SystemTime) {
     while let Ok(left) = at.duration_since(SystemTime::now()) {
         if left.is_zero() || !wait(at).await {
@@ -17,7 +16,7 @@ pub async fn until_wall_clock(at: SystemTime) {
     }
 }
 
-/// Waits for that time, or until somebody sets the clock; false where it cannot.
+/// Waits until `at` or a clock change. False if no such timer is available.
 #[cfg(target_os = "linux")]
 async fn wait(at: SystemTime) -> bool {
     match timer(at).ok().and_then(crate::process_tree::register) {

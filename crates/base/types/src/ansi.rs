@@ -1,39 +1,37 @@
-//! Bytes of a terminal program into text a model, a transcript and a person's
-//! terminal can hold.
+//! Converts terminal output to plain text for models, transcripts and terminals.
 //!
-//! Written here rather than taken from a library: the libraries strip escape
-//! sequences, but none of them also collapses redrawn lines, shows invalid
-//! bytes instead of replacing them, and works in pieces of any size.
+//! Own code, because libraries strip escape sequences but do not also collapse redrawn lines, show
+//! invalid bytes instead of replacing them, and accept chunks of any size.
 
 use std::fmt::Write as _;
 
-/// A line longer than this is handed on in pieces.
+/// A line longer than this many bytes is emitted in pieces.
 const PIECE: usize = 16 << 10;
-/// An operating system command that is longer than this was none.
+/// Bytes after which an unterminated control string (OSC, DCS, …) is treated as text.
 const LONGEST_STRING: usize = 4096;
 
-/// Some text of one line.
+/// Plain text of one line or part of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PlainPiece<'a> {
-    /// Clean text without a line break.
+    /// Text without line breaks and control characters.
     pub text: &'a str,
-    /// Whether the line ends here.
+    /// Whether the line ends after this piece.
     pub ends_line: bool,
 }
 
-/// Turns raw output into clean lines, in chunks cut anywhere.
+/// Incremental converter from raw terminal output to plain lines. Chunks may be split anywhere.
 ///
-/// * Escape sequences vanish; a line that was redrawn (`\r`, erase, column one)
-///   shows its last frame.
-/// * What is no text shows as an escape: `\x00` for control and invalid bytes,
-///   `\u{202e}` for characters that reorder or hide text.
+/// * Escape sequences are removed; a redrawn line (`\r`, erase line, cursor to column one) shows
+///   its last state.
+/// * Control and invalid bytes are shown as `\x00`; characters that reorder or hide text as
+///   `\u{202e}`.
 #[derive(Debug, Default)]
 pub struct AnsiStripper {
     state: EscapeState,
     line: String,
-    /// Start of a character whose end has not arrived yet.
+    /// Start of an incomplete UTF-8 character.
     carry: Vec<u8>,
-    /// The next visible character begins the line anew.
+    /// The next visible character overwrites the line from its start.
     redraw: bool,
 }
 
@@ -42,20 +40,20 @@ enum EscapeState {
     #[default]
     Ground,
     Escape,
-    /// `ESC (` and the like: one more byte follows.
+    /// After `ESC (` and similar: one more byte follows.
     Intermediate,
-    /// The first parameter so far, and whether there is more than it.
+    /// In a control sequence: value of the first parameter, and whether it is the only one.
     Control {
         first: u16,
         plain: bool,
     },
-    /// Inside OSC, DCS, SOS, PM or APC, this many bytes.
+    /// Inside OSC, DCS, SOS, PM or APC; bytes so far.
     Text(usize),
     TextEscape,
 }
 
 impl AnsiStripper {
-    /// Takes the next bytes and hands on what is complete.
+    /// Processes a chunk and passes complete pieces to `sink`.
     pub fn feed(&mut self, mut bytes: &[u8], mut sink: impl FnMut(PlainPiece<'_>)) {
         while let Some(&byte) = bytes.first() {
             if self.state == EscapeState::Ground {
@@ -73,7 +71,7 @@ impl AnsiStripper {
         }
     }
 
-    /// Hands on what is left.
+    /// Passes the remaining text to `sink`.
     pub fn finish(&mut self, mut sink: impl FnMut(PlainPiece<'_>)) {
         self.flush_carry();
         if !self.line.is_empty() {
@@ -82,7 +80,8 @@ impl AnsiStripper {
         *self = Self::default();
     }
 
-    /// One byte that is not plain text; false if it must be looked at again.
+    /// Processes one byte that is not plain text. Returns false if the byte must be processed again in
+    /// the new state.
     fn step(&mut self, byte: u8, sink: &mut impl FnMut(PlainPiece<'_>)) -> bool {
         match self.state {
             EscapeState::Ground => self.control(byte, sink),
@@ -136,7 +135,7 @@ impl AnsiStripper {
             }
             b' '..=b'?' => self.state = EscapeState::Control { first, plain: false },
             b'@'..=b'~' => {
-                // Erase line and "go to column one" are what redrawing is made of.
+                // Erase line and "cursor to column one" are used for redrawing.
                 self.redraw |= plain && matches!((byte, first), (b'K', 2) | (b'G', 0 | 1));
                 self.state = EscapeState::Ground;
             }
@@ -170,7 +169,7 @@ impl AnsiStripper {
         }
     }
 
-    /// A run of bytes without control characters.
+    /// Processes bytes without control characters.
     fn text(&mut self, bytes: &[u8], at_end: bool) {
         self.begin_frame();
         if self.carry.is_empty() {
@@ -223,7 +222,7 @@ impl AnsiStripper {
     }
 }
 
-/// Text as it is, from whole bytes.
+/// Converts complete output to plain text; see [`AnsiStripper`].
 pub fn clean(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     let mut cleaner = AnsiStripper::default();
@@ -262,7 +261,7 @@ fn push_bytes(line: &mut String, bytes: &[u8]) {
     }
 }
 
-/// C1 controls, bidirectional overrides and isolates, and tag characters.
+/// Whether it is a C1 control, a bidirectional override or isolate, or a tag character.
 fn hides_text(it: char) -> bool {
     matches!(it, '\u{80}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }

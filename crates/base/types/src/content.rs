@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tags;
 
-/// One piece of what the model reads in a tool result, in the shape of the
-/// Messages API.
+/// One block of a tool result, in the format of the Messages API.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
@@ -14,40 +13,40 @@ pub enum Block {
         /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image {
-        /// Where its bytes are.
+        /// The image data.
         source: MediaSource,
     },
     /// A document, such as a PDF.
     Document {
-        /// Where its bytes are.
+        /// The document data.
         source: MediaSource,
-        /// What to call it.
+        /// Display name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
     },
-    /// Loads a deferred tool by name, where the provider offers that.
+    /// Loads a deferred tool by name, on providers that support it.
     ToolReference {
         /// The tool's wire name.
         tool_name: String,
     },
 }
 
-/// Bytes of a picture or a document.
+/// Data of an image or a document.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum MediaSource {
-    /// Inline.
+    /// Inline data.
     Base64 {
         /// MIME type.
         media_type: String,
-        /// Base64 text.
+        /// Data encoded as base64.
         data: String,
     },
-    /// Elsewhere.
+    /// Data at a URL.
     Url {
-        /// Address.
+        /// The URL.
         url: String,
     },
 }
@@ -58,7 +57,7 @@ impl Block {
         Self::Text { text: text.into() }
     }
 
-    /// A picture of base64 data.
+    /// An image block of base64 data.
     pub fn image(media_type: impl Into<String>, data: impl Into<String>) -> Self {
         Self::Image { source: MediaSource::Base64 { media_type: media_type.into(), data: data.into() } }
     }
@@ -72,8 +71,7 @@ impl Block {
     }
 }
 
-/// What the model reads of one result: a list of blocks, never empty on the
-/// wire.
+/// Content of one tool result as the model reads it. Never empty when sent.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Content(pub Vec<Block>);
@@ -84,8 +82,7 @@ impl Content {
         Self(vec![Block::text(text)])
     }
 
-    /// The text of all text blocks, joined by newlines, with a word for each tool
-    /// that is loaded.
+    /// The text of all text blocks, joined by newlines, plus a phrase for each tool reference.
     pub fn to_text(&self) -> String {
         let texts = self.0.iter().filter_map(|block| match block {
             Block::Text { text } => Some(Cow::Borrowed(text.as_str())),
@@ -95,8 +92,7 @@ impl Content {
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    /// Makes tags of Haft in every text neutral ([`crate::tags`]). Returns
-    /// whether there were any.
+    /// Escapes Haft's own tags in every text ([`crate::tags`]). Returns whether there were any.
     pub fn neutralise(&mut self) -> bool {
         let mut any = false;
         for block in &mut self.0 {
@@ -109,7 +105,7 @@ impl Content {
         any
     }
 
-    /// Characters of all text blocks: what counts against a result limit.
+    /// Number of characters in all text blocks; compared with a result limit.
     pub fn chars(&self) -> usize {
         self.0.iter().filter_map(Block::as_text).map(|text| text.chars().count()).sum()
     }

@@ -1,10 +1,9 @@
-//! "Did you mean": the names nearest to a misspelt one.
+//! "Did you mean" suggestions: the known names closest to a misspelt one.
 
-/// Up to `most` candidates that look like `word`, nearest first, ties by name.
+/// Returns up to `most` candidates similar to `word`, closest first, ties by name.
 ///
-/// Own code: forty lines, and the ranking (case and separators do not count, a
-/// shared beginning or part counts more than a small edit distance) is what
-/// makes the suggestions useful for tool and parameter names.
+/// Own code, because the ranking (ignoring case and separators, a shared prefix or substring before a
+/// small edit distance) is what makes suggestions for tool and parameter names useful.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     let wanted = fold(word);
     let mut ranked: Vec<(usize, &str)> = candidates
@@ -20,7 +19,7 @@ fn fold(text: &str) -> Vec<char> {
     text.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).take(64).collect()
 }
 
-/// `None` when the two have nothing to do with each other.
+/// Dissimilarity of two names; `None` if they are unrelated.
 fn distance(wanted: &[char], candidate: &[char]) -> Option<usize> {
     if wanted.is_empty() || candidate.is_empty() {
         return None;
@@ -39,7 +38,7 @@ fn contains(text: &[char], part: &[char]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours.
+/// Edit distance with insertions, deletions, substitutions and transpositions.
 fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -6,51 +6,51 @@ use std::{
 
 use crate::secret_variables::{is_own_secret, is_provider_secret};
 
-/// The environment variables that one session sees. Clones share them.
+/// Environment variables of one session. Clones share the data.
 ///
-/// A process has one environment, but sessions of one process may have different
-/// homes and keys: a session reads its variables here and nowhere else.
+/// A process has one environment, but its sessions may have different homes and keys; a session reads
+/// variables only from here.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct EnvVars(Arc<BTreeMap<OsString, OsString>>);
 
 impl EnvVars {
-    /// The environment of this process, as it is now.
+    /// Takes a snapshot of this process's environment.
     pub fn of_process() -> Self {
         Self(Arc::new(std::env::vars_os().collect()))
     }
 
-    /// The same variables, but for this one.
+    /// Returns a copy with one variable set.
     #[must_use]
     pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         Arc::make_mut(&mut self.0).insert(name.into(), value.into());
         self
     }
 
-    /// The same variables without this one.
+    /// Returns a copy without one variable.
     #[must_use]
     pub fn without(mut self, name: impl AsRef<OsStr>) -> Self {
         Arc::make_mut(&mut self.0).remove(name.as_ref());
         self
     }
 
-    /// The value of a variable, if it is set and is text.
+    /// The value of a variable; `None` if it is unset or not UTF-8.
     pub fn text(&self, name: &str) -> Option<String> {
         self.os_text(name)?.into_string().ok()
     }
 
-    /// The value of a variable, whatever it is made of.
+    /// The value of a variable, also if it is not UTF-8.
     pub fn os_text(&self, name: &str) -> Option<OsString> {
         self.0.get(OsStr::new(name)).cloned()
     }
 
-    /// Whether a variable is set to something that does not mean no.
+    /// Whether a variable is set to anything but empty, `0` or `false`.
     pub fn is_on(&self, name: &str) -> bool {
         self.text(name).is_some_and(|it| !matches!(it.as_str(), "" | "0" | "false"))
     }
 
-    /// The variables that programs inherit: all but keys of models and search
-    /// services, which are ours, and where our telemetry goes. `HAFT_ENV_KEEP` names
-    /// keys that are the person's own after all.
+    /// The variables that child programs inherit: all except keys of models and search services and
+    /// `OTEL_*`. `HAFT_ENV_KEEP` (comma-separated) lists provider keys and `OTEL_*` variables to pass on
+    /// anyway; Haft's own keys are never passed on.
     pub fn inherited(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         let kept = self.text("HAFT_ENV_KEEP").unwrap_or_default();
         let kept: Vec<String> = kept.split(',').map(|name| name.trim().to_owned()).collect();
@@ -61,7 +61,7 @@ impl EnvVars {
         })
     }
 
-    /// All variables, by name.
+    /// All variables, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }

@@ -9,7 +9,7 @@ macro_rules! string_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Takes any text as an id.
+            /// Creates an id from any text.
             pub fn new(text: impl Into<Arc<str>>) -> Self {
                 Self(text.into())
             }
@@ -49,33 +49,32 @@ macro_rules! string_id {
 }
 
 string_id! {
-    /// Ties a tool result to the call that asked for it (`tool_use_id`).
+    /// Id that links a tool result to its tool call (`tool_use_id`).
     CallId
 }
 string_id! {
-    /// One conversation, from its first line to its last resume.
+    /// Id of one conversation, kept when it is resumed.
     SessionId
 }
 
-/// Which agent of a session's tree made a call.
+/// The agent of a session that made a call.
 ///
-/// Logs, hook inputs and hosts see it as one text: `main`, or the child's id.
-/// That text belongs to the main agent alone, so ids are read with
-/// [`AgentId::new`], which never makes a child of that name.
+/// Logs, hook inputs and hosts see it as text: `main`, or the child's id. That text is reserved for the
+/// main agent, so parse ids with [`AgentId::new`], which never creates a child of that name.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[serde(from = "String")]
 pub enum AgentId {
-    /// The agent a person talks to.
+    /// The agent the user talks to.
     #[default]
     Main,
-    /// An agent that another agent, or another program, brought in.
+    /// A sub-agent, started by another agent or by an external program; its id.
     Child(Arc<str>),
 }
 
 impl AgentId {
     const MAIN_TEXT: &str = "main";
 
-    /// The agent a text names.
+    /// Parses an id; `main` is the main agent.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         match &*text {
@@ -92,13 +91,12 @@ impl AgentId {
         }
     }
 
-    /// Whether this is the agent a person talks to.
+    /// Whether this is the agent the user talks to.
     pub fn is_main(&self) -> bool {
         matches!(self, Self::Main)
     }
 
-    /// The id of a child; nothing for the main agent, which hooks and hosts are
-    /// not told by name.
+    /// This id if it is a child's. Hooks and hosts get no id for the main agent.
     pub fn child(&self) -> Option<&Self> {
         (!self.is_main()).then_some(self)
     }

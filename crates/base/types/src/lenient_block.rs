@@ -1,7 +1,7 @@
-//! A block as it is written, before anybody knows what it is.
+//! Block fields before the type of the block is known.
 //!
-//! Most of a log is blocks. Reading them as JSON values first costs a table and the
-//! names of all fields for each, so that they are read as short lists.
+//! Most of a session log is blocks. Parsing each into a JSON value first would cost a map and the field
+//! names for each, so fields are parsed into short lists.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-/// A value of a block. Nothing is lost: it can become the value that was written.
+/// A value in a block. Lossless: converts back to the JSON value that was read.
 #[derive(Debug)]
 pub(crate) enum LenientValue {
     Text(String),
     Object(LenientFields),
     List(Vec<Self>),
-    /// Everything else, and what blocks hold as JSON.
+    /// Any other value, and JSON inside a block.
     Other(Value),
 }
 
-/// The fields of an object, each once, in the order they were written.
+/// The fields of an object in source order, without duplicates.
 #[derive(Debug, Default)]
 pub(crate) struct LenientFields(Vec<(BlockField, LenientValue)>);
 
-/// The names of fields of blocks.
+/// Field names of blocks.
 #[derive(Debug, Deserialize, Eq, PartialEq)]
 #[serde(field_identifier, rename_all = "snake_case")]
 pub(crate) enum BlockField {
@@ -78,8 +78,7 @@ impl LenientFields {
         self.0.iter_mut().find(|(field, _)| field == name).map(|(_, value)| value)
     }
 
-    /// A field that is there twice has its first place and its last value, as in a
-    /// JSON value.
+    /// A duplicate field keeps its first position and takes the last value, as in a JSON value.
     fn set(&mut self, name: BlockField, value: LenientValue) {
         match self.get_mut(&name) {
             Some(earlier) => *earlier = value,

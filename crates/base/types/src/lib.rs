@@ -1,13 +1,11 @@
-//! Plain data every Haft crate shares: ids, content blocks, messages, usage,
-//! and the few pure functions on text that everybody needs the same way.
+//! Plain data shared by all Haft crates: ids, content blocks, messages, usage, and a few pure text
+//! functions.
 //!
-//! **Does not know** tools, providers, files or tasks: no IO, no async.
+//! **Does not know** tools, providers, files or tasks: no I/O, no async.
 //!
-//! **Invariant:** what is serialised here is what the wire and the session log
-//! hold; a field's name is its public name.
+//! **Invariant:** serialised types here have the format of the wire and the session log; a field's name is its public name.
 //!
-//! **Invariant:** cutting text never splits a character or a terminal escape
-//! sequence ([`text`]).
+//! **Invariant:** truncation never splits a character or a terminal escape sequence ([`text`]).
 //!
 //! **Invariant:** [`tags::restore`] undoes [`tags::neutral`] byte for byte.
 

@@ -7,22 +7,22 @@ use crate::{
     tags,
 };
 
-/// A tool call as the model wrote it: nothing about it has been checked.
+/// A tool call as the model wrote it, unvalidated.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ToolUse {
-    /// Ties the result to the call.
+    /// Links the result to the call.
     pub id: CallId,
-    /// Name the model used.
+    /// Tool name the model used.
     pub name: String,
     /// Raw input.
     pub input: Value,
 }
 
-/// Who speaks.
+/// Author of a message.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The person, and the results of tools.
+    /// The user; also carries tool results.
     User,
     /// The model.
     Assistant,
@@ -31,19 +31,19 @@ pub enum Role {
 /// One message of a conversation.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said, in order.
+    /// The blocks, in order.
     pub content: Vec<MessageBlock>,
 }
 
 impl Message {
-    /// A line from the person.
+    /// Creates a user message with one text block.
     pub fn user(text: impl Into<String>) -> Self {
         Self { role: Role::User, content: vec![MessageBlock::Text { text: text.into() }] }
     }
 
-    /// Makes tags of Haft in every text neutral ([`crate::tags`]).
+    /// Escapes Haft's own tags in every text ([`crate::tags`]).
     pub fn neutralise(&mut self) {
         for block in &mut self.content {
             match block {
@@ -59,13 +59,13 @@ impl Message {
         }
     }
 
-    /// What the model said.
+    /// Creates an assistant message.
     pub fn assistant(content: Vec<MessageBlock>) -> Self {
         Self { role: Role::Assistant, content }
     }
 }
 
-/// One block of a message, in the shape of the Messages API.
+/// One block of a message, in the format of the Messages API.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum MessageBlock {
@@ -74,59 +74,58 @@ pub enum MessageBlock {
         /// The text.
         text: String,
     },
-    /// Reasoning; goes back untouched to who wrote it, or not at all.
+    /// Reasoning. Sent back unchanged to the model that wrote it, or not at all.
     Thinking {
-        /// The reasoning. May be empty: a signature alone can hold it.
+        /// The reasoning text. May be empty if the signature alone carries it.
         thinking: String,
-        /// The provider's signature over it. Empty when the answer was cut
-        /// before it came.
+        /// The provider's signature of the reasoning. Empty if the response was cut off before it.
         #[serde(default)]
         signature: String,
-        /// Which model wrote it. Kept in the log, not sent.
+        /// Model that wrote it. Stored in the log, not sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
-    /// Reasoning the provider does not show.
+    /// Reasoning that the provider encrypts.
     RedactedThinking {
-        /// Opaque.
+        /// Opaque data.
         data: String,
-        /// Which model wrote it. Kept in the log, not sent.
+        /// Model that wrote it. Stored in the log, not sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
-    /// A picture.
+    /// An image.
     Image {
-        /// Where its bytes are.
+        /// The image data.
         source: MediaSource,
     },
     /// A document.
     Document {
-        /// Where its bytes are.
+        /// The document data.
         source: MediaSource,
-        /// What to call it.
+        /// Display name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
     },
-    /// A call.
+    /// A tool call.
     ToolUse(ToolUse),
-    /// What came of a call.
+    /// The result of a tool call.
     ToolResult {
-        /// Which call.
+        /// Id of the call.
         tool_use_id: CallId,
-        /// What the model reads.
+        /// Content for the model.
         content: Content,
         /// Whether the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
-    /// A block this version does not know (a provider's own tools, what comes
-    /// next year): kept as it came and sent back as it came.
+    /// A block of an unknown type (such as a provider's server-side tool): stored and sent back
+    /// unchanged.
     #[serde(untagged)]
     Other(Value),
 }
 
-/// By hand, because a derived reader of such a type copies every text twice and writes
-/// an error with the whole text in it for each form that does not fit.
+/// Written by hand, because a derived deserializer of an untagged type copies every text twice and
+/// builds an error containing the whole text for each variant that does not match.
 impl<'de> Deserialize<'de> for MessageBlock {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
         let mut value = LenientValue::deserialize(reader)?;
@@ -135,13 +134,13 @@ impl<'de> Deserialize<'de> for MessageBlock {
 }
 
 impl From<Value> for MessageBlock {
-    /// The block a value describes; what describes none is kept as it is.
+    /// Converts a value to a block; an unknown one becomes `Other`.
     fn from(value: Value) -> Self {
         Self::deserialize(value).unwrap_or(Self::Other(Value::Null))
     }
 }
 
-/// The block a value describes. Takes nothing out of a value that describes none.
+/// Parses a known block. Takes nothing out of a value that is not one.
 fn known_block(value: &mut LenientValue) -> Option<MessageBlock> {
     let LenientValue::Object(fields) = value else { return None };
     match fields.get(&BlockField::Type)?.as_str()? {
@@ -189,7 +188,7 @@ fn take_text(fields: &mut LenientFields, name: &BlockField) -> Option<String> {
     }
 }
 
-/// A text that may be missing; nothing where something else stands in its place.
+/// An optional text field: `Some(None)` if it is missing, `None` if it is not a string.
 fn text_or_none(fields: &LenientFields, name: &BlockField) -> Option<Option<String>> {
     match fields.get(name) {
         None | Some(LenientValue::Other(Value::Null)) => Some(None),
@@ -205,7 +204,7 @@ fn media_source(fields: &LenientFields) -> Option<MediaSource> {
     }
 }
 
-/// The content of a result: blocks, or one text, as other programs write it.
+/// Content of a result: blocks, or a plain string as other programs write it.
 fn take_content(value: &mut LenientValue) -> Option<Content> {
     match value {
         LenientValue::Text(text) => Some(Content::text(std::mem::take(text))),
@@ -275,7 +274,7 @@ mod tests {
             let block: MessageBlock = serde_json::from_value(wire.clone()).unwrap();
             assert_eq!(block, MessageBlock::Other(wire.clone()));
             let block: MessageBlock = serde_json::from_str(&wire.to_string()).unwrap();
-            // Names of fields stay in their order.
+            // Field order is preserved.
             assert_eq!(serde_json::to_string(&block).unwrap(), wire.to_string());
         }
     }

@@ -2,32 +2,32 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to calls that no rule speaks about.
+/// What happens to tool calls that no permission rule covers.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionMode {
-    /// Reads inside the workspace run, everything else asks.
+    /// Reads inside the workspace run; everything else asks.
     #[default]
     #[serde(alias = "manual")]
     Default,
-    /// File edits inside the workspace run too.
+    /// Like `Default`; file edits inside the workspace also run.
     AcceptEdits,
     /// Only reads run.
     Plan,
-    /// A classifier answers instead of the person.
+    /// A classifier answers permission prompts in the user's place.
     Auto,
-    /// What would ask is denied.
+    /// Calls that would ask are denied.
     DontAsk,
-    /// What would ask runs, except what always asks.
+    /// Calls that would ask run, except those that ask in every mode.
     BypassPermissions,
 }
 
 impl PermissionMode {
-    /// Every mode, in the order help texts list them.
+    /// All modes, in the order of help texts.
     pub const ALL: [Self; 6] =
         [Self::Default, Self::AcceptEdits, Self::Plan, Self::Auto, Self::DontAsk, Self::BypassPermissions];
 
-    /// The public name.
+    /// Public name, as in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",

@@ -1,9 +1,9 @@
-//! Which variables hold secrets: one list for commands, hooks, helpers, MCP
-//! servers, logs and recordings.
+//! Which environment variables hold secrets: one list for commands, hooks, helpers, MCP servers, logs
+//! and recordings.
 
 use std::path::Path;
 
-/// Names that hold our own keys.
+/// Variables with Haft's own keys.
 const OWN: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -20,7 +20,7 @@ const OWN: &[&str] = &[
     "HAFT_*_TOKEN",
 ];
 
-/// Names of keys of other models, which may be ours or the person's.
+/// Key variables of other model providers; the key may be Haft's or the user's.
 const PROVIDERS: &[&str] = &[
     "AZURE_OPENAI_API_KEY",
     "BRAVE_API_KEY",
@@ -33,7 +33,7 @@ const PROVIDERS: &[&str] = &[
     "TAVILY_API_KEY",
 ];
 
-/// Names that look like credentials of any kind.
+/// Name patterns of credentials in general.
 const CREDENTIALS: &[&str] = &[
     "*_ACCESS_KEY",
     "*_ACCESS_KEY_ID",
@@ -52,24 +52,24 @@ const CREDENTIALS: &[&str] = &[
     "SSH_AUTH_SOCK",
 ];
 
-/// Whether a variable holds a key of ours. No program that we start inherits it.
+/// Whether the variable holds one of Haft's own keys. Child programs never inherit it.
 pub fn is_own_secret(name: &str) -> bool {
     OWN.iter().any(|pattern| name_matches(pattern, name))
 }
 
-/// Whether a variable holds a key of a model or a search service, ours or not.
-/// Programs inherit it only where somebody says so.
+/// Whether the variable holds a key of a model or search service, Haft's own or not. Child programs
+/// inherit it only if a setting says so.
 pub fn is_provider_secret(name: &str) -> bool {
     is_own_secret(name) || PROVIDERS.contains(&name)
 }
 
-/// Whether a variable looks like a credential of any kind.
+/// Whether the variable's name looks like a credential.
 pub fn is_credential(name: &str) -> bool {
     is_provider_secret(name) || CREDENTIALS.iter().any(|pattern| name_matches(pattern, name))
 }
 
-/// Whether a name of a setting or variable, in whatever spelling, says that its
-/// value is secret: `DB_PASSWORD`, `clientSecret`, `api-key`.
+/// Whether the name of a setting or variable, in any case style, suggests a secret value: `DB_PASSWORD`,
+/// `clientSecret`, `api-key`.
 pub fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 13] = [
         "APIKEY",
@@ -99,15 +99,15 @@ pub fn is_secret_name(name: &str) -> bool {
         }
         before_is_lower = letter.is_lowercase();
     }
-    // `PWD` alone is the working directory, a public key is no secret.
+    // `PWD` alone is the working directory; a public key is not secret.
     name != "PWD"
         && name != "OLDPWD"
         && !words.iter().any(|word| word == "PUBLIC")
         && words.iter().any(|word| WORDS.contains(&word.as_str()))
 }
 
-/// Whether a file of this name holds keys or passwords and little else: `.env`,
-/// private keys, credentials of package managers and clouds.
+/// Whether a file of this name usually holds keys or passwords: `.env`, private keys, credentials of
+/// package managers and cloud tools.
 pub fn is_key_file(path: &Path) -> bool {
     const NAMES: [&str; 19] = [
         ".dockercfg",
@@ -131,7 +131,7 @@ pub fn is_key_file(path: &Path) -> bool {
         "kubeconfig",
     ];
     const ENDINGS: [&str; 8] = [".env", ".jks", ".kdbx", ".key", ".keystore", ".p12", ".pem", ".pfx"];
-    /// Templates that are checked in, with nothing to hide.
+    /// Suffixes of checked-in templates without secrets.
     const TEMPLATES: [&str; 5] = [".defaults", ".dist", ".example", ".sample", ".template"];
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     let name = name.to_ascii_lowercase();
@@ -148,7 +148,7 @@ pub fn is_key_file(path: &Path) -> bool {
         || name == "config.json" && within(".docker")
 }
 
-/// Whether a pattern covers a name; `*` stands for anything, once or more often.
+/// Whether `name` matches `pattern`; `*` matches any text.
 pub fn name_matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(start) else { return false };

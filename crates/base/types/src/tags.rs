@@ -1,16 +1,14 @@
-//! Tags by which Haft itself speaks to a model, and how they are kept from
-//! anything else that a model reads.
+//! Tags that only Haft writes for the model, and escaping of such tags in other text.
 //!
-//! A tag that stands in a file, a result or a message of somebody else gets a
-//! `~` behind its `<` before a model reads it. A `~` that stands there already
-//! stays, so that the change can be undone byte for byte: what a model writes
-//! into a call is the text as it was shown, and loses one `~` again.
+//! A Haft tag in a file, a tool result or another party's message gets a `~` after its `<` before a
+//! model reads it. An existing `~` stays, so escaping is reversible byte for byte: text that the model
+//! writes into a call has the escapes it was shown, and loses one `~` per tag.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// The tags that only Haft writes.
+/// Names of the tags that only Haft writes.
 const TAGS: [&str; 8] = [
     "system-reminder",
     "task-notification",
@@ -22,14 +20,13 @@ const TAGS: [&str; 8] = [
     "agent-message",
 ];
 
-/// Stands behind the `<` of a tag that Haft did not write.
+/// Inserted after the `<` of a tag that Haft did not write.
 const MARK: u8 = b'~';
 
 /// Tells a model what the marks in a result are.
 pub const NOTE: &str = "(A `~` behind a `<` above is not in the original: it marks a tag that only the program writes. Copy such text as it is shown; the `~` is removed from what you pass to a tool.)";
 
-/// The text with every tag of Haft marked as not from Haft. Borrowed if it
-/// holds none.
+/// Escapes every Haft tag in `text`. Borrowed if there is none.
 pub fn neutral(text: &str) -> Cow<'_, str> {
     changed(text, |out, tag| {
         out.push_str("<~");
@@ -37,7 +34,7 @@ pub fn neutral(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Undoes [`neutral`]. A tag without a mark stays as it is.
+/// Undoes [`neutral`]. A tag without a mark is unchanged.
 pub fn restore(text: &str) -> Cow<'_, str> {
     changed(text, |out, tag| {
         out.push('<');
@@ -50,23 +47,23 @@ pub fn neutralise_text(text: &mut String) -> bool {
     change_string(text, neutral)
 }
 
-/// [`neutral`] for every text below a value, keys included.
+/// [`neutral`] for every string in a JSON value, keys included.
 pub fn neutralise(value: &mut Value) {
     change_value(value, neutral);
 }
 
-/// [`restore`] for every text below a value, keys included.
+/// [`restore`] for every string in a JSON value, keys included.
 pub fn restore_value(value: &mut Value) {
     change_value(value, restore);
 }
 
-/// Words of Haft for a model; tags in `words` are neutral.
+/// Wraps `words` in a reminder tag for the model; Haft tags in `words` are escaped.
 pub fn reminder(words: &str) -> String {
     wrapped("system-reminder", words)
 }
 
-/// What happened to a task in the background, with a line about where the news
-/// come from. Tags in either are neutral.
+/// Notification for the model about a background task, with a line that names its source. Haft tags in
+/// either text are escaped.
 pub fn task_notification(from: &str, news: &str) -> String {
     let news = wrapped("task-notification", news);
     format!("<system-reminder>\n{}\n{news}\n</system-reminder>", neutral(from))
@@ -98,8 +95,8 @@ fn changed<'a>(text: &'a str, write: impl Fn(&mut String, &FoundTag<'_>)) -> Cow
     Cow::Owned(out)
 }
 
-/// The tag that a text begins with: `<`, marks, white space and `/` in any
-/// order behind them, and a name in any case.
+/// Parses a tag at the start of `text`: `<`, then marks, white space and `/` in any order, then a tag
+/// name in any case.
 fn tag_at(text: &str) -> Option<FoundTag<'_>> {
     let bytes = text.as_bytes();
     let marks = bytes[1..].iter().take_while(|it| **it == MARK).count();
@@ -110,7 +107,7 @@ fn tag_at(text: &str) -> Option<FoundTag<'_>> {
     is_ours.then(|| FoundTag { text: &text[..text.len() - name.len() + length], is_marked: 0 < marks })
 }
 
-/// Whether a reader may take it for nothing.
+/// Whether the character may look like nothing to a reader (white space, invisible characters).
 fn is_blank(it: char) -> bool {
     it.is_whitespace()
         || it.is_control()
@@ -138,7 +135,7 @@ fn change_value(value: &mut Value, change: fn(&str) -> Cow<'_, str>) {
     }
 }
 
-/// Changes a text in place, if there is anything to change.
+/// Replaces a string only if `change` modified it.
 fn change_string(text: &mut String, change: fn(&str) -> Cow<'_, str>) -> bool {
     let Cow::Owned(new) = change(text) else { return false };
     *text = new;

@@ -1,11 +1,10 @@
-//! Cutting text where it may be cut.
+//! Safe truncation of text.
 //!
-//! A cut in the middle of a terminal escape sequence would leave half a command
-//! in the user's terminal; a cut inside a character is not text at all. Both
-//! functions move the cut towards the kept side's shorter end, so the result is
-//! never longer than asked.
+//! Half an escape sequence would corrupt the user's terminal, and half a character is not valid text.
+//! [`head`] and [`tail`] therefore move the cut towards the kept part, so the result is never longer
+//! than requested.
 
-/// The longest prefix of at most `max` characters that ends at a safe place.
+/// The longest prefix of at most `max` characters that does not split an escape sequence.
 pub fn head(text: &str, max: usize) -> &str {
     match text.char_indices().nth(max) {
         None => text,
@@ -13,7 +12,7 @@ pub fn head(text: &str, max: usize) -> &str {
     }
 }
 
-/// The longest suffix of at most `max` characters that starts at a safe place.
+/// The longest suffix of at most `max` characters that does not split an escape sequence.
 pub fn tail(text: &str, max: usize) -> &str {
     let Some(last) = max.checked_sub(1) else { return "" };
     match text.char_indices().rev().nth(last) {
@@ -22,8 +21,7 @@ pub fn tail(text: &str, max: usize) -> &str {
     }
 }
 
-/// One line of at most `max` characters: the first line of `text`, marked with
-/// `…` when something is left out.
+/// The first line of `text`, at most `max` characters, ending in `…` if anything was left out.
 pub fn one_line(text: &str, max: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default().trim_end();
     let cut = head(line, max);
@@ -33,11 +31,11 @@ pub fn one_line(text: &str, max: usize) -> String {
     format!("{}…", head(line, max.saturating_sub(1)).trim_end())
 }
 
-/// How far back an escape sequence may begin: longer ones (an OSC with a whole
-/// file in it) are text to us.
+/// Bytes searched backwards for the start of an escape sequence; longer sequences (such as an OSC with a
+/// whole file) are treated as text.
 const ESCAPE_WINDOW: usize = 4096;
 
-/// The escape sequence that a cut at byte `at` would split.
+/// The escape sequence that a cut at byte `at` would split, if any.
 fn enclosing_escape(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
     let window_start = text.floor_char_boundary(at.saturating_sub(ESCAPE_WINDOW));
     let mut from = window_start;
@@ -52,8 +50,8 @@ fn enclosing_escape(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
     None
 }
 
-/// The byte after the escape sequence that starts at `start`. An unfinished one
-/// reaches to the end of the text, but not over a line break.
+/// End of the escape sequence that starts at `start`. An unterminated one extends to the end of the text
+/// or line.
 fn escape_end(text: &str, start: usize) -> usize {
     let rest = &text[start + 1..];
     let unfinished = rest.find('\n').map_or(text.len(), |found| start + 1 + found);
@@ -86,7 +84,7 @@ fn char_len(text: &str) -> usize {
     text.chars().next().map_or(0, char::len_utf8)
 }
 
-/// A number with its thousands apart.
+/// Formats a number with separators between thousands.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -99,7 +97,7 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
-/// Bytes as small hexadecimal digits, two for each.
+/// Lower-case hexadecimal, two digits per byte.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,39 +1,38 @@
 use serde::{Deserialize, Serialize};
 
-/// Tokens of one answer, or of many added up.
+/// Token usage of one response, or a sum of several.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Input that was neither read from nor written to a cache.
+    /// Input tokens neither read from nor written to the cache.
     pub input_tokens: u64,
-    /// What the model wrote.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Input written to the prompt cache.
+    /// Input tokens written to the prompt cache.
     pub cache_creation_input_tokens: u64,
-    /// Input read from the prompt cache.
+    /// Input tokens read from the prompt cache.
     pub cache_read_input_tokens: u64,
-    /// The part of `cache_creation_input_tokens` that was written for an hour,
-    /// which costs more than the usual five minutes.
+    /// The part of `cache_creation_input_tokens` written with a one-hour lifetime, which costs more than
+    /// the default five minutes.
     #[serde(skip_serializing_if = "is_zero")]
     pub cache_creation_1h_input_tokens: u64,
-    /// Searches the provider ran on its side, which it bills by the piece.
+    /// Server-side web searches, which the provider bills individually.
     #[serde(skip_serializing_if = "is_zero")]
     pub web_search_requests: u64,
 }
 
 impl Usage {
-    /// All input of an answer, from the cache or not: what fills the window.
+    /// All input tokens, cached or not: the size of the context.
     pub fn total_input(&self) -> u64 {
         self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
     }
 
-    /// Whether nothing was counted. An answer costs something: a provider that says
-    /// this says nothing.
+    /// Whether all counts are zero, which means that the provider reported no usage.
     pub fn is_untold(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What came on top of an earlier sum.
+    /// Usage accrued since `before` (`self - before`, saturating at zero).
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {

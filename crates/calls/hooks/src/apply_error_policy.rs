@@ -1,5 +1,5 @@
-//! One hook's answer, weighed: what it may say at this event, and what follows
-//! when it broke.
+//! Applies an event's rules to one hook's answer: which fields count, and what happens if the hook
+//! failed.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use crate::{
     truncate,
 };
 
-/// After so many failures in a row a message says how to get rid of the hook.
+/// Consecutive failures after which a message says how to disable the hook.
 const PATIENCE: u32 = 3;
 
-/// A hook that has answered.
+/// A hook with its answer.
 pub(crate) struct AnsweredHook<'a> {
     pub(crate) definition: &'a HookDefinition,
-    /// The policy that counts: the strictest of identical handlers.
+    /// Effective error policy: the strictest of identical handlers.
     pub(crate) on_error: ErrorEffect,
-    /// Whether somebody declared it a gate that closes when it breaks.
+    /// Whether a definition declares it a gate that closes on errors.
     pub(crate) is_declared_gate: bool,
     pub(crate) answer: HandlerAnswer,
     pub(crate) duration: Duration,
 }
 
-/// Weighs an answer.
+/// Turns an answer into its contribution to the outcome.
 pub(crate) fn settle(answered: AnsweredHook<'_>, ports: &HookPorts, state: &HookState) -> Contribution {
     let AnsweredHook { definition, on_error, is_declared_gate, mut answer, duration } = answered;
     let (id, event) = (&definition.id, definition.event);
@@ -74,8 +74,9 @@ fn says_no(verdict: Option<&MergedVerdict>, output: &HookOutput) -> bool {
         || output.specific.decision.as_ref().is_some_and(|it| it.behavior == PermissionBehavior::Deny)
 }
 
-/// Whether a command ended in a way that blocks nothing in other programs with the
-/// same hooks: there only status 2 does.
+/// Whether a command failed in a way that does not block unless `strict_commands` is set: it could not
+/// start, crashed, or exited with a status other than 0 and 2. Other programs with the same hook format
+/// block only on status 2.
 fn ended_by_itself(failure: &HookFailure, answer: &HandlerAnswer) -> bool {
     let is_end = matches!(
         failure,
@@ -84,7 +85,7 @@ fn ended_by_itself(failure: &HookFailure, answer: &HandlerAnswer) -> bool {
     is_end && answer.transcript.status != Some(2)
 }
 
-/// Whether a broken hook can keep anything shut at this event.
+/// Whether a failing hook can block at this event.
 fn can_close(event: HookEvent) -> bool {
     event.block_effect() == BlockEffect::Prevents || event == HookEvent::PermissionRequest
 }
@@ -105,8 +106,7 @@ fn with_reason(mut verdict: MergedVerdict, definition: &HookDefinition) -> Merge
     verdict
 }
 
-/// Fields that mean nothing at this event are dropped, so that nobody acts on
-/// them by mistake.
+/// Drops fields that have no meaning at this event.
 fn keep_what_counts(output: &mut HookOutput, event: HookEvent) {
     if event != HookEvent::PreToolUse {
         output.specific.permission_decision = None;
@@ -138,7 +138,7 @@ fn close(event: HookEvent, reason: String, verdict: &mut Option<MergedVerdict>, 
     }
 }
 
-/// What the model and the person read when a gate could not run.
+/// Message for the model and the user when a gate could not run.
 fn closed_reason(
     definition: &HookDefinition,
     failure: &HookFailure,
@@ -167,7 +167,7 @@ fn advice(id: &HookId, in_a_row: u32, ports: &HookPorts) -> String {
     )
 }
 
-/// What the tool's refusal of a rewritten input means.
+/// Message when the tool rejects a rewritten input.
 pub(crate) fn refused_rewrite(id: &HookId, problem: &str, in_a_row: u32, ports: &HookPorts) -> String {
     let first = format!(
         "The hook {id} rewrote the input into one the tool does not accept: {problem}. Nobody said no, but \

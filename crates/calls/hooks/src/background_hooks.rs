@@ -2,8 +2,7 @@ use std::time::Duration;
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// The hooks nobody waits for. Dropping it ends them and everything they
-/// started.
+/// Hooks that run in the background. Dropping it kills them and their processes.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundHooks {
     tasks: TaskTracker,
@@ -22,7 +21,7 @@ impl BackgroundHooks {
         });
     }
 
-    /// Waits for them, then ends those that are still running.
+    /// Waits up to `patience` for them, then kills the rest.
     pub(crate) async fn close(&self, patience: Duration) {
         self.tasks.close();
         let _in_time = tokio::time::timeout(patience, self.tasks.wait()).await;

@@ -1,5 +1,5 @@
-//! Command hooks: a program, the input on its standard input, the answer on its
-//! standard output and in its exit status.
+//! Command hooks: a program that gets the input on standard input and answers with standard output and
+//! exit status.
 
 use std::{ffi::OsString, io, path::Path, sync::Arc, time::Duration};
 
@@ -15,9 +15,9 @@ use crate::{
     script_check::{ScriptContext, never_ran},
 };
 
-/// A command hook with what it needs to run.
+/// A command hook with its context.
 pub(crate) struct CommandRun<'a> {
-    /// The name of the hook in lists of processes.
+    /// Name of the hook in process lists.
     pub(crate) id: &'a HookId,
     pub(crate) processes: &'a Arc<ProcessOwner>,
     pub(crate) handler: &'a CommandHandler,
@@ -29,14 +29,14 @@ pub(crate) struct CommandRun<'a> {
     pub(crate) policy: ErrorPolicy,
 }
 
-/// What came of waiting for a command.
+/// Result of waiting for a command.
 pub(crate) enum CommandEnd {
     Answered(Box<HandlerAnswer>, Option<Stragglers>),
-    /// It goes on in the background, for this long.
+    /// It continues in the background, for at most this long.
     Announced(Box<RunningHook>, Duration),
 }
 
-/// What a command left running, and until when that is allowed.
+/// Processes a command left running, and how long they may run.
 pub(crate) struct Stragglers {
     pub(crate) leftover: HookStragglers,
     pub(crate) deadline: Instant,
@@ -54,7 +54,7 @@ impl CommandRun<'_> {
         }
     }
 
-    /// Waits for a command that is running already.
+    /// Waits for a running command.
     pub(crate) async fn wait(
         &self,
         running: RunningHook,
@@ -123,14 +123,13 @@ impl CommandRun<'_> {
     }
 }
 
-/// The last one counts, as for the process itself.
+/// The last assignment counts, as in the process itself.
 fn lookup(name: &str, variables: &[(OsString, OsString)]) -> Option<String> {
     let found = variables.iter().rev().find(|(it, _)| it == name);
     found.and_then(|(_, value)| value.to_str()).map(str::to_owned)
 }
 
-/// `${NAME}` for the places hooks live in: without a shell nobody else would
-/// fill them in.
+/// Expands `${NAME}` for hook directories, because without a shell nothing else would.
 fn filled(text: &str, variables: &[(OsString, OsString)]) -> String {
     const NAMES: [&str; 5] =
         ["CLAUDE_PROJECT_DIR", "HAFT_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "HOME"];
@@ -141,7 +140,7 @@ fn filled(text: &str, variables: &[(OsString, OsString)]) -> String {
     NAMES.iter().fold(text.to_owned(), fill)
 }
 
-/// The public default is bash; where there is none, the system's shell.
+/// Bash is the documented default; falls back to the system's shell.
 fn default_shell() -> &'static str {
     let paths = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash"];
     paths.into_iter().find(|path| Path::new(path).exists()).unwrap_or("/bin/sh")

@@ -1,36 +1,35 @@
-//! What hooks answer to the questions of MCP servers.
+//! Answers of hooks to elicitation requests of MCP servers.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::HookEvent;
 
-/// An answer instead of the person's, or instead of what the person said.
+/// Answer that replaces the user's.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct ElicitationOverride {
-    /// Yes, no, or neither.
+    /// Accept, cancel or decline.
     pub action: ElicitedAction,
-    /// The fields of the form, for a yes.
+    /// Form fields, if accepted.
     #[serde(default)]
     pub content: Option<Map<String, Value>>,
 }
 
-/// Yes, no, or neither; from the mildest to the strictest.
+/// Answer to an elicitation request, from the mildest to the strictest.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(rename_all = "lowercase")]
 pub enum ElicitedAction {
-    /// The server gets what it asked for.
+    /// Accepted: the server gets the requested data.
     Accept,
-    /// The question is dismissed.
+    /// Dismissed.
     Cancel,
-    /// The server is told no.
+    /// Declined.
     Decline,
 }
 
 impl ElicitationOverride {
-    /// Takes `action` and `content` out of the fields of an answer, at the
-    /// events that know them. Values without an action say nothing: whoever
-    /// rewrites an answer says what the answer is.
+    /// Extracts `action` and `content` from an answer's fields, at elicitation events. Without `action`
+    /// the answer has no effect.
     pub(crate) fn take(fields: &mut Map<String, Value>, event: HookEvent) -> Result<Option<Self>, String> {
         if !matches!(event, HookEvent::Elicitation | HookEvent::ElicitationResult)
             || !fields.contains_key("action")
@@ -42,13 +41,12 @@ impl ElicitationOverride {
         serde_json::from_value(Value::Object(parts)).map(Some).map_err(|err| err.to_string())
     }
 
-    /// Only what this answer says against the question.
+    /// The answer if it is not an acceptance, without content.
     pub(crate) fn into_strict_part(self) -> Option<Self> {
         (self.action != ElicitedAction::Accept).then_some(Self { action: self.action, content: None })
     }
 
-    /// The stricter of two answers. Two that say yes are joined field by field;
-    /// the later wins a field both name.
+    /// The stricter of two answers. Two acceptances are merged; the later wins for a field in both.
     pub(crate) fn and(self, later: Self) -> Self {
         if self.action != later.action {
             return if self.action < later.action { later } else { self };

@@ -1,32 +1,29 @@
 use std::{fmt, time::Duration};
 
-/// Why a hook gave no usable answer. None of these is a no: each means that
-/// the question was never really answered.
+/// Why a hook gave no usable answer. This is never a denial: the hook did not decide.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum HookFailure {
-    /// The program, or the script it was to run, is not there or cannot be
-    /// executed.
+    /// The program or its script does not exist or cannot be executed.
     NotStarted(String),
-    /// It was killed by a signal it did not expect.
+    /// It was killed by a signal.
     Signal(i32),
-    /// It ended with a status that is neither 0 nor 2.
+    /// It exited with a status other than 0 and 2.
     ExitStatus {
-        /// The exit status of the process.
         status: i32,
-        /// What it wrote to standard error, shortened.
+        /// Beginning of its standard error.
         said: String,
     },
-    /// It was still running when its time was up.
+    /// It exceeded its timeout.
     TimedOut(Duration),
-    /// It answered something that cannot be understood.
+    /// Its answer is malformed.
     BadAnswer(String),
-    /// The server could not be reached, or did not answer with success.
+    /// The HTTP server was unreachable or returned an error.
     Http(String),
-    /// Nothing in this process can run this kind of handler.
+    /// This process cannot run this kind of handler.
     NoHandler(String),
-    /// The definition itself is broken.
+    /// The definition is invalid.
     Unusable(String),
-    /// Code of this process failed.
+    /// A callback failed.
     Callback(String),
 }
 

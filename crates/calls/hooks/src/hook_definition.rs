@@ -6,30 +6,31 @@ use sha2::{Digest, Sha256};
 
 use crate::{HookCallback, HookEvent, matcher::HookMatcher};
 
-/// What a hook that broke means for what it was asked about.
+/// Effect of a failed hook on the operation it was asked about.
 ///
-/// Broke means: it could not be started, crashed, ran out of time, or answered
-/// something that cannot be understood. A hook that said no is not broken.
+/// A hook fails if it cannot be started, crashes, times out, or gives a malformed answer. A hook that
+/// denies has not failed. A command that cannot start, crashes, or exits with a status other than 0 and
+/// 2 counts as `Open` unless the definition or
+/// [`HookPorts::strict_commands`](crate::HookPorts::strict_commands) says otherwise.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ErrorEffect {
-    /// Go on as if the hook were not there, and tell the person.
+    /// Continue as if the hook did not exist, and notify the user.
     Open,
-    /// Stay shut, and say that the gate could not run.
+    /// Block, with a message that the gate could not run.
     Closed,
 }
 
-/// What a definition says about [`ErrorEffect`].
+/// The `on_error` setting of a definition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ErrorPolicy {
-    /// Nothing: the event's default counts.
+    /// Not set: the event's default applies.
     Default,
-    /// The author has thought about it. Such a gate is held to its word: plain
-    /// text where a verdict is expected is no verdict.
+    /// Set. Such a hook must give a verdict: plain text where a verdict is expected counts as a failure.
     Explicit(ErrorEffect),
 }
 
 impl ErrorPolicy {
-    /// What counts at this event.
+    /// The effective value at this event.
     pub const fn at(self, event: HookEvent) -> ErrorEffect {
         match self {
             Self::Default => event.default_on_error(),
@@ -38,20 +39,19 @@ impl ErrorPolicy {
     }
 }
 
-/// Names a hook in reports, and in the setting that disables it.
+/// Id of a hook, in reports and in the setting that disables it.
 ///
-/// Made of the event and a digest of what the hook does, so it is the same on
-/// every machine and in every run, unless the definition gives its own `id`.
+/// Consists of the event and a hash of what the hook does, so it is the same on all machines, unless the
+/// definition has an `id`.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct HookId(Arc<str>);
 
 impl HookId {
-    /// Takes any text as an id.
+    /// Creates an id from any text.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -68,7 +68,7 @@ impl fmt::Display for HookId {
 pub enum HookSource {
     /// A settings file.
     File(PathBuf),
-    /// Anything else, in words: `--settings`, an agent's front matter, the SDK.
+    /// Another source: `--settings`, an agent's front matter, the SDK.
     Named(String),
 }
 
@@ -81,45 +81,45 @@ impl fmt::Display for HookSource {
     }
 }
 
-/// One configured hook.
+/// A configured hook.
 #[derive(Clone, Debug)]
 pub struct HookDefinition {
-    /// Names the hook in reports and in `disabledHooks`.
+    /// Id in reports and in `disabledHooks`.
     pub id: HookId,
-    /// When it runs.
+    /// Event at which it runs.
     pub event: HookEvent,
-    /// What it runs for.
+    /// Subjects for which it runs.
     pub matcher: HookMatcher,
     /// What it does.
     pub handler: HookHandler,
-    /// A permission rule: the hook runs only for calls the rule matches.
+    /// A permission rule (`if`): the hook runs only for calls that match it.
     pub condition: Option<String>,
-    /// Variables of its process beside those of all hooks.
+    /// Environment variables of its process, in addition to those of all hooks.
     pub env: Vec<(String, String)>,
-    /// How long it may run.
+    /// Timeout.
     pub timeout: Duration,
-    /// What it means when it breaks.
+    /// What happens if it fails.
     pub on_error: ErrorPolicy,
-    /// When the caller hears from it.
+    /// Whether the caller waits for it.
     pub mode: HookRunMode,
-    /// How often it runs.
+    /// Whether it runs once or always.
     pub repeat: HookRepeat,
-    /// What the person sees while it runs.
+    /// Text shown to the user while it runs.
     pub status_message: Option<String>,
     /// Where it was defined.
     pub source: Arc<HookSource>,
-    /// It runs for what this child does only, if it belongs to one.
+    /// If set, it runs only for this sub-agent.
     pub agent: Option<AgentId>,
 }
 
-/// When the caller hears from a hook.
+/// Whether the caller waits for a hook.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HookRunMode {
     /// The caller waits for the answer.
     Wait,
-    /// Nobody waits; the answer decides nothing.
+    /// Runs in the background; the answer has no effect.
     Background,
-    /// Nobody waits, but a blocking answer wakes the model.
+    /// Runs in the background; a blocking answer wakes up the model.
     BackgroundRewake,
 }
 
@@ -128,27 +128,25 @@ pub enum HookRunMode {
 pub enum HookRepeat {
     /// Every time.
     Always,
-    /// The first time only.
+    /// Only the first time.
     Once,
 }
 
 /// What a hook does.
 #[derive(Clone, Debug)]
 pub enum HookHandler {
-    /// Runs a program.
     Command(CommandHandler),
-    /// Posts the input to a server.
+    /// Sends the input to an HTTP server.
     Http(HttpHandler),
-    /// Asks code of this process.
+    /// Calls code of this process.
     Callback(Callback),
-    /// Needs a part of Haft that this crate does not know.
+    /// Runs in another crate: an MCP tool, a prompt or an agent.
     External(ExternalHandler),
-    /// A definition that makes no sense. It is kept, because a gate that was
-    /// meant to be there must not silently be absent.
+    /// An invalid definition; the reason. It is kept, because a gate must not disappear silently.
     Unusable(String),
 }
 
-/// The kinds of handlers.
+/// Kind of a handler.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(missing_docs, reason = "the public words, which explain themselves")]
 pub enum HandlerKind {
@@ -164,39 +162,38 @@ pub enum HandlerKind {
 /// A program to run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CommandHandler {
-    /// A line for a shell.
+    /// A shell command line.
     Shell {
-        /// The line for the shell.
         line: String,
-        /// The shell; without one, bash, or sh where there is no bash.
+        /// The shell; by default bash, or sh if there is no bash.
         shell: Option<String>,
     },
-    /// A program with its arguments, no shell between.
+    /// A program with arguments, without a shell.
     Exec {
-        /// The program, looked up in the search path.
+        /// The program, looked up in `PATH`.
         program: String,
-        /// The arguments, with variables not yet filled in.
+        /// The arguments, before variable expansion.
         args: Vec<String>,
     },
 }
 
-/// A server to ask.
+/// An HTTP server to call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HttpHandler {
-    /// Where to post.
+    /// URL for the POST request.
     pub url: String,
-    /// Headers; `$NAME` and `${NAME}` are replaced for allowed variables.
+    /// Headers; `$NAME` and `${NAME}` are expanded for allowed variables.
     pub headers: Vec<(String, String)>,
-    /// Variables that may be put into headers.
+    /// Variables that may be used in headers.
     pub allowed_env_vars: Vec<String>,
 }
 
-/// Code of this process, with the name it goes by.
+/// A named callback.
 #[derive(Clone)]
 pub struct Callback {
     /// Distinguishes it from other callbacks.
     pub name: String,
-    /// The code that answers in this process.
+    /// The code to call.
     pub code: Arc<dyn HookCallback>,
 }
 
@@ -209,7 +206,7 @@ impl fmt::Debug for Callback {
 /// A handler that another crate runs: an MCP tool, a prompt, an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalHandler {
-    /// Which of them.
+    /// Its kind.
     pub kind: HandlerKind,
     /// The definition's fields, as written.
     pub fields: Map<String, Value>,
@@ -227,7 +224,7 @@ impl HookHandler {
         }
     }
 
-    /// One line for a person: the command, the address, the name.
+    /// One line for display: the command, URL or name.
     pub fn label(&self) -> String {
         let text = match self {
             Self::Command(CommandHandler::Shell { line, .. }) => line.clone(),
@@ -242,9 +239,8 @@ impl HookHandler {
         haft_types::text::one_line(&text, 120)
     }
 
-    /// What makes two handlers the same handler: a text that differs when what
-    /// they do differs. Ids are made of it, so it may not change between
-    /// releases.
+    /// Identity of a handler: equal texts mean equal behaviour. Ids are derived from it, so it must not
+    /// change between releases.
     pub(crate) fn identity(&self) -> String {
         let parts = match self {
             Self::Command(CommandHandler::Shell { line, shell }) => json!(["shell", shell, line]),
@@ -270,12 +266,12 @@ fn external_label(external: &ExternalHandler) -> String {
 }
 
 impl HookDefinition {
-    /// A hook that runs always, for everything, with the event's defaults.
+    /// A hook for all subjects, with the event's defaults.
     pub fn new(event: HookEvent, handler: HookHandler, source: Arc<HookSource>) -> Self {
         Self::matching(event, HookMatcher::all(), handler, source)
     }
 
-    /// A hook for some subjects only, with the event's defaults.
+    /// A hook for some subjects, with the event's defaults.
     pub fn matching(
         event: HookEvent,
         matcher: HookMatcher,
@@ -299,11 +295,11 @@ impl HookDefinition {
         }
     }
 
-    /// What it means here when this hook breaks.
+    /// The effect if this hook fails.
     pub fn when_broken(&self) -> ErrorEffect {
         match self.mode {
             HookRunMode::Wait => self.on_error.at(self.event),
-            // Nobody waits for it, so it cannot keep anything shut.
+            // The caller does not wait for it, so it cannot block.
             HookRunMode::Background | HookRunMode::BackgroundRewake => ErrorEffect::Open,
         }
     }

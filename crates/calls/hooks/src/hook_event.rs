@@ -40,15 +40,15 @@ events! {
     PostToolUseFailure,
     /// After all calls of one message are done.
     PostToolBatch,
-    /// When a person would be asked.
+    /// When the user would be asked for permission.
     PermissionRequest,
-    /// After a call was refused.
+    /// After a call was denied.
     PermissionDenied,
-    /// When the person is told something.
+    /// When the user gets a notification.
     Notification,
-    /// Before a prompt of the person reaches the model.
+    /// Before a prompt of the user reaches the model.
     UserPromptSubmit,
-    /// Before a typed command is expanded into a prompt.
+    /// Before a slash command is expanded into a prompt.
     UserPromptExpansion,
     /// When a session begins or is resumed.
     SessionStart,
@@ -60,7 +60,7 @@ events! {
     Stop,
     /// When a turn ended with an error.
     StopFailure,
-    /// When a sub-agent begins.
+    /// When a sub-agent starts.
     SubagentStart,
     /// When a sub-agent is about to stop.
     SubagentStop,
@@ -68,23 +68,23 @@ events! {
     PreCompact,
     /// After the conversation was compacted.
     PostCompact,
-    /// Before another model takes over.
+    /// Before the model is switched.
     PreModelSwitch,
-    /// After another model took over.
+    /// After the model was switched.
     PostModelSwitch,
     /// When a team member runs out of work.
     TeammateIdle,
-    /// When a task is put on the board.
+    /// When a task is created.
     TaskCreated,
-    /// When a task is marked as done.
+    /// When a task is completed.
     TaskCompleted,
-    /// When an MCP server asks the person something.
+    /// When an MCP server asks the user for input.
     Elicitation,
-    /// When the person has answered an MCP server.
+    /// When the user has answered an MCP server.
     ElicitationResult,
     /// When a settings file changed.
     ConfigChange,
-    /// When a worktree is to be made.
+    /// When a worktree is to be created.
     WorktreeCreate,
     /// When a worktree is to be removed.
     WorktreeRemove,
@@ -100,19 +100,19 @@ events! {
     MessageDisplay,
 }
 
-/// What a blocking answer can still prevent at an event.
+/// Effect of a blocking answer at an event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BlockEffect {
-    /// What was about to happen does not happen.
+    /// The operation is prevented.
     Prevents,
-    /// It has happened; the reason is told to the model.
+    /// The operation has already happened; the model gets the reason.
     TellsModel,
-    /// Nothing: the reason is shown to the person only.
+    /// None; the user sees the reason.
     Nothing,
 }
 
 impl HookEvent {
-    /// What a blocking answer does at this event.
+    /// Effect of a blocking answer at this event.
     pub const fn block_effect(self) -> BlockEffect {
         match self {
             Self::PreToolUse
@@ -134,8 +134,8 @@ impl HookEvent {
         }
     }
 
-    /// Whether anything here makes it happen. The names of the others are known,
-    /// so that settings that were written for another agent are no mistake.
+    /// Whether Haft triggers this event. Other names are known so that settings written for another
+    /// agent are valid.
     pub const fn happens(self) -> bool {
         !matches!(
             self,
@@ -151,14 +151,12 @@ impl HookEvent {
         )
     }
 
-    /// What a hook that broke means when its definition does not say.
+    /// Effect of a failed hook if its definition does not set one.
     ///
-    /// The two events whose hooks exist to keep something out are closed: a
-    /// gate that breaks stays shut. Everywhere else a broken hook is an
-    /// observer that stays out of the way: closing `Stop` would keep the agent
-    /// working for ever, closing `PreCompact` would take away the way out of a
-    /// full context, and a broken `PermissionRequest` hook leaves the question
-    /// to the person, which is closed already.
+    /// `PreToolUse` and `UserPromptSubmit` hooks exist to keep something out, so they block (but see
+    /// [`ErrorEffect`] for failing commands). At other events a failed hook is ignored: blocking `Stop`
+    /// would keep the agent running forever, blocking `PreCompact` would make a full context
+    /// unrecoverable, and for `PermissionRequest` the user is asked anyway.
     pub const fn default_on_error(self) -> ErrorEffect {
         match self {
             Self::PreToolUse | Self::UserPromptSubmit => ErrorEffect::Closed,
@@ -166,7 +164,7 @@ impl HookEvent {
         }
     }
 
-    /// How long a handler may run when its definition does not say.
+    /// Default timeout of a handler.
     pub const fn default_timeout(self, kind: HandlerKind) -> Duration {
         match (self, kind) {
             (Self::SessionEnd, _) => Duration::from_millis(1500),
@@ -177,17 +175,17 @@ impl HookEvent {
         }
     }
 
-    /// The longest timeout a definition may ask for.
+    /// Maximum timeout in a definition.
     pub const fn longest_timeout(self) -> Duration {
         match self {
-            // The person has closed the session and waits for the prompt.
+            // The user has closed the session and waits for the shell prompt.
             Self::SessionEnd => Duration::from_secs(60),
             _ => Duration::from_secs(24 * 60 * 60),
         }
     }
 
-    /// Whether this kind of handler can run at this event. Before a session
-    /// exists there is no model and nobody to answer over HTTP.
+    /// Whether this kind of handler can run at this event. Before a session exists, no model and no HTTP
+    /// client is available.
     pub const fn supports(self, kind: HandlerKind) -> bool {
         match self {
             Self::SessionStart | Self::Setup => {
@@ -197,7 +195,7 @@ impl HookEvent {
         }
     }
 
-    /// Whether `if` rules, which speak of a tool and its input, can apply.
+    /// Whether `if` rules, which match a tool and its input, can apply.
     pub const fn is_about_a_tool(self) -> bool {
         matches!(
             self,
@@ -209,7 +207,7 @@ impl HookEvent {
         )
     }
 
-    /// Whether plain text on standard output is meant for the model.
+    /// Whether plain text on standard output is passed to the model.
     pub const fn text_is_context(self) -> bool {
         matches!(
             self,
@@ -228,7 +226,7 @@ impl fmt::Display for HookEvent {
     }
 }
 
-/// A text that names no event.
+/// An unknown event name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UnknownEvent(pub String);
 

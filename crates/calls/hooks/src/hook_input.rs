@@ -6,56 +6,55 @@ use serde_json::{Map, Value};
 
 use crate::HookEvent;
 
-/// What a hook is told: where it runs, and what is about to happen or has
-/// happened.
+/// Input of a hook: the session and the event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookInput {
-    /// What every event carries.
+    /// Fields of every event.
     pub base: BaseInput,
-    /// What this event carries.
+    /// Fields of this event.
     pub event: EventInput,
-    /// Other names the matcher accepts for the subject: a gate on `Task` also
-    /// guards the tool that is called `Agent` today.
+    /// Alternative names of the subject for matchers: a gate for `Task` also guards the tool that is now
+    /// called `Agent`.
     pub aliases: Vec<String>,
 }
 
-/// The fields every event carries.
+/// Fields of every event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BaseInput {
-    /// The session in which the event happened.
+    /// Id of the session.
     pub session_id: SessionId,
-    /// The session's log.
+    /// Path of the session log.
     #[serde(serialize_with = "lossy")]
     pub transcript_path: PathBuf,
-    /// The working directory.
+    /// Working directory.
     #[serde(serialize_with = "lossy")]
     pub cwd: PathBuf,
-    /// The prompt that led here.
+    /// Id of the prompt that led to the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_id: Option<String>,
-    /// The permission mode in force.
+    /// Current permission mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
-    /// The sub-agent that acts, if one does.
+    /// Id of the acting sub-agent, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// The kind of that sub-agent.
+    /// Type of that sub-agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<String>,
-    /// How hard the model thinks.
+    /// Thinking effort of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<EffortInput>,
 }
 
-/// How hard the model thinks, in its public shape.
+/// Thinking effort in its public JSON form.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct EffortInput {
-    /// The level's name.
+    /// Name of the level.
     pub level: String,
 }
 
 impl BaseInput {
-    /// The fields that are always there.
+    /// Creates the mandatory fields.
     pub fn new(session_id: SessionId, transcript_path: PathBuf, cwd: PathBuf) -> Self {
         Self {
             session_id,
@@ -70,16 +69,16 @@ impl BaseInput {
     }
 }
 
-/// The MCP server a tool belongs to.
+/// The MCP server of a tool.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct ToolServerInput {
     /// Its configured name.
     pub name: String,
-    /// Where its configuration comes from.
+    /// Source of its configuration.
     pub source: String,
 }
 
-/// The fields of one event.
+/// Fields of one event.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each variant is the event of the same name, documented there")]
 pub enum EventInput {
@@ -99,7 +98,7 @@ pub enum EventInput {
     PreCompact(PreCompact),
     Elicitation(Elicitation),
     ElicitationResult(ElicitationResult),
-    /// An event without a type of its own.
+    /// An event without a typed input.
     Other(OtherInput),
 }
 
@@ -122,8 +121,7 @@ macro_rules! inputs {
         )*
 
         impl HookEvent {
-            /// The fields a hook is told beside those of every event, each with
-            /// a sentence; nothing for events without a type of their own.
+            /// Names and descriptions of the event's own fields; empty for events without a typed input.
             pub fn input_fields(self) -> &'static [(&'static str, &'static str)] {
                 match self {
                     $(Self::$name => &[$((stringify!($field), concat!($($field_doc),+)),)*],)*
@@ -133,7 +131,7 @@ macro_rules! inputs {
         }
 
         impl EventInput {
-            /// Which event this is.
+            /// The event.
             pub fn event(&self) -> HookEvent {
                 match self {
                     $(Self::$name(_) => HookEvent::$name,)*
@@ -161,7 +159,7 @@ inputs! {
     PreToolUse {
         /// The tool's name.
         tool_name: String,
-        /// Its input, checked and with absolute paths.
+        /// The validated input, with absolute paths.
         tool_input: Value,
         /// The id of the call.
         tool_use_id: CallId,
@@ -175,11 +173,11 @@ inputs! {
         tool_name: String,
         /// The input it ran with.
         tool_input: Value,
-        /// What it returned.
+        /// The tool's result.
         tool_response: Value,
         /// The id of the call.
         tool_use_id: CallId,
-        /// How long it ran.
+        /// Run time in milliseconds.
         duration_ms: u64,
         /// The server, for a tool of an MCP server.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,29 +191,29 @@ inputs! {
         tool_input: Value,
         /// The id of the call.
         tool_use_id: CallId,
-        /// What went wrong, as the model reads it.
+        /// The error message for the model.
         error: String,
-        /// Whether the person interrupted it.
+        /// Whether the user interrupted it.
         is_interrupt: bool,
-        /// How long it ran.
+        /// Run time in milliseconds.
         duration_ms: u64,
     }
     /// All calls of one message are done.
     PostToolBatch {
-        /// The calls, in emission order.
+        /// The calls, in the order the model made them.
         tool_calls: Vec<BatchCall>,
     }
-    /// A person would be asked.
+    /// The user would be asked for permission.
     PermissionRequest {
         /// The tool's name.
         tool_name: String,
         /// The input as the tool will get it.
         tool_input: Value,
-        /// Rule updates the person would be offered.
+        /// Rule updates offered to the user.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         permission_suggestions: Vec<Value>,
     }
-    /// A call was refused.
+    /// A call was denied.
     PermissionDenied {
         /// The tool's name.
         tool_name: String,
@@ -223,24 +221,24 @@ inputs! {
         tool_input: Value,
         /// The id of the call.
         tool_use_id: CallId,
-        /// Why the call was denied, as the model reads it.
+        /// Why it was denied, as shown to the model.
         reason: String,
     }
-    /// The person is told something.
+    /// The user gets a notification.
     Notification {
-        /// What the person is told.
+        /// Text of the notification.
         message: String,
-        /// The headline of the message.
+        /// Title of the notification.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// The sort of notification, for matchers.
+        /// Type of the notification, for matchers.
         notification_type: String,
     }
-    /// The person has sent a prompt.
+    /// The user submitted a prompt.
     UserPromptSubmit {
-        /// What the person said.
+        /// The prompt.
         prompt: String,
-        /// Where it came from.
+        /// Source of the prompt.
         #[serde(skip_serializing_if = "Option::is_none")]
         source: Option<String>,
         /// The session's title so far.
@@ -262,12 +260,12 @@ inputs! {
     }
     /// The agent is about to stop.
     Stop {
-        /// Whether it goes on only because of a hook like this one.
+        /// Whether the agent continues only because a hook like this one blocked its stop.
         stop_hook_active: bool,
-        /// The last thing the model said.
+        /// Last message of the model.
         #[serde(skip_serializing_if = "Option::is_none")]
         last_assistant_message: Option<String>,
-        /// Work that goes on in the background.
+        /// Running background tasks.
         background_tasks: Vec<Value>,
         /// Timers of the session.
         session_crons: Vec<Value>,
@@ -281,7 +279,7 @@ inputs! {
     }
     /// A sub-agent is about to stop.
     SubagentStop {
-        /// Whether it goes on only because of a hook like this one.
+        /// Whether the sub-agent continues only because a hook like this one blocked its stop.
         stop_hook_active: bool,
         /// The id of the sub-agent.
         agent_id: AgentId,
@@ -290,36 +288,36 @@ inputs! {
         /// The path of the sub-agent's log.
         #[serde(serialize_with = "lossy")]
         agent_transcript_path: PathBuf,
-        /// The last thing it said.
+        /// Last message of the sub-agent.
         #[serde(skip_serializing_if = "Option::is_none")]
         last_assistant_message: Option<String>,
     }
     /// The conversation is about to be compacted.
     PreCompact {
-        /// Who asked for it.
+        /// `manual` (requested by the user) or `auto` (context limit).
         trigger: CompactTrigger,
-        /// What the person wants kept; null when nothing was said.
+        /// The user's instructions for the summary; null if none.
         custom_instructions: Option<String>,
     }
-    /// An MCP server asks the person something.
+    /// An MCP server asks the user for input.
     Elicitation {
         /// The name of the server that asks.
         mcp_server_name: String,
-        /// The server's question for the person.
+        /// The server's message to the user.
         message: String,
         /// `form` or `url`.
         mode: String,
-        /// The page the person is to open.
+        /// URL that the user is to open.
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
-        /// Ties the answer to a later notice of the server.
+        /// Links the answer to a later notification of the server.
         #[serde(skip_serializing_if = "Option::is_none")]
         elicitation_id: Option<String>,
         /// JSON Schema of the form.
         #[serde(skip_serializing_if = "Option::is_none")]
         requested_schema: Option<Value>,
     }
-    /// An MCP server is about to be answered.
+    /// An MCP server is about to get an answer.
     ElicitationResult {
         /// The name of the server that asks.
         mcp_server_name: String,
@@ -327,30 +325,30 @@ inputs! {
         action: String,
         /// `form` or `url`.
         mode: String,
-        /// Ties the answer to the question.
+        /// Links the answer to the request.
         #[serde(skip_serializing_if = "Option::is_none")]
         elicitation_id: Option<String>,
-        /// The fields of the form.
+        /// Values of the form fields.
         #[serde(skip_serializing_if = "Option::is_none")]
         content: Option<Value>,
     }
 }
 
-/// One call of a batch.
+/// A call of a batch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BatchCall {
     /// The tool's name.
     pub tool_name: String,
     /// The input it ran with.
     pub tool_input: Value,
-    /// The id of the call.
+    /// The call id.
     pub tool_use_id: CallId,
-    /// What it returned, if it ran.
+    /// Its result, if it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_response: Option<Value>,
 }
 
-/// How a session begins.
+/// How a session starts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the public words, which explain themselves")]
@@ -374,24 +372,24 @@ impl SessionSource {
     }
 }
 
-/// Who asked for compaction.
+/// What triggers compaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactTrigger {
-    /// The person.
+    /// The user.
     Manual,
-    /// The context budget.
+    /// The context limit.
     Auto,
 }
 
-/// An event that has no typed input yet: it runs through the same machinery.
+/// Input of an event without a typed input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OtherInput {
-    /// The event that happened.
+    /// The event.
     pub event: HookEvent,
-    /// What matchers look at; without one every hook of the event runs.
+    /// Subject for matchers; without one all hooks of the event run.
     pub subject: Option<String>,
-    /// The fields of the event beside the common ones.
+    /// The event's own fields.
     pub fields: Map<String, Value>,
 }
 
@@ -402,7 +400,7 @@ impl From<OtherInput> for EventInput {
 }
 
 impl EventInput {
-    /// What matchers look at. Without a subject every hook of the event runs.
+    /// Subject for matchers. Without one all hooks of the event run.
     pub fn subject(&self) -> Option<&str> {
         match self {
             Self::PreToolUse(PreToolUse { tool_name, .. })
@@ -426,7 +424,7 @@ impl EventInput {
         }
     }
 
-    /// The tool's name and input, where there is a tool.
+    /// Tool name and input, if the event is about a tool.
     pub fn tool(&self) -> Option<(&str, &Value)> {
         match self {
             Self::PreToolUse(it) => Some((&it.tool_name, &it.tool_input)),
@@ -440,13 +438,12 @@ impl EventInput {
 }
 
 impl HookInput {
-    /// An input whose subject has no other names.
+    /// An input without alternative subject names.
     pub fn new(base: BaseInput, event: impl Into<EventInput>) -> Self {
         Self { base, event: event.into(), aliases: Vec::new() }
     }
 
-    /// The JSON a handler receives: the common fields, the event's name, then
-    /// the event's own fields.
+    /// JSON for handlers: common fields, event name, and the event's own fields.
     pub fn to_json(&self) -> Value {
         let mut all = match serde_json::to_value(&self.base) {
             Ok(Value::Object(fields)) => fields,
@@ -458,8 +455,7 @@ impl HookInput {
     }
 }
 
-/// A path that is not UTF-8 must not silence a gate, so it is told as closely
-/// as JSON can.
+/// A path that is not UTF-8 is converted lossily, because failing would silence a gate.
 fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }

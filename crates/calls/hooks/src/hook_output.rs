@@ -5,130 +5,127 @@ use serde_json::{Map, Value};
 
 use crate::{ElicitationOverride, HookEvent};
 
-/// What a handler answered, in the public JSON shape. Everything may be
-/// absent; `{}` is no opinion.
+/// Answer of a handler in its public JSON form. All fields are optional; `{}` means no opinion.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookOutput {
-    /// Set when the whole session turn should end.
+    /// Set to end the turn.
     pub stop: Option<StopRequest>,
-    /// Shown to the person.
+    /// Message for the user.
     pub system_message: Option<String>,
-    /// An escape sequence for the person's terminal. The caller checks it
-    /// before it writes it.
+    /// Escape sequence for the user's terminal. The caller must validate it before writing it.
     pub terminal_sequence: Option<String>,
-    /// The general verdict.
+    /// General verdict.
     pub decision: Option<GeneralDecision>,
-    /// Why, for [`HookOutput::decision`].
+    /// Reason for [`HookOutput::decision`].
     pub reason: Option<String>,
-    /// What only one event understands.
+    /// Event-specific fields.
     pub specific: SpecificOutput,
-    /// Set when the handler goes on in the background.
+    /// Set if the handler continues in the background.
     pub background: Option<BackgroundRequest>,
 }
 
-/// `continue: false`.
+/// `continue: false`: ends the turn.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StopRequest {
-    /// Why, for the person.
+    /// Reason, for the user.
     pub reason: Option<String>,
 }
 
-/// `async: true`.
+/// `async: true`: continues in the background.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct BackgroundRequest {
-    /// How long it may still run; without it, as long as it was given.
+    /// Remaining time; by default the handler's timeout.
     pub timeout: Option<Duration>,
 }
 
-/// `decision`.
+/// The field `decision`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum GeneralDecision {
-    /// Nothing against it.
+    /// No objection.
     Approve,
-    /// The hook is against it.
+    /// Blocks.
     Block,
 }
 
-/// `permissionDecision` of a PreToolUse hook, from the mildest to the strictest.
+/// `permissionDecision` of a `PreToolUse` hook, from the mildest to the strictest.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(rename_all = "lowercase")]
 pub enum PermissionDecision {
-    /// No question needed, as far as this hook is concerned.
+    /// Allow without a prompt, unless a rule objects.
     Allow,
-    /// Ask the person.
+    /// Ask the user.
     Ask,
-    /// Hand the call to the host that started us.
+    /// Leave the decision to the embedding program.
     Defer,
-    /// The call must not run.
+    /// Deny the call.
     Deny,
 }
 
-/// `hookSpecificOutput`.
+/// The field `hookSpecificOutput`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SpecificOutput {
-    /// The event the handler believes it answers.
+    /// Event that the answer is for; must match.
     pub hook_event_name: Option<String>,
-    /// PreToolUse: may the call run?
+    /// `PreToolUse`: permission decision.
     pub permission_decision: Option<PermissionDecision>,
-    /// PreToolUse: why.
+    /// `PreToolUse`: reason of the decision.
     pub permission_decision_reason: Option<String>,
-    /// PreToolUse: the whole input to use instead.
+    /// `PreToolUse`: complete input to use instead.
     pub updated_input: Option<Map<String, Value>>,
-    /// Added to what the model reads.
+    /// Text added to the model's context.
     pub additional_context: Option<String>,
-    /// PermissionRequest: the answer instead of the person.
+    /// `PermissionRequest`: answer in place of the user.
     pub decision: Option<HookPermissionAnswer>,
-    /// PostToolUse: what the model reads instead.
+    /// `PostToolUse`: content for the model instead of the result.
     pub updated_tool_output: Option<Value>,
-    /// PostToolUse of an MCP tool: what the model reads instead.
+    /// `PostToolUse` of an MCP tool: content for the model instead of the result.
     #[serde(rename = "updatedMCPToolOutput")]
     pub updated_mcp_tool_output: Option<Value>,
-    /// PostToolUse: told to the command classifier.
+    /// `PostToolUse`: text for the command classifier.
     pub classifier_context: Option<String>,
-    /// SessionStart: the first prompt.
+    /// `SessionStart`: first prompt.
     pub initial_user_message: Option<String>,
-    /// SessionStart, UserPromptSubmit: the session's title.
+    /// `SessionStart`, `UserPromptSubmit`: title of the session.
     pub session_title: Option<String>,
-    /// SessionStart: files whose change is an event.
+    /// `SessionStart`: files to watch for `FileChanged`.
     pub watch_paths: Option<Vec<String>>,
-    /// SessionStart: read the skills again.
+    /// `SessionStart`: reload the skills.
     pub reload_skills: Option<bool>,
-    /// UserPromptSubmit: the model reads the context instead of the prompt.
+    /// `UserPromptSubmit`: send the context instead of the prompt.
     pub suppress_original_prompt: Option<bool>,
-    /// PermissionDenied: let the model try again.
+    /// `PermissionDenied`: let the model try again.
     pub retry: Option<bool>,
-    /// Elicitation, ElicitationResult: `action` and `content`, the answer
-    /// instead of the person's.
+    /// `Elicitation`, `ElicitationResult`: `action` and `content` in place of the user's answer.
     #[serde(skip)]
     pub elicited: Option<ElicitationOverride>,
-    /// Fields of events that have no type yet.
+    /// Other fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// The answer of a PermissionRequest hook.
+/// Answer of a `PermissionRequest` hook.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct HookPermissionAnswer {
-    /// Yes or no.
+    /// Allow or deny.
     pub behavior: PermissionBehavior,
-    /// The whole input to use instead.
+    /// Complete input to use instead.
     #[serde(default)]
     pub updated_input: Option<Map<String, Value>>,
-    /// Rule updates to apply, in their public shape.
+    /// Rule updates to apply, in their public form.
     #[serde(default)]
     pub updated_permissions: Option<Vec<Value>>,
-    /// Told to the model on no.
+    /// Message for the model if denied.
     #[serde(default)]
     pub message: Option<String>,
-    /// Whether no also ends the turn.
+    /// Whether a denial also ends the turn.
     #[serde(default)]
     pub interrupt: Option<bool>,
 }
 
-/// Yes or no.
+/// Allow or deny.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the public words, which explain themselves")]
@@ -152,19 +149,18 @@ struct OutputWire {
     async_timeout: Option<f64>,
 }
 
-/// An answer that cannot be understood as a whole.
+/// A malformed answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputError {
     /// What is wrong with it.
     pub problem: String,
-    /// What it certainly says against the call: a broken answer can still
-    /// tighten, it can never loosen.
+    /// The restrictions it contains nevertheless: a malformed answer can restrict, never allow.
     pub strict_part: HookOutput,
 }
 
 impl HookOutput {
-    /// Reads an answer to `event`. Unknown fields are ignored; a known field
-    /// of the wrong shape makes the whole answer bad.
+    /// Parses an answer to `event`. Unknown fields are ignored; a known field of the wrong type
+    /// invalidates the whole answer.
     pub fn parse(answer: &Value, event: HookEvent) -> Result<Self, Box<OutputError>> {
         let bad =
             |problem: String| Box::new(OutputError { problem, strict_part: strict_part(answer, event) });
@@ -189,7 +185,7 @@ impl HookOutput {
         })
     }
 
-    /// Whether the answer says yes or no about anything.
+    /// Whether the answer contains any decision.
     pub fn decides(&self) -> bool {
         self.stop.is_some()
             || self.decision.is_some()
@@ -198,7 +194,7 @@ impl HookOutput {
             || self.specific.elicited.is_some()
     }
 
-    /// Only what this answer says against going on.
+    /// Only the restrictions of this answer.
     pub(crate) fn into_strict_part(self) -> Self {
         let specific = self.specific;
         let restricts = specific.permission_decision.filter(|it| PermissionDecision::Ask <= *it);
@@ -220,7 +216,7 @@ impl HookOutput {
     }
 }
 
-/// What a malformed answer certainly says against the call.
+/// The restrictions in a malformed answer.
 fn strict_part(answer: &Value, event: HookEvent) -> HookOutput {
     let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let permission = text("/hookSpecificOutput/permissionDecision");

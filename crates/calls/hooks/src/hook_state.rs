@@ -5,15 +5,14 @@ use std::{
 
 use crate::HookId;
 
-/// What is remembered of hooks from event to event, also when the settings are
-/// read anew.
+/// State of hooks across events, kept when settings are reloaded.
 #[derive(Debug, Default)]
 pub(crate) struct HookState {
     memory: Mutex<HookMemory>,
 }
 
-/// The two ways in which a hook can be broken. They are counted apart: a hook
-/// may run well and still rewrite every input into one that no tool takes.
+/// Ways in which a hook can fail, counted separately: a hook may run well but rewrite every input into
+/// an invalid one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum HookFaultKind {
     Running,
@@ -31,7 +30,7 @@ impl HookState {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a failure, and returns how many there were in a row.
+    /// Counts a failure; returns the number of consecutive ones.
     pub(crate) fn failed(&self, id: &HookId, trouble: HookFaultKind) -> u32 {
         let mut memory = self.memory();
         let count = memory.failures_in_a_row.entry((id.clone(), trouble)).or_default();
@@ -39,12 +38,12 @@ impl HookState {
         *count
     }
 
-    /// A success ends a row of failures.
+    /// Resets the count after a success.
     pub(crate) fn worked(&self, id: &HookId, trouble: HookFaultKind) {
         self.memory().failures_in_a_row.remove(&(id.clone(), trouble));
     }
 
-    /// Takes the only turn of a hook that runs once; false if it was taken.
+    /// Claims the only run of a hook that runs once; false if it already ran.
     pub(crate) fn take_only_turn(&self, id: &HookId) -> bool {
         self.memory().done_once.insert(id.clone())
     }

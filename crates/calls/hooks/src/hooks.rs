@@ -15,25 +15,24 @@ use crate::{
     running_process::Announcement,
 };
 
-/// The hooks of a session, ready to run.
+/// The hooks of a session.
 ///
-/// Cloning shares everything. Dropping the last clone ends what runs in the
-/// background.
+/// Clones share all state. Dropping the last clone kills background hooks.
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
-    /// One bit per event, so that an event nobody listens to costs one test.
+    /// One bit per event, so that an event without hooks costs one test.
     listening: u64,
     hooks: Arc<[Arc<PreparedHook>]>,
     core: Arc<SharedHooks>,
     background: Arc<BackgroundHooks>,
 }
 
-/// What to do with a rewritten input the tool did not accept.
+/// What to do about a rewritten input that the tool rejected.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RefusedRewrite {
-    /// Go on with the input the model gave; the notice is for the person.
+    /// Use the model's original input and show the notice to the user.
     UseOriginal {
-        /// What happened.
+        /// Text of the notice.
         notice: String,
     },
     /// Do not run the call.
@@ -41,27 +40,25 @@ pub enum RefusedRewrite {
 }
 
 impl Hooks {
-    /// Hooks in configuration order: where two of them want different things,
-    /// the later wins.
+    /// Creates the hooks in configuration order: on a conflict the later one wins.
     pub fn new(definitions: Vec<HookDefinition>, ports: HookPorts) -> Self {
         let core = Arc::new(SharedHooks { ports, state: Arc::default() });
         Self::with(definitions, core, Arc::default())
     }
 
-    /// The same session with other hooks and ports: what was counted and what
-    /// runs in the background lives on.
+    /// Replaces definitions and ports; failure counts and background hooks are kept.
     pub fn reconfigured(&self, definitions: Vec<HookDefinition>, ports: HookPorts) -> Self {
         let core = Arc::new(SharedHooks { ports, state: Arc::clone(&self.core.state) });
         Self::with(definitions, core, Arc::clone(&self.background))
     }
 
-    /// These hooks and more, for a part of the session such as a sub-agent.
+    /// These hooks plus more, for example for a sub-agent.
     pub fn and(&self, more: Vec<HookDefinition>) -> Self {
         let all = self.definitions().cloned().chain(more).collect();
         Self::with(all, Arc::clone(&self.core), Arc::clone(&self.background))
     }
 
-    /// These hooks but for some.
+    /// These hooks without some.
     #[must_use]
     pub fn without(&self, is_gone: impl Fn(&HookDefinition) -> bool) -> Self {
         let kept = self.definitions().filter(|it| !is_gone(it)).cloned().collect();
@@ -87,28 +84,28 @@ impl Hooks {
         Self { listening, hooks, core, background }
     }
 
-    /// Whether any hook is configured for an event. Ask before building an
-    /// input: without hooks, this is all an event costs.
+    /// Whether any hook is configured for an event. Check it before building an input, so that an event
+    /// without hooks costs nothing else.
     pub fn listens(&self, event: HookEvent) -> bool {
         self.listening & event.bit() != 0
     }
 
-    /// All hooks, in configuration order.
+    /// All definitions, in configuration order.
     pub fn definitions(&self) -> impl Iterator<Item = &HookDefinition> {
         self.hooks.iter().map(|it| &it.definition)
     }
 
-    /// Runs every hook of this event at the same time and returns what they
-    /// said together. Dropping the future ends everything it started.
+    /// Runs all hooks of this event concurrently and returns the merged outcome. Dropping the future
+    /// kills their processes.
     ///
-    /// A hook with an `if` runs always: a gate too many is better than one too
-    /// few. Who has the call asks with [`Hooks::run_for_call`].
+    /// Hooks with an `if` condition always run, to be on the safe side. For an event of a call use
+    /// [`Hooks::run_for_call`].
     pub async fn run(&self, input: &HookInput) -> HooksOutcome {
         self.run_for_call(input, &|_| true).await
     }
 
-    /// The same for an event of a call; `is_about` says whether a permission
-    /// rule is about that call, which is what the `if` of a hook asks.
+    /// Like [`Hooks::run`], for an event of a call. `is_about` decides whether a permission rule (the
+    /// `if` of a hook) matches the call.
     pub async fn run_for_call(&self, input: &HookInput, is_about: &RuleMatcher<'_>) -> HooksOutcome {
         if !self.listens(input.event.event()) {
             return HooksOutcome::default();
@@ -122,26 +119,26 @@ impl Hooks {
         merge(contributions, input.event.tool().map(|(_, input)| input))
     }
 
-    /// The rules that hooks of these events name in their `if`.
+    /// The `if` rules of hooks at these events.
     pub fn conditions<'a>(&'a self, events: &'a [HookEvent]) -> impl Iterator<Item = &'a str> {
         let hooks = self.definitions().filter(|it| events.contains(&it.event));
         hooks.filter_map(|definition| definition.condition.as_deref())
     }
 
-    /// Ends what runs in the background, after giving it some time.
+    /// Waits up to `patience` for background hooks, then kills them.
     pub async fn close(&self, patience: Duration) {
         self.background.close(patience).await;
     }
 
-    /// Reports that the tool accepted a rewritten input.
+    /// Records that the tool accepted a rewritten input.
     pub fn rewrite_accepted(&self, rewrite: &HookRewrite) {
         for id in &rewrite.by {
             self.core.state.worked(id, HookFaultKind::Rewriting);
         }
     }
 
-    /// Reports that the tool did not accept a rewritten input, and returns what
-    /// follows: a gate that answers nonsense is a gate that broke.
+    /// Records that the tool rejected a rewritten input and returns the consequence. An invalid rewrite
+    /// counts as a failure of the hook.
     pub fn rewrite_refused(&self, rewrite: &HookRewrite, problem: &str) -> RefusedRewrite {
         let count = |id: &HookId| (id.clone(), self.core.state.failed(id, HookFaultKind::Rewriting));
         let counted: Vec<(HookId, u32)> = rewrite.by.iter().map(count).collect();
@@ -159,8 +156,7 @@ impl Hooks {
         }
     }
 
-    /// The hooks that run for this input: matched, with their conditions met,
-    /// each handler once.
+    /// The hooks to run: matching, with their conditions met, each handler once.
     fn choose(&self, input: &HookInput, is_about: &RuleMatcher<'_>) -> Vec<SelectedHook> {
         let mut chosen: Vec<SelectedHook> = Vec::new();
         let is_for = |it: &HookDefinition| {
@@ -239,7 +235,7 @@ impl Hooks {
     }
 }
 
-/// A rule speaks of a tool; at other events a hook with an `if` never runs.
+/// A condition matches a tool call; at other events a hook with an `if` never runs.
 fn condition_holds(definition: &HookDefinition, input: &HookInput, is_about: &RuleMatcher<'_>) -> bool {
     let Some(rule) = &definition.condition else { return true };
     input.event.tool().is_some() && is_about(rule)
@@ -251,7 +247,7 @@ fn matches(definition: &HookDefinition, input: &HookInput) -> MatchResult {
             let aliases = input.aliases.iter().map(String::as_str);
             definition.matcher.matches(std::iter::once(subject).chain(aliases))
         }
-        // Nothing to match on: the matcher is ignored, unless it is broken.
+        // Without a subject the matcher is ignored, unless it is invalid.
         None => match definition.matcher.problem() {
             Some(problem) => MatchResult::Unknown(problem.to_owned()),
             None => MatchResult::Yes,

@@ -6,162 +6,148 @@ use crate::{
     ElicitationOverride, ErrorEffect, HookEvent, HookFailure, HookId, HookPermissionAnswer, HookSource,
 };
 
-/// What all hooks of one event said together.
+/// Merged outcome of all hooks of one event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HooksOutcome {
-    /// The strictest verdict.
+    /// The strictest decision.
     pub decision: HookDecision,
-    /// PreToolUse: the input to use instead. It has not been checked: the tool
-    /// must accept it like any other input.
+    /// `PreToolUse`: input to use instead. Not validated: the tool must accept it like any input.
     pub updated_input: Option<HookRewrite>,
     /// Texts for the model, in configuration order.
     pub additional_context: Vec<String>,
-    /// Texts for the person, in configuration order.
+    /// Texts for the user, in configuration order.
     pub system_messages: Vec<String>,
-    /// Set when a hook wants the turn to end.
+    /// Set if a hook ends the turn.
     pub stop: Option<StopTurn>,
-    /// What only some events know.
+    /// Event-specific results.
     pub extras: EventExtras,
-    /// One per hook that ran, in configuration order.
+    /// One report per hook that ran, in configuration order.
     pub reports: Vec<HookReport>,
 }
 
-/// A verdict, from none to the strictest.
+/// A decision, from the mildest to the strictest.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum HookDecision {
     /// No hook has an opinion.
     #[default]
     NoOpinion,
-    /// Allowed as far as hooks are concerned; rules may still say otherwise.
-    Allow {
-        /// The reasons of the hooks that say so, joined.
-        reason: String,
-    },
-    /// The person must be asked.
-    Ask {
-        /// The reasons of the hooks that say so, joined.
-        reason: String,
-    },
-    /// To be decided by the host that started us.
-    Defer {
-        /// The reasons of the hooks that say so, joined.
-        reason: String,
-    },
-    /// Refused. At events that come after the fact, a reason for the model.
+    /// Allowed by hooks; rules may still object.
+    Allow { reason: String },
+    /// The user must be asked.
+    Ask { reason: String },
+    /// The embedding program decides.
+    Defer { reason: String },
+    /// Denied. At events after the fact, a message for the model.
     Block {
-        /// Why, for the model and the person.
+        /// Reason, for the model and the user.
         reason: String,
-        /// Whether a hook said no, or none could answer.
+        /// Whether a hook denied or could not run.
         cause: BlockCause,
     },
 }
 
-/// Why something is blocked.
+/// Why an operation is blocked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BlockCause {
-    /// A hook said no.
+    /// A hook denied it.
     SaidNo,
-    /// A gate could not run, and gates stay closed.
+    /// A gate failed, and its policy is to block.
     CouldNotRun,
 }
 
-/// The end of the turn, asked for by a hook.
+/// A hook's request to end the turn.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StopTurn {
-    /// Why, for the person; empty when the hook did not say.
+    /// Reason, for the user; may be empty.
     pub reason: String,
 }
 
-/// A rewritten input and who is answerable for it.
+/// A rewritten input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookRewrite {
-    /// The whole input to use instead.
+    /// The complete input to use instead.
     pub input: Value,
-    /// The hooks that changed something, in configuration order.
+    /// The hooks that changed it, in configuration order.
     pub by: Vec<HookId>,
-    /// What it means when the tool does not accept the input: the strictest of
-    /// those hooks' policies.
+    /// Effect if the tool rejects the input: the strictest policy of these hooks.
     pub on_error: ErrorEffect,
 }
 
-/// What only some events know. Where several hooks speak, lists are joined and
-/// the last in configuration order wins a single place.
+/// Event-specific results. Lists of several hooks are joined; for single values the last hook in
+/// configuration order wins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventExtras {
-    /// PermissionRequest: the answer instead of the person's.
+    /// `PermissionRequest`: answer in place of the user.
     pub permission: Option<HookPermissionAnswer>,
-    /// PostToolUse: what the model reads instead.
+    /// `PostToolUse`: content for the model instead of the result.
     pub updated_tool_output: Option<Value>,
-    /// PostToolUse of an MCP tool: what the model reads instead.
+    /// `PostToolUse` of an MCP tool: content for the model instead of the result.
     pub updated_mcp_tool_output: Option<Value>,
-    /// PostToolUse: texts for the command classifier.
+    /// `PostToolUse`: texts for the command classifier.
     pub classifier_context: Vec<String>,
-    /// SessionStart: the first prompt.
+    /// `SessionStart`: first prompt.
     pub initial_user_message: Option<String>,
-    /// SessionStart, UserPromptSubmit: the session's title.
+    /// `SessionStart`, `UserPromptSubmit`: title of the session.
     pub session_title: Option<String>,
-    /// SessionStart: files whose change is an event.
+    /// `SessionStart`: files to watch for `FileChanged`.
     pub watch_paths: Vec<String>,
-    /// SessionStart: whether to read the skills again.
+    /// `SessionStart`: whether to reload the skills.
     pub reload_skills: bool,
-    /// UserPromptSubmit: whether the model reads the context instead of the
-    /// prompt.
+    /// `UserPromptSubmit`: whether to send the context instead of the prompt.
     pub suppress_original_prompt: bool,
-    /// PermissionDenied: whether the model may try again.
+    /// `PermissionDenied`: whether the model may try again.
     pub retry: bool,
-    /// Elicitation, ElicitationResult: the answer instead of the person's.
+    /// `Elicitation`, `ElicitationResult`: answer in place of the user.
     pub elicited: Option<ElicitationOverride>,
-    /// Sequences for the person's terminal, to be checked before use.
+    /// Escape sequences for the user's terminal; validate them before use.
     pub terminal_sequences: Vec<String>,
-    /// Fields of events that have no type yet.
+    /// Other fields.
     pub other: Map<String, Value>,
 }
 
-/// What happened to one hook.
+/// Report about one hook.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookReport {
-    /// The hook that ran.
     pub id: HookId,
-    /// At which event.
     pub event: HookEvent,
-    /// What it does, in one line.
+    /// One line that describes it.
     pub label: String,
     /// Where it was defined.
     pub source: Arc<HookSource>,
-    /// How long it took.
+    /// Run time.
     pub duration: Duration,
-    /// What came of it.
+    /// Result.
     pub happened: HookRunResult,
-    /// Its exit status, if it was a command that ended by itself.
+    /// Exit status of a command that exited normally.
     pub status: Option<i32>,
-    /// The beginning of what it wrote.
+    /// Beginning of its standard output.
     pub stdout: String,
-    /// The beginning of what it complained about.
+    /// Beginning of its standard error.
     pub stderr: String,
 }
 
-/// What came of a hook.
+/// Result of a hook.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum HookRunResult {
-    /// It ran, and did not object.
+    /// It ran and did not object.
     Ran,
-    /// It ran, and said no.
+    /// It ran and denied.
     SaidNo,
-    /// The hook could not give an answer.
+    /// It failed.
     Broke {
-        /// What kept it from answering.
+        /// The failure.
         failure: HookFailure,
-        /// How often in a row, this time included.
+        /// Number of consecutive failures, including this one.
         in_a_row: u32,
-        /// What follows from it.
+        /// The consequence.
         effect: ErrorEffect,
     },
-    /// It goes on in the background.
+    /// It continues in the background.
     InBackground,
 }
 
 impl HookReport {
-    /// A line for the person, when there is something the person should know.
+    /// A line for the user, if there is something to report.
     pub fn notice(&self) -> Option<String> {
         match &self.happened {
             HookRunResult::Broke { failure, effect: ErrorEffect::Open, .. } => {

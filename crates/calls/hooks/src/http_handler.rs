@@ -1,5 +1,5 @@
-//! HTTP hooks: the input is posted, a JSON object in a successful answer
-//! decides, everything else is a failure.
+//! HTTP hooks: POST the input; a JSON object in a successful response is the answer, anything else a
+//! failure.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -12,10 +12,10 @@ use reqwest::{
 
 use crate::{HookCall, HookEnvironment, HookFailure, HttpHandler, HttpPolicy};
 
-/// The most of an answer that is read.
+/// Maximum bytes of a response body.
 const BODY_LIMIT: usize = 8 * 1024 * 1024;
 
-/// Asks a server, and returns its body.
+/// Sends the input and returns the response body.
 pub(crate) async fn ask(
     handler: &HttpHandler,
     policy: &HttpPolicy,
@@ -47,8 +47,8 @@ fn http_failure(error: reqwest::Error) -> HookFailure {
     HookFailure::Http(innermost(&error.without_url()))
 }
 
-/// The client for an address. Loopback addresses never go through a proxy, and
-/// nobody is followed elsewhere: the headers were meant for this server.
+/// HTTP client for a URL. Loopback addresses never use a proxy, and redirects are not followed, because
+/// the headers are for this server.
 fn client(url: &Url) -> Result<&'static Client, HookFailure> {
     static DIRECT: OnceLock<Option<Client>> = OnceLock::new();
     static PROXIED: OnceLock<Option<Client>> = OnceLock::new();
@@ -93,7 +93,7 @@ fn variable_of(name: &str, environment: &HookEnvironment) -> Option<String> {
     })
 }
 
-/// Replaces `$NAME` and `${NAME}`.
+/// Expands `$NAME` and `${NAME}`.
 fn filled(text: &str, variable: &dyn Fn(&str) -> String) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -126,9 +126,8 @@ fn is_allowed(url: &Url, policy: &HttpPolicy) -> bool {
     is_http && policy.allowed_urls.as_ref().is_none_or(|list| list.iter().any(|it| url_matches(it, url)))
 }
 
-/// Whether a pattern with `*` covers an address. A star in the part before the
-/// path stays in that part: `https://*.example.com/*` must not be satisfied by
-/// a path that merely contains the name.
+/// Whether a URL matches a pattern with `*`. A `*` before the path matches only in that part:
+/// `https://*.example.com/*` must not match a URL that merely contains the name in its path.
 fn url_matches(pattern: &str, url: &Url) -> bool {
     let split = |text: &str| -> (String, String) {
         let after_scheme = text.find("://").map_or(0, |at| at + 3);
@@ -145,7 +144,7 @@ fn url_matches(pattern: &str, url: &Url) -> bool {
     wildcard(&pattern_origin.to_ascii_lowercase(), &origin) && wildcard(pattern_path, &path)
 }
 
-/// Whether `text` is `pattern` with every `*` replaced by something.
+/// Whether `text` matches `pattern`; `*` matches any text.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

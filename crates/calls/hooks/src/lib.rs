@@ -1,27 +1,19 @@
 //! Runs user hooks and returns their answers as data.
 //!
-//! A hook is user code around what the agent does: a command, a server, a
-//! callback of the embedder, an MCP tool, a prompt. An event is described by a
-//! [`HookInput`], goes to every matching hook at the same time
-//! ([`Hooks::run`]), and comes back as one [`HooksOutcome`]: a decision, texts for
-//! the model and the person, a rewritten input, and a report per hook.
+//! A hook is user code that runs at an event: a command, an HTTP request, a callback of the embedding
+//! program, an MCP tool, a prompt. An event is described by a [`HookInput`], passed to all matching
+//! hooks concurrently ([`Hooks::run`]), and results in one [`HooksOutcome`]: a decision, texts for model
+//! and user, a rewritten input, and a report per hook.
 //!
-//! **Does not know** tools, permission rules, models, MCP, or where settings
-//! live. What it needs of them is in [`HookPorts`]; definitions come in through
-//! [`parse_definitions`] or are built by hand.
+//! **Does not know** tools, permission rules, models, MCP, or where settings are stored. What it needs of them is in [`HookPorts`]; definitions come from [`parse_definitions`] or are built in code.
 //!
-//! **Invariant:** a hook that broke is never mistaken for one that said no
-//! ([`BlockCause`]), and what follows from it is written down ([`ErrorEffect`]): a
-//! gate stays closed, an observer stays out of the way. A broken answer can
-//! tighten, it can never loosen.
+//! **Invariant:** a failed hook is never reported as a denial ([`BlockCause`]), and the consequence of a failure is explicit ([`ErrorEffect`]). A malformed answer can restrict, never allow.
 //!
-//! **Invariant:** no process of a hook outlives its timeout, the future that
-//! ran it, or the [`Hooks`] it belongs to.
+//! **Invariant:** no process of a hook outlives its timeout, the future that ran it, or the [`Hooks`] it belongs to, unless it left its process group before the hook exited.
 //!
-//! **Invariant:** the outcome depends on the answers and on configuration
-//! order, never on which hook was faster.
+//! **Invariant:** the outcome depends on the answers and the configuration order, never on timing.
 //!
-//! **Invariant:** without hooks for an event, the event costs one bit test.
+//! **Invariant:** an event without hooks costs one bit test.
 
 mod apply_error_policy;
 mod background_hooks;

@@ -2,8 +2,7 @@ use std::sync::Arc;
 
 use fancy_regex::Regex;
 
-/// Decides for which subjects a hook runs: tool names, session sources,
-/// notification types.
+/// Matches the subjects for which a hook runs: tool names, session sources, notification types.
 #[derive(Clone, Debug)]
 pub struct HookMatcher {
     text: Arc<str>,
@@ -18,26 +17,25 @@ enum MatcherForm {
     Broken(String),
 }
 
-/// What a matcher says about a subject.
+/// Result of a match.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MatchResult {
     /// The hook runs.
     Yes,
     /// The hook does not run.
     No,
-    /// Nobody can tell: the pattern is broken, or gave up.
+    /// Undecidable: the pattern is invalid or exceeded its backtracking limit.
     Unknown(String),
 }
 
 impl HookMatcher {
-    /// A matcher that every subject fits.
+    /// Matches every subject.
     pub fn all() -> Self {
         Self { text: Arc::from(""), form: MatcherForm::All }
     }
 
-    /// Reads a matcher. Nothing and `*` match everything; words, with `|` or
-    /// `,` between them, match whole names; anything else is a regular
-    /// expression that may match anywhere.
+    /// Parses a matcher. Empty and `*` match everything; words separated by `|` or `,` match whole
+    /// names; anything else is an unanchored regular expression.
     pub fn parse(text: &str) -> Self {
         let trimmed = text.trim();
         let form = if trimmed.is_empty() || trimmed == "*" {
@@ -45,8 +43,8 @@ impl HookMatcher {
         } else if trimmed.chars().all(|it| it.is_ascii_alphanumeric() || "_-, |".contains(it)) {
             MatcherForm::Names(names(trimmed))
         } else {
-            // The public syntax is that of JavaScript, whose patterns look ahead
-            // (`^(?!mcp__)`); `regex` alone would refuse them and shut the gate.
+            // The public syntax is JavaScript's, which has lookahead (`^(?!mcp__)`); the `regex` crate
+            // alone would reject it and so block every call.
             match Regex::new(trimmed) {
                 Ok(regex) => MatcherForm::Regex(Arc::new(regex)),
                 Err(error) => MatcherForm::Broken(format!(
@@ -57,12 +55,12 @@ impl HookMatcher {
         Self { text: Arc::from(trimmed), form }
     }
 
-    /// The text it was made of.
+    /// The source text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Why it cannot be used, if it cannot.
+    /// Why it is invalid, if so.
     pub fn problem(&self) -> Option<&str> {
         match &self.form {
             MatcherForm::Broken(problem) => Some(problem),
@@ -138,7 +136,7 @@ mod tests {
             assert!(matcher.problem().is_some(), "{text}");
             assert!(matches!(matcher.matches(["Bash"]), MatchResult::Unknown(_)), "{text}");
         }
-        // A pattern that would backtrack for ever gives up, and says so.
+        // A pattern with excessive backtracking gives up and reports it.
         let name = "a".repeat(60);
         assert!(matches!(
             HookMatcher::parse(r"^(?:(a+)(?!c))+b$").matches([&*name]),

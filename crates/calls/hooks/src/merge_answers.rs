@@ -1,5 +1,5 @@
-//! Many answers into one outcome. The result depends on the answers and on
-//! configuration order, never on who was faster.
+//! Merges the answers of several hooks. The result depends on the answers and the configuration order,
+//! never on timing.
 
 use haft_types::tags;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::{
     HookPermissionAnswer, HookReport, HookRewrite, HooksOutcome, PermissionBehavior, PermissionDecision,
 };
 
-/// One hook's part in the outcome.
+/// One hook's part of the outcome.
 pub(crate) struct Contribution {
     pub(crate) report: HookReport,
     pub(crate) verdict: Option<MergedVerdict>,
@@ -17,7 +17,7 @@ pub(crate) struct Contribution {
     pub(crate) on_error: ErrorEffect,
 }
 
-/// One hook's verdict.
+/// One hook's decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct MergedVerdict {
     pub(crate) kind: PermissionDecision,
@@ -25,8 +25,8 @@ pub(crate) struct MergedVerdict {
     pub(crate) cause: BlockCause,
 }
 
-/// Merges contributions that are in configuration order. `asked_about` is the
-/// input rewrites start from.
+/// Merges contributions in configuration order. `asked_about` is the original input that hooks may have
+/// rewritten.
 pub(crate) fn merge(contributions: Vec<Contribution>, asked_about: Option<&Value>) -> HooksOutcome {
     let mut outcome = HooksOutcome { decision: decide(&contributions), ..HooksOutcome::default() };
     let mut rewrites = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn merge(contributions: Vec<Contribution>, asked_about: Option<&Value
         }
         outcome.system_messages.extend(system_message);
         let context = specific.additional_context.take();
-        // It becomes a message of its own.
+        // It becomes a message of its own, so tags are escaped.
         outcome.additional_context.extend(context.map(|text| tags::neutral(&text).into_owned()));
         if let Some(input) = specific.updated_input.take() {
             rewrites.push((report.id.clone(), input, on_error));
@@ -63,7 +63,7 @@ fn join(all: &mut String, more: &str) {
     all.push_str(more);
 }
 
-/// The strictest verdict, with the reasons of everybody who gave it.
+/// The strictest decision, with the reasons of all hooks that made it.
 fn decide(contributions: &[Contribution]) -> HookDecision {
     let verdicts = || contributions.iter().filter_map(|it| it.verdict.as_ref());
     let Some(kind) = verdicts().map(|it| it.kind).max() else { return HookDecision::NoOpinion };
@@ -81,10 +81,9 @@ fn decide(contributions: &[Contribution]) -> HookDecision {
     }
 }
 
-/// Several rewrites into one. Every hook saw the same input and answered with a
-/// whole one; what counts is what each of them changed. So a hook that adds a
-/// timeout does not undo another that has made the command harmless. Where two
-/// changed the same field, the later in configuration order wins.
+/// Merges rewritten inputs. All hooks saw the same input and returned a complete one; only the fields
+/// each changed count. So a hook that adds a timeout does not undo another that made the command
+/// harmless. For a field changed by several hooks, the last in configuration order wins.
 fn rewrite(
     asked_about: Option<&Value>,
     rewrites: Vec<(HookId, Map<String, Value>, ErrorEffect)>,
@@ -138,8 +137,7 @@ fn merge_extras(into: &mut EventExtras, from: crate::SpecificOutput) {
     }
 }
 
-/// No beats yes; of two of the same kind the messages and updates are joined,
-/// and the later input wins.
+/// Deny beats allow. For equal decisions, messages and updates are joined and the later input wins.
 fn merge_permission(before: HookPermissionAnswer, after: HookPermissionAnswer) -> HookPermissionAnswer {
     match (before.behavior, after.behavior) {
         (PermissionBehavior::Deny, PermissionBehavior::Allow) => before,
@@ -160,7 +158,7 @@ fn merge_permission(before: HookPermissionAnswer, after: HookPermissionAnswer) -
     }
 }
 
-/// What a hook's answer says about the question, if anything.
+/// The decision in a hook's answer, if any.
 pub(crate) fn verdict_of(output: &HookOutput, refusal: Option<&str>) -> Option<MergedVerdict> {
     let specific = &output.specific;
     let general = output.decision.map(|it| match it {

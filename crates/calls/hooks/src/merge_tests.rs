@@ -87,8 +87,8 @@ fn a_no_makes_every_rewrite_void() {
 }
 
 proptest! {
-    /// Whatever is said, the outcome is at least as strict as every single
-    /// answer, and speed plays no part: only order of configuration does.
+    /// The outcome is at least as strict as every single answer and depends only on the configuration
+    /// order.
     #[test]
     fn no_answer_can_loosen_another(kinds in prop::collection::vec(0_usize..5, 0..6)) {
         let words = ["allow", "ask", "defer", "deny", "none"];

@@ -1,4 +1,4 @@
-//! From what a handler did to what it said.
+//! Converts what a handler did into its answer.
 
 use serde_json::Value;
 
@@ -7,20 +7,20 @@ use crate::{
     PermissionDecision, running_process::HookEnd, stream_capture::CapturedText,
 };
 
-/// What one handler said, in one shape for all kinds of handlers.
+/// Answer of any kind of handler.
 #[derive(Debug, Default)]
 pub(crate) struct HandlerAnswer {
-    /// What counts of its answer.
+    /// The parsed answer.
     pub(crate) output: HookOutput,
-    /// Set when it said no by its exit status.
+    /// Set if it denied by exit status 2.
     pub(crate) refusal: Option<String>,
-    /// Set when it broke.
+    /// Set if it failed.
     pub(crate) failure: Option<HookFailure>,
-    /// What it wrote, for the report.
+    /// Its output, for the report.
     pub(crate) transcript: CommandTranscript,
 }
 
-/// What a handler wrote, and how it ended.
+/// Output of a handler and its exit status.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandTranscript {
     pub(crate) status: Option<i32>,
@@ -29,19 +29,18 @@ pub(crate) struct CommandTranscript {
 }
 
 impl HandlerAnswer {
-    /// A handler that broke before it could say anything.
+    /// A handler that failed without output.
     pub(crate) fn broken(failure: HookFailure) -> Self {
         Self { failure: Some(failure), ..Self::default() }
     }
 
-    /// Whatever was said, plus the fact that the handler broke: its yes is not
-    /// worth anything, its no is.
+    /// A handler that failed after output: restrictions in the output count, permissions do not.
     fn broken_after(failure: HookFailure, said: Option<StdoutVerdict>) -> Self {
         let output = said.map(StdoutVerdict::strict_part).unwrap_or_default();
         Self { output, failure: Some(failure), ..Self::default() }
     }
 
-    /// The answer of code that returns JSON.
+    /// Answer given as JSON.
     pub(crate) fn of_json(json: &Value, event: HookEvent) -> Self {
         match HookOutput::parse(json, event) {
             Ok(output) => Self { output, ..Self::default() },
@@ -49,7 +48,7 @@ impl HandlerAnswer {
         }
     }
 
-    /// The answer of a server: its body on success.
+    /// Answer given as the body of a successful HTTP response.
     pub(crate) fn of_body(body: &str, event: HookEvent, policy: ErrorPolicy) -> Self {
         let mut answer = match StdoutVerdict::read(body, event, 0) {
             StdoutVerdict::Answer(output) => Self { output: *output, ..Self::default() },
@@ -68,9 +67,9 @@ impl HandlerAnswer {
         }
     }
 
-    /// Plain text from a handler that succeeded. At some events it is meant for
-    /// the model; elsewhere it is a note, unless the author has declared the
-    /// hook a gate: then a verdict was expected, and this is none.
+    /// Plain text of a successful handler. At some events it is passed to the model; elsewhere it is
+    /// only reported, unless the hook declares `on_error`: then a verdict is required and this is a
+    /// failure.
     fn of_text(text: &str, event: HookEvent, policy: ErrorPolicy) -> Self {
         let mut answer = Self::default();
         if event.text_is_context() && !text.is_empty() {
@@ -86,17 +85,17 @@ impl HandlerAnswer {
     }
 }
 
-/// A finished process, and how to find out whether it really ran.
+/// A finished process, with the means to find out whether its script ran.
 pub(crate) struct FinishedProcess<'a> {
     pub(crate) end: HookEnd,
     pub(crate) stdout: CapturedText,
     pub(crate) stderr: CapturedText,
     pub(crate) limit: std::time::Duration,
-    /// Why a process with this status never ran, if that is certain.
+    /// Why a process with this status never ran, if certain.
     pub(crate) never_ran: &'a dyn Fn(i32, &str) -> Option<String>,
 }
 
-/// The answer of a command.
+/// Answer of a command.
 pub(crate) fn of_process(
     finished: FinishedProcess<'_>,
     event: HookEvent,
@@ -146,7 +145,7 @@ fn of_status(
     }
 }
 
-/// Exit status 2. What else the hook said still counts, except a yes.
+/// Exit status 2: denies. Other parts of the answer count, except permissions.
 fn refused(mut output: HookOutput, stderr: &str) -> HandlerAnswer {
     output.specific.updated_input = None;
     output.specific.elicited = None;
@@ -165,7 +164,7 @@ fn refused(mut output: HookOutput, stderr: &str) -> HandlerAnswer {
     HandlerAnswer { output, refusal: Some(reason), ..HandlerAnswer::default() }
 }
 
-/// Standard output, read.
+/// Parsed standard output.
 enum StdoutVerdict<'a> {
     Answer(Box<HookOutput>),
     Bad(Box<OutputError>),
@@ -180,7 +179,7 @@ impl<'a> StdoutVerdict<'a> {
         }
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
         let bad = |problem: String, value: &Value| {
-            // Reading a no out of what follows a broken answer is the strict side.
+            // If trailing output follows an answer, its restrictions still count.
             let strict_part = match HookOutput::parse(value, event) {
                 Ok(output) => output.into_strict_part(),
                 Err(bad) => bad.strict_part,
@@ -232,7 +231,7 @@ mod tests {
         verdict_of(&answer.output, answer.refusal.as_deref()).map(|it| it.kind)
     }
 
-    /// Answers of all kinds, with noise around them.
+    /// Arbitrary answers with surrounding noise.
     fn outputs() -> impl Strategy<Value = String> {
         let word = prop::sample::select(vec!["allow", "ask", "defer", "deny", "approve", "block", "", "x"]);
         let noise = prop::sample::select(vec!["", "", " ", "\n", "x", "{", "}", "\u{feff}", "\u{0}", "[]"]);
@@ -260,7 +259,7 @@ mod tests {
         fn a_clean_answer_means_what_it_says(stdout in outputs(), status in prop_oneof![Just(0), Just(1)]) {
             let clean: Option<Value> = serde_json::from_str(stdout.trim()).ok();
             let allows = verdict(HookEnd::Status(status), &stdout, "") == Some(PermissionDecision::Allow);
-            // Nothing but a whole, well-formed answer can allow.
+            // Only a complete, well-formed answer can allow.
             let at = |pointer: &str| clean.as_ref().and_then(|it| it.pointer(pointer)?.as_str());
             let said = at("/hookSpecificOutput/permissionDecision") == Some("allow") || at("/decision") == Some("approve");
             prop_assert!(!allows || said || stdout.starts_with('\u{feff}'), "{}", stdout);

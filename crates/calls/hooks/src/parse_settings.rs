@@ -1,4 +1,4 @@
-//! The `hooks` object of a settings file, read into definitions.
+//! Parses the `hooks` object of a settings file.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,12 +9,12 @@ use crate::{
     HookEvent, HookHandler, HookId, HookRepeat, HookRunMode, HookSource, HttpHandler, matcher::HookMatcher,
 };
 
-/// Something in a `hooks` object that a person should look at.
+/// A problem in a `hooks` object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DefinitionProblem {
-    /// Where, as a JSON pointer from the `hooks` object.
+    /// JSON pointer relative to the `hooks` object.
     pub pointer: String,
-    /// What, and what to do about it.
+    /// The problem and its solution.
     pub message: String,
 }
 
@@ -24,9 +24,8 @@ impl fmt::Display for DefinitionProblem {
     }
 }
 
-/// Reads a `hooks` object. Whatever is wrong with a definition is reported, and
-/// what could have been a gate stays in the list as [`HookHandler::Unusable`]: it
-/// fails whenever it would have run, as its `on_error` says.
+/// Parses a `hooks` object. Invalid definitions are reported; one that could have been a gate is kept as
+/// [`HookHandler::Unusable`], which fails whenever it would run, as its `on_error` says.
 pub fn parse_definitions(
     hooks: &Value,
     source: &Arc<HookSource>,
@@ -42,7 +41,7 @@ struct DefinitionReader<'a> {
     problems: Vec<DefinitionProblem>,
 }
 
-/// Where a definition stands: its event, its matcher and its pointer.
+/// Position of a definition: event, matcher and pointer.
 struct DefinitionPointer<'a> {
     event: HookEvent,
     matcher: &'a HookMatcher,

@@ -43,7 +43,7 @@ fn ids_are_stable_and_speak_of_what_the_hook_does() {
     let ids: Vec<String> = parse(&hooks).0.iter().map(|it| it.id.to_string()).collect();
     assert_eq!(ids[0], ids[1]);
     assert!(ids[0] != ids[2] && ids[0] != ids[3] && ids[2] != ids[3], "{ids:?}");
-    // Users write ids into their settings: this one may not change between releases.
+    // Users write ids into their settings, so this one must not change between releases.
     assert_eq!(ids[0], "PreToolUse-2dd365d1");
 }
 
@@ -119,8 +119,8 @@ fn any_json() -> impl proptest::strategy::Strategy<Value = Value> {
 }
 
 proptest::proptest! {
-    /// What is not a definition is never silently nothing: either a hook stays
-    /// in the list, or the list was empty.
+    /// An invalid definition is never silently dropped: a hook or a problem remains, unless the list was
+    /// empty.
     #[test]
     fn any_definition_is_kept_or_named(groups in any_json()) {
         let (definitions, problems) = parse(&json!({"PreToolUse": groups}));

@@ -1,4 +1,4 @@
-//! What this crate asks of the rest of Haft.
+//! Interfaces to the rest of Haft.
 
 use std::{
     ffi::OsString,
@@ -15,14 +15,14 @@ use serde_json::Value;
 
 use crate::{ExternalHandler, HookEvent, HookFailure, HookId, HookInput, HookOutput, HookReport};
 
-/// One event on its way to its handlers. Cheap to clone.
+/// An event passed to handlers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct HookCall {
-    /// The input, typed.
+    /// The typed input.
     pub input: Arc<HookInput>,
-    /// The input as handlers receive it.
+    /// The input as JSON, as handlers get it.
     pub json: Arc<Value>,
-    /// The same as bytes.
+    /// The serialised JSON.
     pub bytes: Bytes,
 }
 
@@ -33,18 +33,17 @@ impl HookCall {
         Self { input: Arc::new(input.clone()), json: Arc::new(json), bytes }
     }
 
-    /// Which event this is.
     pub fn event(&self) -> HookEvent {
         self.input.event.event()
     }
 }
 
-/// What a callback answers: JSON from somewhere else, or a typed answer.
+/// Answer of a callback.
 #[derive(Clone, Debug)]
 pub enum CallbackAnswer {
-    /// To be read like the answer of a command.
+    /// JSON, parsed like the answer of a command.
     Json(Value),
-    /// Ready to use.
+    /// A typed answer.
     Typed(Box<HookOutput>),
 }
 
@@ -60,13 +59,13 @@ impl From<HookOutput> for CallbackAnswer {
     }
 }
 
-/// A hook that is code of this process. The Agent SDK's hooks are such
-/// callbacks: they forward the input to the embedder and await its answer.
+/// A hook implemented in this process. Hooks of the Agent SDK are callbacks that forward the input to
+/// the embedding program.
 ///
-/// The future is dropped when the hook's time is up. An error, like a panic,
-/// means that the hook could not run; it is never a no.
+/// The future is dropped at the hook's timeout. An error or panic is a failure of the hook, never a
+/// denial.
 pub trait HookCallback: Send + Sync + 'static {
-    /// Answers one event.
+    /// Handles one event.
     fn call(&self, call: HookCall) -> BoxFuture<'_, Result<CallbackAnswer, String>>;
 }
 
@@ -80,10 +79,10 @@ where
     }
 }
 
-/// Runs the handlers that need a model or an MCP server.
+/// Runs handlers that need a model or an MCP server.
 pub trait ExternalHandlers: Send + Sync + 'static {
-    /// Runs one, and returns its answer as JSON. A text is read like the output
-    /// of a command.
+    /// Runs a handler and returns its answer as JSON. A JSON string is parsed like the output of a
+    /// command.
     fn run<'a>(
         &'a self,
         handler: &'a ExternalHandler,
@@ -91,66 +90,62 @@ pub trait ExternalHandlers: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Value, HookFailure>>;
 }
 
-/// Keeps the full text of what is too long to hand on.
+/// Stores texts that are too long to pass on.
 pub trait TextStore: Send + Sync + 'static {
-    /// Stores the text and says where, or that it could not be stored.
+    /// Stores a text and returns the file; `None` on failure.
     fn keep(&self, hook: &HookId, text: &str) -> Option<PathBuf>;
 }
 
-/// Whether a permission rule is about the call of an event.
+/// Decides whether a permission rule matches the call of an event.
 pub type RuleMatcher<'a> = dyn Fn(&str) -> bool + Send + Sync + 'a;
 
-/// Is told what happens while it happens. Calls come from the task that runs
-/// the hooks and must not block.
+/// Gets progress events. Called by the task that runs the hooks; must not block.
 pub trait HookObserver: Send + Sync + 'static {
     /// A handler starts.
     fn started(&self, _start: &HookStart<'_>) {}
-    /// A handler that was waited for is done.
+    /// A foreground handler is done.
     fn finished(&self, _report: &HookReport) {}
-    /// A handler nobody waited for is done. `rewake` is what the model should
-    /// be told, if the hook asked for that.
+    /// A background handler is done. `rewake` is a text for the model, if the hook requested it.
     fn finished_in_background(&self, _report: &HookReport, _rewake: Option<&str>) {}
 }
 
-/// A handler that starts.
+/// Description of a starting handler.
 #[derive(Clone, Copy, Debug)]
 pub struct HookStart<'a> {
-    /// Which hook.
     pub id: &'a HookId,
-    /// At which event.
     pub event: HookEvent,
-    /// What matchers looked at: the tool's name, for instance.
+    /// Subject for matchers, such as the tool's name.
     pub subject: Option<&'a str>,
-    /// What the person should see meanwhile.
+    /// Status text for the user.
     pub status_message: Option<&'a str>,
 }
 
-/// Which servers may be asked, and what they may be told.
+/// Restrictions for HTTP hooks.
 #[derive(Clone, Debug, Default)]
 pub struct HttpPolicy {
-    /// Addresses, with `*` for any text; none means any address.
+    /// Allowed URLs, with `*` as wildcard; `None` allows all.
     pub allowed_urls: Option<Vec<String>>,
-    /// Variables that may be put into headers; none means those the hook names.
+    /// Variables allowed in headers; `None` allows those the hook names.
     pub allowed_env_vars: Option<Vec<String>>,
 }
 
-/// The environment of a hook's process.
+/// Environment of hook processes.
 #[derive(Clone, Debug, Default)]
 pub struct HookEnvironment {
-    /// The variables hooks inherit; those of this process when nobody says.
+    /// Variables to inherit; `None` for those of this process.
     pub inherited: Option<EnvVars>,
-    /// The project, as hooks know it.
+    /// Project directory passed to hooks.
     pub project_dir: PathBuf,
-    /// Where a hook may write `export` lines for later commands.
+    /// File to which a hook may write `export` lines for later commands.
     pub env_file: Option<PathBuf>,
-    /// More variables; they win over inherited ones.
+    /// Additional variables, which override inherited ones.
     pub set: Vec<(String, String)>,
-    /// Inherited variables hooks must not see.
+    /// Inherited variables to remove.
     pub remove: Vec<String>,
 }
 
 impl HookEnvironment {
-    /// The whole environment for one call of a hook with variables of its own.
+    /// Complete environment of one run; `own` are the hook's variables.
     pub(crate) fn variables(&self, call: &HookCall, own: &[(String, String)]) -> Vec<(OsString, OsString)> {
         let keep = |name: &OsString| {
             let name = name.to_string_lossy();
@@ -185,27 +180,26 @@ fn takes_env_file(event: HookEvent) -> bool {
     )
 }
 
-/// Everything the engine needs from outside. All of it is optional but the
-/// environment.
+/// Dependencies of the engine. All are optional except the environment.
 #[derive(Clone, Default)]
 pub struct HookPorts {
-    /// The environment of hooks' processes.
+    /// Environment of hook processes.
     pub environment: HookEnvironment,
-    /// Owns the processes of the session. The default owner lists them nowhere.
+    /// Owner of the session's processes. The default one keeps no registry.
     pub processes: Arc<ProcessOwner>,
-    /// Limits for HTTP hooks.
+    /// Restrictions for HTTP hooks.
     pub http: HttpPolicy,
-    /// Runs MCP tools, prompts and agents. Without it they fail.
+    /// Runs MCP tools, prompts and agents. Without it such hooks fail.
     pub external: Option<Arc<dyn ExternalHandlers>>,
-    /// Keeps long texts. Without it they are cut.
+    /// Stores long texts. Without it they are truncated.
     pub keep_text: Option<Arc<dyn TextStore>>,
-    /// Is told what happens.
+    /// Gets progress events.
     pub observer: Option<Arc<dyn HookObserver>>,
-    /// The settings file in which a person can disable a hook.
+    /// The user's settings file, named in messages about disabling a hook.
     pub user_settings: Option<PathBuf>,
-    /// Whether a command that cannot be started, crashes or ends with a status other
-    /// than 0 and 2 closes what its event closes. Otherwise only status 2 blocks, as
-    /// authors of hooks expect, unless a definition says `"on_error": "closed"`.
+    /// Whether a command that cannot start, crashes, or exits with a status other than 0 and 2 blocks
+    /// where its event blocks on failure. By default only status 2 blocks, as authors of hooks expect,
+    /// unless the definition sets `"on_error": "closed"`.
     pub strict_commands: bool,
 }
 
@@ -218,7 +212,7 @@ impl fmt::Debug for HookPorts {
     }
 }
 
-/// The directory a hook runs in: the session's, unless it is gone.
+/// Working directory of a hook: the session's, or a fallback if it no longer exists.
 pub(crate) fn working_directory<'a>(call: &'a HookCall, environment: &'a HookEnvironment) -> &'a Path {
     let candidates = [call.input.base.cwd.as_path(), environment.project_dir.as_path()];
     candidates.into_iter().find(|path| path.is_dir()).unwrap_or(Path::new("/"))

@@ -1,8 +1,7 @@
-//! A hook's processes, owned: none of them outlives its time.
+//! Processes of a hook: none outlives its timeout.
 //!
-//! The hook runs in a session of its own, so it has no terminal. How its
-//! processes are found and ended is the business of [`ProcessTree`]; this says
-//! when.
+//! A hook runs in a session of its own without a terminal. [`ProcessTree`] finds and kills its
+//! processes; this module decides when.
 
 use std::{
     io,
@@ -17,33 +16,30 @@ use haft_process::{
 use rustix::process::Signal;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// How long a hook may tidy up after SIGTERM. Short, because a timeout is a
-/// promise to the person who waits.
+/// Time a hook has to clean up after SIGTERM. Short, because the user waits for a timeout.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// How long to wait for a killed process to be gone. Only one that sits in the
-/// kernel, on a dead network disk for instance, takes longer.
+/// Maximum wait for a killed process to disappear; only one stuck in the kernel (such as on a dead
+/// network disk) takes longer.
 const DEATH: Duration = Duration::from_millis(50);
 
-/// A hook as lists of processes name it.
+/// Name of a hook in process lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HookName<'a> {
     pub(crate) id: &'a str,
     pub(crate) command: &'a str,
 }
 
-/// A running hook. Dropping it kills everything it started, unless its leader
-/// has ended by itself and was waited for.
+/// A running hook. Dropping it kills all its processes, unless its leader has exited and was reaped.
 #[derive(Debug)]
 pub(crate) struct HookGroup {
-    /// Taken when the group goes. Dropped before the child, which pins the
-    /// number of the leader until then.
+    /// Dropped before the child, whose existence reserves the leader's pid until then.
     tree: Option<ProcessTree>,
     child: Child,
     reaped: bool,
 }
 
-/// The ends of a hook's pipes.
+/// Our ends of a hook's pipes.
 pub(crate) struct HookPipes {
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
@@ -51,7 +47,7 @@ pub(crate) struct HookPipes {
 }
 
 impl HookGroup {
-    /// Starts a command in its own session.
+    /// Starts a command in a session of its own.
     pub(crate) fn spawn(
         owner: &Arc<ProcessOwner>,
         name: HookName<'_>,
@@ -72,14 +68,14 @@ impl HookGroup {
         Ok((group, HookPipes { stdin, stdout, stderr }))
     }
 
-    /// Returns when the leader has ended. Safe to cancel.
+    /// Returns when the leader has exited. Cancel-safe.
     pub(crate) async fn exited(&mut self) {
         if let Some(tree) = &self.tree {
             tree.exited().await;
         }
     }
 
-    /// Takes the leader's status. Call after [`HookGroup::exited`].
+    /// Reaps the leader. Call after [`HookGroup::exited`].
     pub(crate) async fn reap(&mut self) -> io::Result<ExitStatus> {
         let status = match &self.tree {
             Some(tree) => tree.reap(&mut self.child).await,
@@ -89,7 +85,7 @@ impl HookGroup {
         status
     }
 
-    /// Ends everything: politely, then not.
+    /// Ends all processes: SIGTERM, then SIGKILL after 50 ms.
     pub(crate) async fn stop(&mut self) {
         self.tree.as_ref().inspect(|tree| tree.signal_group(Signal::TERM));
         let _ended = tokio::time::timeout(GRACE, self.exited()).await;
@@ -98,7 +94,7 @@ impl HookGroup {
         let _reaped = tokio::time::timeout(DEATH, self.reap()).await;
     }
 
-    /// What lives on in the group after its leader was reaped.
+    /// Processes left in the group after the leader was reaped.
     pub(crate) fn into_leftover(mut self) -> Option<HookStragglers> {
         let tree = self.tree.take_if(|tree| tree.lives_in_group())?;
         Some(HookStragglers(Some(tree)))
@@ -107,9 +103,8 @@ impl HookGroup {
 
 impl Drop for HookGroup {
     fn drop(&mut self) {
-        // A leader that was not waited for was given up by its caller: the tree
-        // kills what is left. Otherwise the hook has ended, and what left its
-        // group meanwhile did so on purpose.
+        // If the leader was not reaped, the hook was abandoned and the tree kills everything. Otherwise
+        // the hook has ended, and processes that left its group are kept.
         if self.reaped
             && let Some(tree) = self.tree.take()
         {
@@ -118,13 +113,13 @@ impl Drop for HookGroup {
     }
 }
 
-/// What a hook left running when its leader ended, allowed until its time is
-/// up. Dropping it ends it.
+/// Processes left running when the hook's leader exited, allowed until its timeout. Dropping it kills
+/// them.
 #[derive(Debug)]
 pub(crate) struct HookStragglers(Option<ProcessTree>);
 
 impl HookStragglers {
-    /// Waits until the time is up or nothing is left.
+    /// Waits until the deadline or until no process is left.
     pub(crate) async fn until(self, deadline: tokio::time::Instant) {
         let mut pause = Duration::from_millis(50);
         while tokio::time::Instant::now() < deadline && self.lives() {
@@ -141,8 +136,7 @@ impl HookStragglers {
 
 impl Drop for HookStragglers {
     fn drop(&mut self) {
-        // The leader is reaped, so the group's number alone proves nothing: the
-        // mark decides.
+        // The leader was reaped, so the group id may be reused: the process tag decides.
         if let Some(tree) = self.0.take() {
             if tree.lives_in_group() {
                 tree.kill_in_group();

@@ -1,9 +1,9 @@
-//! The page about events, written from what the program knows of them.
+//! Generates the reference page about hook events.
 
 use crate::{BlockEffect, ErrorEffect, HandlerKind, HookEvent};
 
-/// Every event as a page: when it happens, what a no does there, what a broken
-/// hook means, and what a hook is told.
+/// The page: for each event, when it occurs, the effect of a denial and of a failed hook, and its
+/// fields.
 pub fn events_page() -> String {
     let mut page = String::from(
         "# Events of hooks\n\nWhen hooks run and what they are told; how they answer is in [hooks.md](hooks.md). \
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// The program's own source: not this crate, and no tests.
+    /// The program's source, without this crate and tests.
     fn sources(dir: &Path, out: &mut String) {
         for path in fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()) {
             let is_ours = !["tests", "benches", "hooks", "target"].iter().any(|it| path.ends_with(it));
@@ -70,7 +70,7 @@ mod tests {
     fn what_happens_is_made_to_happen_somewhere() {
         let mut source = String::new();
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &mut source);
-        // Events with a type of their own are made where that type is.
+        // Typed events are created where their type is used.
         for event in HookEvent::ALL.iter().filter(|event| event.input_fields().is_empty()) {
             let makes = [format!("event: HookEvent::{event}"), format!("run(HookEvent::{event}")];
             let is_made = makes.iter().any(|it| source.contains(it));

@@ -1,4 +1,4 @@
-//! One hook, from start to answer, whatever its kind.
+//! Runs a hook of any kind from start to answer.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -19,45 +19,45 @@ use crate::{
     running_process::{Announcement, RunningHook},
 };
 
-/// What every hook of a session shares.
+/// State shared by all hooks of a session.
 #[derive(Debug, Default)]
 pub(crate) struct SharedHooks {
     pub(crate) ports: HookPorts,
     pub(crate) state: Arc<HookState>,
 }
 
-/// A definition and what makes its handler the same as another.
+/// A definition with its identity, which equals that of identical handlers.
 #[derive(Debug)]
 pub(crate) struct PreparedHook {
     pub(crate) definition: HookDefinition,
     pub(crate) identity: String,
 }
 
-/// A hook that runs for this event.
+/// A hook selected for an event.
 #[derive(Clone, Debug)]
 pub(crate) struct SelectedHook {
     pub(crate) hook: Arc<PreparedHook>,
     pub(crate) on_error: ErrorEffect,
-    /// Whether somebody declared it a gate that closes when it breaks.
+    /// Whether any identical definition is declared a gate that closes on errors.
     pub(crate) is_declared_gate: bool,
-    /// Set when nobody can tell whether it should run.
+    /// Why it is unknown whether the hook should run, if so.
     pub(crate) problem: Option<String>,
 }
 
-/// What came of starting a handler.
+/// Result of starting a handler.
 pub(crate) enum Waited {
     Answer(Box<HandlerAnswer>, Option<Stragglers>),
     Detached(DetachedHandler),
 }
 
-/// A handler nobody waits for.
+/// A handler that runs in the background.
 pub(crate) enum DetachedHandler {
     Unstarted,
     Running(Box<RunningHook>, Duration),
 }
 
 impl SharedHooks {
-    /// Starts a hook and waits for what it says.
+    /// Runs a hook and waits for its answer.
     pub(crate) async fn answer(
         &self,
         chosen: &SelectedHook,
@@ -100,7 +100,7 @@ impl SharedHooks {
         call: &'a HookCall,
     ) -> CommandRun<'a> {
         let definition = &chosen.hook.definition;
-        // A twin that is closed makes this one closed, and held to its word.
+        // An identical definition with `closed` makes this one closed too.
         let policy = match (definition.on_error, chosen.on_error) {
             (ErrorPolicy::Explicit(ErrorEffect::Open), ErrorEffect::Closed) => {
                 ErrorPolicy::Explicit(ErrorEffect::Closed)
@@ -112,7 +112,7 @@ impl SharedHooks {
         CommandRun { id, processes, handler, environment, env, call, timeout: *timeout, policy }
     }
 
-    /// Asks a handler that is not a process of ours.
+    /// Runs a handler that is not a process.
     async fn ask(&self, definition: &HookDefinition, call: &HookCall) -> HandlerAnswer {
         let event = definition.event;
         match &definition.handler {
@@ -126,7 +126,7 @@ impl SharedHooks {
             HookHandler::Callback(callback) => ask_callback(callback, call).await,
             HookHandler::External(handler) => match &self.ports.external {
                 Some(external) => match external.run(handler, call).await {
-                    // Text is read like the output of a command.
+                    // Text is parsed like the output of a command.
                     Ok(Value::String(text)) => HandlerAnswer::of_body(&text, event, definition.on_error),
                     Ok(json) => HandlerAnswer::of_json(&json, event),
                     Err(failure) => HandlerAnswer::broken(failure),
@@ -153,7 +153,7 @@ impl SharedHooks {
         settle(answered, &self.ports, &self.state)
     }
 
-    /// Runs a hook nobody waits for, to its end.
+    /// Runs a background hook to its end.
     pub(crate) async fn in_background(
         self: Arc<Self>,
         chosen: SelectedHook,
@@ -187,7 +187,7 @@ impl SharedHooks {
     }
 }
 
-/// A callback's panic is its failure, not ours.
+/// A panic of a callback is a failure of the hook.
 async fn ask_callback(callback: &Callback, call: &HookCall) -> HandlerAnswer {
     let asked = AssertUnwindSafe(async { callback.code.call(call.clone()).await }).catch_unwind();
     match asked.await {
@@ -202,7 +202,7 @@ async fn ask_callback(callback: &Callback, call: &HookCall) -> HandlerAnswer {
     }
 }
 
-/// The part of a hook nobody waits for: that it runs.
+/// Contribution of a background hook: only that it runs.
 pub(crate) fn detached(chosen: &SelectedHook, duration: Duration) -> Contribution {
     let definition = &chosen.hook.definition;
     let report = HookReport {

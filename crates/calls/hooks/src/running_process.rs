@@ -13,13 +13,12 @@ use crate::{
     stream_capture::{CapturedText, StreamCapture},
 };
 
-/// The most of a hook's standard output that can be an answer: the input of a
-/// tool that writes a large file fits.
+/// Maximum bytes of standard output; large enough for the input of a tool that writes a large file.
 const OUTPUT_LIMIT: usize = 8 * 1024 * 1024;
-/// The most of its standard error that is kept.
+/// Maximum bytes kept of standard error.
 const ERROR_LIMIT: usize = 256 * 1024;
 
-/// A hook's process, its pipes and what came out of them so far.
+/// A hook's process with its pipes and the output so far.
 #[derive(Debug)]
 pub(crate) struct RunningHook {
     group: HookGroup,
@@ -28,7 +27,7 @@ pub(crate) struct RunningHook {
     stderr: StreamCapture<ChildStderr>,
 }
 
-/// What the hook is told, and how much of it is in the pipe.
+/// The input and how much of it was written.
 #[derive(Debug)]
 struct StdinFeed {
     stdin: Option<ChildStdin>,
@@ -43,32 +42,32 @@ pub(crate) enum HookEnd {
     TimedOut,
 }
 
-/// What is known when the process has ended.
+/// Result of a process.
 #[derive(Debug)]
 pub(crate) struct EndedProcess {
     pub(crate) end: HookEnd,
     pub(crate) stdout: CapturedText,
     pub(crate) stderr: CapturedText,
-    /// What it left running.
+    /// Processes it left running.
     pub(crate) leftover: Option<HookStragglers>,
 }
 
-/// Whether a hook that announces to go on in the background may.
+/// Whether a hook may announce that it continues in the background.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Announcement {
     Watch,
     Ignore,
 }
 
-/// Why waiting ended.
+/// Result of waiting.
 pub(crate) enum Waited {
     Ended(EndedProcess),
-    /// The hook has said that it goes on in the background.
+    /// The hook announced that it continues in the background.
     Announced(Box<RunningHook>, Option<Duration>),
 }
 
 impl RunningHook {
-    /// Starts a hook. `input` is fed to it while we wait.
+    /// Starts a hook. `input` is written while waiting.
     pub(crate) fn start(
         owner: &Arc<ProcessOwner>,
         name: HookName<'_>,
@@ -84,8 +83,8 @@ impl RunningHook {
         })
     }
 
-    /// Waits until the hook has ended or its time is up. When this future is
-    /// dropped, so is everything the hook started.
+    /// Waits until the hook has exited or `deadline` has passed. Dropping the future kills the hook's
+    /// processes.
     pub(crate) async fn wait(mut self, deadline: Instant, announcement: Announcement) -> Waited {
         let mut watching = announcement == Announcement::Watch;
         let timed_out = loop {
@@ -123,7 +122,7 @@ impl RunningHook {
                 (Some(code), _) => HookEnd::Status(code),
                 (None, signal) => HookEnd::Signal(signal.unwrap_or_default()),
             },
-            // Nobody can say how it ended: that is a crash.
+            // Unknown exit status: treat it as a crash.
             Err(_) => HookEnd::Signal(0),
         };
         self.finish(end)
@@ -139,13 +138,13 @@ impl RunningHook {
 }
 
 impl StdinFeed {
-    /// Writes some more, and closes the pipe at the end. A hook that does not
-    /// read is its own affair: nothing waits for this.
+    /// Writes part of the input; closes the pipe at the end. Nothing waits for a hook that does not
+    /// read.
     async fn some(&mut self) {
         let Some(stdin) = &mut self.stdin else { return std::future::pending().await };
         match stdin.write(&self.input).await {
             Ok(written) if written < self.input.len() => self.input = self.input.slice(written..),
-            // Everything is written, or the hook has closed its end.
+            // All input was written, or the hook closed the pipe.
             Ok(_) | Err(_) => self.stdin = None,
         }
     }
@@ -157,7 +156,7 @@ enum FirstLine {
     Announces(Option<Duration>),
 }
 
-/// Looks for `{"async": true}` on the first line, which is never long.
+/// Looks for `{"async": true}` on the first line, which is short.
 fn first_line(output: &[u8]) -> FirstLine {
     const LONGEST: usize = 4096;
     match output.iter().take(LONGEST).position(|byte| *byte == b'\n') {
@@ -167,7 +166,7 @@ fn first_line(output: &[u8]) -> FirstLine {
     }
 }
 
-/// The time an announcement asks for, if the line is one.
+/// The announced timeout, if the line is an announcement.
 fn announced(line: &[u8]) -> Option<Option<Duration>> {
     let answer: serde_json::Value = serde_json::from_slice(line).ok()?;
     if answer.get("async") != Some(&serde_json::Value::Bool(true)) {

@@ -1,11 +1,9 @@
-//! Telling "the gate said no" from "the gate never ran".
+//! Distinguishes a denial from a script that never ran.
 //!
-//! Both can be exit status 2: it is the public way for a hook to say no, and it
-//! is what `python3 missing.py`, `perl missing.pl` and a shell with a syntax
-//! error end with. Treating the second as a no locks the person out; treating a
-//! no as the second lets a refused call through where errors are open. So only
-//! proof counts: the script is not on the disk, or standard error begins with
-//! the interpreter's own complaint.
+//! Both can be exit status 2: hooks deny with it, and `python3 missing.py`, `perl missing.pl` and a
+//! shell syntax error also exit with it. Treating the latter as a denial locks the user out; treating a
+//! denial as a failure lets a denied call pass where failures are ignored. So only proof counts: the
+//! script does not exist, or standard error starts with the interpreter's own error message.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,14 +14,14 @@ use regex::Regex;
 
 use crate::CommandHandler;
 
-/// Where a command runs and what it sees, as far as finding its script needs.
+/// Context for finding a command's script.
 pub(crate) struct ScriptContext<'a> {
     pub(crate) cwd: &'a Path,
     /// Looks up an environment variable of the hook.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// Why a command that ended with this status never ran, if that is certain.
+/// Why a command that exited with this status never ran, if certain.
 pub(crate) fn never_ran(
     command: &CommandHandler,
     status: i32,
@@ -32,7 +30,7 @@ pub(crate) fn never_ran(
 ) -> Option<String> {
     let first = || haft_types::text::one_line(stderr, 200);
     match status {
-        // What shells say when they cannot execute, or cannot find, a command.
+        // Exit statuses of shells for a command that cannot be executed or found.
         126 | 127 if stderr.trim().is_empty() => Some("the command cannot be executed".to_owned()),
         126 | 127 => Some(first()),
         2 => match missing_script(command, around) {
@@ -43,8 +41,8 @@ pub(crate) fn never_ran(
     }
 }
 
-/// What interpreters write when they could not begin. All are anchored at the
-/// start of standard error and begin with the interpreter's own name.
+/// Error messages of interpreters that could not start. They are anchored at the start of standard error
+/// and begin with the interpreter's name.
 fn is_interpreter_complaint(stderr: &str) -> bool {
     static COMPLAINTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let shell = r"(?:\S*/)?(?:ba|da|k|z|a)?sh";
@@ -67,8 +65,8 @@ fn is_interpreter_complaint(stderr: &str) -> bool {
     COMPLAINTS.as_ref().is_some_and(|regex| regex.is_match(stderr.trim_start()))
 }
 
-/// The script a command names for an interpreter, if it is certain which word
-/// that is and there is no such file: what is not there cannot have run.
+/// The script that a command passes to an interpreter, if it is certain which word that is and the file
+/// does not exist.
 fn missing_script(command: &CommandHandler, around: &ScriptContext<'_>) -> Option<PathBuf> {
     let words = match command {
         CommandHandler::Shell { line, .. } => plain_words(line, around.variable)?,
@@ -81,8 +79,8 @@ fn missing_script(command: &CommandHandler, around: &ScriptContext<'_>) -> Optio
     }
 }
 
-/// The script among the words of a simple command. Options that may take a
-/// value make it uncertain which word is the script, so they end the search.
+/// The script among the words of a simple command. `None` after an option that may take a value, because
+/// then the script's position is uncertain.
 fn script_word(words: &[String]) -> Option<&str> {
     let mut words = words.iter().map(String::as_str).skip_while(|word| is_assignment(word)).peekable();
     if words.peek().is_some_and(|word| basename(word) == "env" || *word == "exec") {
@@ -110,8 +108,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// The one-letter options without a value of an interpreter that takes a script
-/// as its first argument.
+/// One-letter options without a value of an interpreter that takes a script as first argument.
 fn plain_options(interpreter: &str) -> Option<&'static str> {
     let version_free = interpreter.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
     match version_free {
@@ -123,9 +120,8 @@ fn plain_options(interpreter: &str) -> Option<&'static str> {
     }
 }
 
-/// The words of a shell line that is one plain command: quotes are taken off
-/// and known variables filled in. Anything else a shell would do makes the
-/// words uncertain.
+/// The words of a shell line that is one simple command, with quotes removed and known variables
+/// expanded. `None` if the shell would do anything else.
 fn plain_words(line: &str, variable: &dyn Fn(&str) -> Option<String>) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

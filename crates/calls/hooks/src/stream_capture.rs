@@ -3,9 +3,8 @@ use std::os::fd::AsFd;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The kept beginning of a stream, and how much more there was. Everything is
-/// read, so a hook that writes megabytes never blocks on a full pipe; only so
-/// much is kept.
+/// Keeps the beginning of a stream and counts the rest. Reads everything, so that a hook never blocks on
+/// a full pipe.
 #[derive(Debug)]
 pub(crate) struct StreamCapture<S> {
     stream: S,
@@ -31,7 +30,7 @@ impl<S> StreamCapture<S> {
         &self.kept
     }
 
-    /// The kept text, with a mark where something is missing.
+    /// The kept text, with a marker if something is missing.
     pub(crate) fn text(&self) -> CapturedText {
         CapturedText { text: String::from_utf8_lossy(&self.kept).into_owned(), dropped: self.dropped }
     }
@@ -45,8 +44,7 @@ impl<S> StreamCapture<S> {
 }
 
 impl<S: AsyncRead + Unpin> StreamCapture<S> {
-    /// Waits for the next bytes. Safe to cancel: bytes are taken only when it
-    /// returns.
+    /// Waits for more bytes. Cancel-safe.
     pub(crate) async fn read_some(&mut self) {
         self.buffer.reserve(CHUNK);
         match self.stream.read_buf(&mut self.buffer).await {
@@ -60,12 +58,11 @@ impl<S: AsyncRead + Unpin> StreamCapture<S> {
 }
 
 impl<S: AsFd> StreamCapture<S> {
-    /// Takes what is in the pipe now, and does not wait for more: what the
-    /// hook wrote before it ended is there already, and somebody it left behind
-    /// may hold the other end open for ever.
+    /// Reads what is in the pipe without waiting: all output of the exited hook is there, and a process
+    /// it left behind may keep the pipe open.
     pub(crate) fn take_what_is_there(&mut self) {
         let mut buffer = vec![0; CHUNK];
-        // A writer that never stops cannot keep us here.
+        // Bounded, in case a writer never stops.
         for _ in 0..1024 {
             match rustix::io::read(&self.stream, &mut buffer[..]) {
                 Ok(read) if 0 < read => self.keep(&buffer[..read]),
@@ -77,10 +74,10 @@ impl<S: AsFd> StreamCapture<S> {
     }
 }
 
-/// What a stream said.
+/// Captured text.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct CapturedText {
     pub(crate) text: String,
-    /// Bytes beyond the limit, which were read and forgotten.
+    /// Bytes beyond the limit, which were dropped.
     pub(crate) dropped: u64,
 }

@@ -2,12 +2,12 @@ use haft_types::text;
 
 use crate::{HookId, TextStore};
 
-/// The longest text a hook may put in front of a person or a model.
+/// Maximum characters of a hook's text for users and models.
 pub const TEXT_LIMIT: usize = 10_000;
 
-/// The text, or its beginning and a note about the rest.
+/// The text, or its beginning with a note about the rest.
 pub(crate) fn fit(full: String, hook: &HookId, keep: Option<&dyn TextStore>) -> String {
-    // Bytes are never fewer than characters, and cheaper to know.
+    // Byte length is an upper bound for the number of characters, and cheaper.
     if full.len() <= TEXT_LIMIT {
         return full;
     }

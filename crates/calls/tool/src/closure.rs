@@ -47,8 +47,7 @@ where
     }
 }
 
-/// A tool made of a closure, before it is finished with
-/// [`ToolBuilder::build`].
+/// Builds a tool from a closure; finish with [`ToolBuilder::build`].
 pub struct ToolBuilder<A, T, F> {
     name: String,
     description: String,
@@ -65,25 +64,25 @@ where
     F: Fn(A, ToolContext<Value>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Outcome<T>, ToolError>> + Send + 'static,
 {
-    /// It cannot change anything outside the process: it runs without asking.
+    /// Declares that the tool changes nothing outside the process: it runs without asking.
     pub fn read_only(mut self) -> Self {
         self.claims.read_only = true;
         self
     }
 
-    /// It may overlap with other such calls.
+    /// Declares that its calls may run concurrently.
     pub fn concurrency_safe(mut self) -> Self {
         self.claims.concurrency_safe = true;
         self
     }
 
-    /// It loses data that cannot be brought back.
+    /// Declares that its calls destroy data irrecoverably.
     pub fn destructive(mut self) -> Self {
         self.claims.destructive = true;
         self
     }
 
-    /// Facts that do not depend on the input.
+    /// Sets the static properties of the tool.
     pub fn traits(mut self, traits: Traits) -> Self {
         self.traits = traits;
         self

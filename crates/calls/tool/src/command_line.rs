@@ -1,13 +1,11 @@
 use std::{any::Any, fmt, sync::Arc};
 
-/// A command line in the reach of a call, and what the tool found out about it
-/// when the call was parsed.
+/// A command line that a call runs, optionally with its analysis from when the call was parsed.
 ///
-/// The finding has the type of whoever analyses command lines, which this crate
-/// does not know: the contract of tools must not depend on a shell. Tool and
-/// permission engine know the type, and a line without a finding is analysed by
-/// whoever needs one, so a missing finding costs time and never safety. Two
-/// lines are the same when their texts are and both are guarded or none is.
+/// The analysis is type-erased, because the tool contract must not depend on a shell. Tool and
+/// permission engine know the type; a line without an analysis is analysed when needed, so a missing one
+/// costs time, never safety. Two command lines are equal if their texts are and both or none are
+/// guarded.
 #[derive(Clone)]
 pub struct CommandLine {
     text: Arc<str>,
@@ -16,35 +14,35 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// A line nobody has analysed.
+    /// A line without an analysis.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self { text: text.into(), finding: None, guarded: false }
     }
 
-    /// With what was found out about it.
+    /// Attaches an analysis.
     pub fn with_finding<F: Any + Send + Sync>(mut self, finding: Arc<F>) -> Self {
         self.finding = Some(finding);
         self
     }
 
-    /// Says that the line stands for what the tool does itself, in a way that runs
-    /// no program that files around it name. Rules about the line hold as ever.
+    /// Declares that the line describes what the tool does itself, without running programs named by
+    /// files in the directory (such as git hooks). Rules about the line apply as usual.
     pub fn guarded(mut self) -> Self {
         self.guarded = true;
         self
     }
 
-    /// Whether no program that files around it name is run.
+    /// Whether no program named by surrounding files is run.
     pub fn is_guarded(&self) -> bool {
         self.guarded
     }
 
-    /// The line as it was written.
+    /// The line as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What was found out about it, if that is of this type.
+    /// The attached analysis, if it has this type.
     pub fn finding<F: Any + Send + Sync>(&self) -> Option<Arc<F>> {
         Arc::clone(self.finding.as_ref()?).downcast().ok()
     }

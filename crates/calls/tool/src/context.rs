@@ -8,29 +8,28 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{ErrorKind, Permit, ToolError};
 
-/// What belongs to one call, and nothing else.
+/// Data of one call.
 ///
-/// A tool that needs a service (the file cache, a way to spawn an agent, a way
-/// to ask the user) takes it in its constructor. So this struct stays small and
-/// no tool can reach the session.
+/// A tool that needs a service (file cache, agent spawner, user prompts) takes it in its constructor, so
+/// this struct stays small and no tool can reach the session.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     /// The `tool_use` id.
     pub call_id: CallId,
-    /// Which agent of the tree called.
+    /// The agent that made the call.
     pub agent_id: AgentId,
-    /// Snapshot: does not change while the call runs.
+    /// Working directory; a snapshot that does not change while the call runs.
     pub cwd: Arc<Path>,
-    /// What `~` means.
+    /// Home directory, for `~`.
     pub home: Option<Arc<Path>>,
-    /// Fires when the turn is interrupted.
+    /// Cancelled when the turn is interrupted.
     pub cancel: CancellationToken,
-    /// Where progress goes.
+    /// Receives progress events.
     pub progress: ProgressSink,
 }
 
 impl CallContext {
-    /// The context of a call nobody watches or interrupts.
+    /// A context without progress reporting and cancellation.
     pub fn detached(call_id: impl Into<CallId>, cwd: impl Into<Arc<Path>>) -> Self {
         Self {
             call_id: call_id.into(),
@@ -43,7 +42,7 @@ impl CallContext {
     }
 }
 
-/// A progress event with the type erased.
+/// A type-erased progress event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgressEvent {
     /// The `tool_use` id.
@@ -52,27 +51,26 @@ pub struct ProgressEvent {
     pub data: Value,
 }
 
-/// How many events may wait for a slow watcher before the next one is dropped.
-/// Progress is a courtesy: it must never become memory.
+/// Capacity of the progress queue; further events are dropped, so that a slow receiver costs no memory.
 const WAITING_EVENTS: usize = 256;
 
-/// Where progress goes. Sending never blocks and never fails.
+/// Sends progress events. Never blocks and never fails.
 #[derive(Clone, Debug)]
 pub struct ProgressSink(Option<mpsc::Sender<ProgressEvent>>);
 
 impl ProgressSink {
-    /// Nobody watches.
+    /// A sink that drops all events.
     pub fn closed() -> Self {
         Self(None)
     }
 
-    /// A sink and its watching end.
+    /// A sink with its receiver.
     pub fn channel() -> (Self, mpsc::Receiver<ProgressEvent>) {
         let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
         (Self(Some(sender)), receiver)
     }
 
-    /// Whether anyone may be watching: lets a tool skip work done only for show.
+    /// Whether events may be received; lets a tool skip work done only for display.
     pub fn is_open(&self) -> bool {
         self.0.as_ref().is_some_and(|sender| !sender.is_closed())
     }
@@ -86,8 +84,7 @@ impl ProgressSink {
     }
 }
 
-/// [`CallContext`], plus a progress sender of the tool's own type, plus what
-/// the permission engine granted.
+/// [`CallContext`] with a typed progress sender and the permit of the permission engine.
 #[derive(Debug)]
 pub struct ToolContext<P> {
     call: CallContext,
@@ -102,14 +99,14 @@ impl<P> Clone for ToolContext<P> {
 }
 
 impl<P> ToolContext<P> {
-    /// Wraps the context of one call. A tool only ever runs with a permit.
+    /// Wraps the context of one call. A tool runs only with a permit.
     pub fn new(call: CallContext, permit: Permit) -> Self {
         Self { call, permit: Arc::new(permit), progress: PhantomData }
     }
 
-    /// Where the kernel ends up for a path the call declared in its reach: the
-    /// location the permission engine judged. Opening exactly this, without
-    /// following links, is what makes the object opened the object checked.
+    /// The resolved location of a path that the call declared in its reach, as approved by the
+    /// permission engine. Open exactly this path without following symlinks, so that the opened object
+    /// is the checked one. Fails for a path that was not declared.
     pub fn granted(&self, path: &Path) -> Result<&Path, ToolError> {
         self.permit.granted(path).ok_or_else(|| {
             let message = format!("{} is outside of what this call was allowed to touch", path.display());
@@ -117,21 +114,20 @@ impl<P> ToolContext<P> {
         })
     }
 
-    /// Whether the rules let this call read a file it found on its way. Search
-    /// tools leave out what this refuses.
+    /// Whether the rules allow this call to read a file it discovered. Search tools omit files for which
+    /// this is false.
     pub fn may_read(&self, path: &Path) -> bool {
         self.permit.may_read(path)
     }
 
-    /// What the permission engine said.
+    /// The permit of the permission engine.
     pub fn permit(&self) -> &Permit {
         &self.permit
     }
 }
 
 impl<P: Serialize> ToolContext<P> {
-    /// Reports progress. Never blocks and never fails: a call does not care
-    /// whether anyone is watching.
+    /// Reports progress. Never blocks and never fails.
     pub fn progress(&self, event: &P) {
         self.call.progress.send(|| ProgressEvent {
             call_id: self.call.call_id.clone(),

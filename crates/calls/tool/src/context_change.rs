@@ -4,83 +4,81 @@ use haft_types::PermissionMode;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// What a call changes in its session. Data, not a closure: it is logged,
-/// replayed, and applied in one place whichever way the call came in.
+/// A change that a call makes to its session. Data instead of a closure, so that it can be logged,
+/// replayed and applied in one place.
 ///
-/// Logs hold these. A kind this version does not know is kept as it is and
-/// changes nothing, so a log of a later version can still be read.
+/// Stored in session logs. An unknown kind is preserved and has no effect, so logs of later versions can
+/// be read.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(remote = "Self", tag = "type", content = "value", rename_all = "snake_case")]
 pub enum ContextChange {
-    /// Later calls resolve relative paths against this directory.
+    /// Sets the working directory of later calls.
     Cwd(PathBuf),
-    /// The schemas of these deferred tools go into the next request.
+    /// Adds the schemas of these deferred tools to the next request.
     LoadTools(Vec<String>),
-    /// The agent goes on in this permission mode.
+    /// Switches the agent to this permission mode.
     Mode(PermissionMode),
-    /// A plan was agreed to: an agent that plans asks as usual from now on. Where
-    /// another mode was chosen with the answer, that one stays.
+    /// A plan was approved: an agent in plan mode switches to the default mode, unless the approval
+    /// chose another one.
     LeavePlan,
-    /// This directory counts as part of the workspace from now on.
+    /// Adds this directory to the workspace.
     AddDirectory(PathBuf),
-    /// What the call did, for whoever keeps track of the work; later calls see
-    /// nothing of it.
+    /// Records what the call did, for progress tracking. No effect on later calls.
     Trace(CallEffect),
     /// A kind of a later version.
     #[serde(skip)]
     Unknown(Value),
 }
 
-/// What a call leaves behind that must outlive the conversation about it: a
-/// summary may forget prose, never these.
+/// An effect of a call that must survive compaction of the conversation.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 pub enum CallEffect {
-    /// A plan was agreed to.
+    /// A plan was approved; its text.
     Plan(String),
-    /// The to-do list, whole and in order.
+    /// The complete to-do list, in order.
     Todos(Vec<WorkItem>),
-    /// A task is new or has changed.
+    /// A task was created or changed.
     Task {
-        /// Which.
+        /// Id of the task.
         id: String,
-        /// What is to be done; as before where nothing is said.
+        /// New text; `None` if unchanged.
         text: Option<String>,
-        /// How far it is: `pending`, `in_progress`, `completed`, …
+        /// State: `pending`, `in_progress`, `completed`, …
         status: String,
     },
     /// A file was created, changed or removed.
     FileChanged(PathBuf),
-    /// A command goes on in the background.
+    /// A command was started in the background.
     BackgroundStarted {
-        /// The id it goes by.
+        /// Id of the background task.
         id: String,
         /// The command line.
         command: String,
     },
-    /// What went by this id in the background does not run any more.
+    /// The background task with this id has ended.
     BackgroundEnded(String),
     /// A skill was loaded.
     SkillLoaded {
-        /// Its name.
+        /// Name of the skill.
         name: String,
-        /// What it says.
+        /// Text of the skill.
         text: String,
     },
 }
 
-/// Something to do.
+/// An item of a to-do list.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct WorkItem {
-    /// What.
+    /// What to do.
     pub text: String,
-    /// How far it is: `pending`, `in_progress`, `completed`, …
+    /// State: `pending`, `in_progress`, `completed`, …
     pub status: String,
 }
 
 impl ContextChange {
-    /// Whether later calls see the change, so that a session that goes on later
-    /// has to make it again.
+    /// Whether later calls depend on the change, so that it must be applied again when the session is
+    /// resumed.
     pub fn is_lasting(&self) -> bool {
         !matches!(self, Self::Trace(_) | Self::Unknown(_))
     }

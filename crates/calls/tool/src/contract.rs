@@ -7,89 +7,84 @@ use serde_json::{Map, Value};
 
 use crate::{AccessSet, CallContext, Outcome, Rendered, ToolContext, ToolError, Verdict};
 
-/// What a tool author writes.
+/// The interface that tool authors implement.
 ///
-/// Five things are required: the three types, the name and [`Tool::call`].
-/// Every other method has a default, and every default errs on the safe side.
+/// Required are the three types, the name and [`Tool::call`]. All other methods have defaults that err
+/// on the safe side.
 ///
-/// The model-facing description is the doc comment of `Input`; the doc comments
-/// of its fields describe the parameters. There is no second place to keep in
-/// step.
+/// The description for the model is the doc comment of `Input`; the doc comments of its fields describe
+/// the parameters.
 pub trait Tool: Send + Sync + 'static {
     /// Arguments. Derive `Serialize`, `Deserialize` and `JsonSchema`.
     type Input: DeserializeOwned + Serialize + JsonSchema + Send + Sync + 'static;
-    /// Structured result, before it is turned into model-facing [`Content`].
+    /// Structured result, before conversion to [`Content`] for the model.
     type Output: Serialize + Send + Sync + 'static;
-    /// Payload of progress events. Use `()` when there are none.
+    /// Payload of progress events; `()` for none.
     type Progress: Serialize + Send + 'static;
 
     /// Name the model calls.
     const NAME: &'static str;
 
-    /// Does the work. The only method with side effects. What needs the disk to
-    /// be judged (freshness, uniqueness, file type) is checked here first,
-    /// before anything is changed.
+    /// Executes the call. The only method with side effects. Checks that need the disk (freshness,
+    /// uniqueness, file type) belong at its beginning, before anything is changed. Cancelled by dropping
+    /// the future.
     fn call(
         &self,
         input: Self::Input,
         cx: &ToolContext<Self::Progress>,
     ) -> impl Future<Output = Result<Outcome<Self::Output>, ToolError>> + Send;
 
-    /// Facts that do not depend on the input.
+    /// Properties that do not depend on the input.
     fn traits(&self) -> Traits {
         Traits::default()
     }
 
-    /// Whether the tool can work in this environment; `false` removes it from
-    /// the request.
+    /// Whether the tool works in this environment; `false` removes it from the request.
     fn is_enabled(&self) -> bool {
         true
     }
 
-    /// The model has begun to write a call of this tool. What a first call would
-    /// wait for may be made ready meanwhile, on another thread: this is asked where
-    /// answers are read and returns at once. It changes nothing anybody could
-    /// notice, for the call may never come, or not be allowed.
+    /// Called when the model has started to generate a call of this tool. May prepare what the first
+    /// call needs, in another thread: it must return at once, and must have no visible effect, because
+    /// the call may never be completed or be denied.
     fn foreseen(&self) {}
 
-    /// True only if this call cannot change anything outside the process. A
-    /// tool that reads files the input names says which with [`Tool::path`] or
-    /// [`Tool::reach`], so that path rules apply.
+    /// Whether this call certainly changes nothing outside the process. A tool that reads files named in
+    /// the input must declare them with [`Tool::path`] or [`Tool::reach`], so that path rules apply.
     fn is_read_only(&self, _input: &Self::Input) -> bool {
         false
     }
 
-    /// True only if this call may overlap with other concurrency-safe calls.
+    /// Whether this call may run concurrently with other concurrency-safe calls.
     fn is_concurrency_safe(&self, _input: &Self::Input) -> bool {
         false
     }
 
-    /// True if this call loses data that cannot be brought back.
+    /// Whether this call destroys data irrecoverably.
     fn is_destructive(&self, _input: &Self::Input) -> bool {
         false
     }
 
-    /// Understands input that was written for another name of this tool, such
-    /// as an alias that counts in other units. What [`Traits::synonyms`] say is
-    /// done before. Input under the tool's own name is never changed here.
+    /// Converts input written for the alias `alias` of this tool, for example other units.
+    /// [`Traits::synonyms`] have been applied before. Not called for input under the tool's own name.
     fn translate(&self, _alias: &str, _input: &mut Map<String, Value>) {}
 
-    /// What a person reads as the tool's name; its own by default.
+    /// Tool name shown to users; [`Tool::NAME`] by default.
     fn user_facing_name(&self, _input: &Self::Input) -> String {
         Self::NAME.to_owned()
     }
 
-    /// Rewrites the input to its canonical form (absolute paths, expanded `~`)
-    /// before any hook or rule sees it.
+    /// Rewrites the input to its canonical form (absolute paths, expanded `~`) before hooks and rules
+    /// see it.
     fn canonicalize(&self, _input: &mut Self::Input, _cx: &CallContext) {}
 
-    /// The one path this call is about, if it is about one.
+    /// The path this call is about, if there is one.
     fn path<'a>(&self, _input: &'a Self::Input) -> Option<&'a Path> {
         None
     }
 
-    /// Everything the call touches, for path, command and domain rules. The
-    /// default reads or writes [`Tool::path`].
+    /// Everything the call touches, for rules about paths, commands and domains. By default
+    /// [`Tool::path`] is read or written; without a path it is undeclared.
     fn reach(&self, input: &Self::Input, _cx: &CallContext) -> AccessSet {
         match self.path(input) {
             None => AccessSet::Undeclared,
@@ -98,19 +93,18 @@ pub trait Tool: Send + Sync + 'static {
         }
     }
 
-    /// Checks the schema cannot express. Pure: no IO. Runs before hooks and
-    /// permissions.
+    /// Checks that the schema cannot express. Must not do I/O. Runs before hooks and permission checks.
     fn validate(&self, _input: &Self::Input, _cx: &CallContext) -> Result<(), ToolError> {
         Ok(())
     }
 
-    /// The tool's own opinion. [`Verdict::Passthrough`] leaves it to the rules
-    /// and the mode, which ask when in doubt.
+    /// The tool's own verdict. [`Verdict::Passthrough`] leaves the decision to rules and mode, which ask
+    /// by default.
     fn check_permissions(&self, _input: &Self::Input, _cx: &CallContext) -> Verdict {
         Verdict::Passthrough
     }
 
-    /// One line for the person who is asked whether this call may run.
+    /// One line that describes the call in a permission prompt.
     fn describe(&self, input: &Self::Input) -> String {
         let subject = self.path(input).map(|path| path.display().to_string());
         match subject {
@@ -122,30 +116,28 @@ pub trait Tool: Send + Sync + 'static {
         }
     }
 
-    /// What the model is told about the tool; `doc` is the doc comment of `Input`.
+    /// Description of the tool for the model. `doc` is the doc comment of `Input`.
     fn prompt(&self, doc: String) -> String {
         doc
     }
 
-    /// Schema of [`Tool::Output`], for programs that want one; see
-    /// [`crate::schema_of`]. Made anew each time somebody asks.
+    /// JSON Schema of [`Tool::Output`], for programs that want one; see [`crate::schema_of`]. Computed
+    /// on each call.
     fn output_schema(&self) -> Option<Value> {
         None
     }
 
-    /// Turns the output into what the model reads: a string as it is, anything
-    /// else as JSON.
+    /// Converts the output to content for the model: a string is used unchanged, anything else as JSON.
     fn to_content(&self, output: &Self::Output) -> Content {
         crate::tool_output::content_of(output)
     }
 
-    /// What the model reads when somebody, such as a hook, put other data in the
-    /// place of the output. `None` where JSON says it as well as anything.
+    /// Content for the model when the output was replaced, for example by a hook. `None` to use JSON.
     fn reworded(&self, _data: &Value) -> Option<Content> {
         None
     }
 
-    /// What a person sees. The default shows what the model reads, cut.
+    /// Rendering for users. By default a shortened preview of the model's content.
     fn render(&self, stage: Stage<'_, Self::Input, Self::Output>) -> Rendered {
         match stage {
             Stage::Running(input) => Rendered::headline(self.describe(input)),
@@ -154,40 +146,41 @@ pub trait Tool: Send + Sync + 'static {
         }
     }
 
-    /// What an approving classifier may see of this call; nothing by default.
+    /// Text about this call for a permission classifier; empty by default.
     fn classifier_input(&self, _input: &Self::Input) -> String {
         String::new()
     }
 }
 
-/// The moment of a call that [`Tool::render`] shows.
+/// The stage of a call that [`Tool::render`] shows.
 #[derive(Debug)]
 pub enum Stage<'a, I, O> {
-    /// It is about to run, or runs.
+    /// The call is about to run or running.
     Running(&'a I),
-    /// It came back with a result.
+    /// It returned a result.
     Done(&'a O),
     /// It failed at any stage.
     Failed(&'a ToolError),
 }
 
-/// Facts about a tool that do not depend on one call.
+/// Properties of a tool that do not depend on the input.
 #[derive(Clone, Debug)]
 pub struct Traits {
-    /// Other names still accepted.
+    /// Alternative names that are accepted.
     pub aliases: &'static [&'static str],
-    /// Names models use for parameters that are called otherwise: `(theirs,
-    /// ours)`. Taken where ours is not given.
+    /// Alternative parameter names that models use: `(alternative, actual)`. Applied if the actual
+    /// parameter is missing.
     pub synonyms: &'static [(&'static str, &'static str)],
-    /// A few words for tool search.
+    /// Keywords for tool search.
     pub search_hint: &'static str,
-    /// Whether the schema is sent at once or on demand.
+    /// When the schema is sent to the model.
     pub exposure: Exposure,
-    /// Larger results go to disk; `None` means the tool bounds itself.
+    /// Results with more characters are written to disk. Default 50,000; `None` if the tool limits
+    /// itself.
     pub max_result_chars: Option<usize>,
-    /// A call that takes longer is stopped; `None` means the tool bounds itself.
+    /// Timeout of a call, which is then stopped. Default ten minutes; `None` if the tool limits itself.
     pub timeout: Option<Duration>,
-    /// Switch in the settings that must be on for the tool to exist.
+    /// Feature in the settings that must be enabled for the tool to exist.
     pub feature: Option<&'static str>,
 }
 
@@ -205,12 +198,12 @@ impl Default for Traits {
     }
 }
 
-/// When the model gets to see a tool's schema.
+/// When a tool's schema is sent to the model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Exposure {
-    /// In every request, unless a threshold defers it.
+    /// In every request, unless there are so many tools that it is deferred.
     Direct,
-    /// In every request, whatever any threshold says.
+    /// In every request, regardless of the number of tools.
     Always,
     /// Only after tool search found it, or after it was called.
     Deferred,

@@ -14,37 +14,36 @@ use crate::{
     schema::{self, InputSchema},
 };
 
-/// A boxed future that can move between threads.
+/// A boxed `Send` future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A tool as the registry holds it.
+/// A tool as stored in the registry.
 ///
-/// Typed tools get it from [`erase`]. Tools whose schema is only known at run
-/// time (MCP, SDK callbacks) are [`crate::RawTool`]s.
+/// Typed tools are converted with [`erase`]. Tools whose schema is known only at run time (MCP, SDK
+/// callbacks) are [`crate::RawTool`]s.
 pub trait DynTool: Send + Sync {
-    /// Name the model calls. Cheap: needs no schema.
+    /// Name the model calls. Cheap: does not build the schema.
     fn name(&self) -> &str;
 
-    /// Other names still accepted. Cheap: needs no schema.
+    /// Alternative names. Cheap: does not build the schema.
     fn aliases(&self) -> Vec<String>;
 
-    /// Switch in the settings that must be on for the tool to exist.
+    /// Feature in the settings that must be enabled for the tool to exist.
     fn feature(&self) -> Option<&str>;
 
     /// See [`Tool::is_enabled`].
     fn is_enabled(&self) -> bool;
 
-    /// What the model is told, and what the runtime needs up front. Built on
-    /// first use and kept.
+    /// Specification for the model and the runtime. Built on first use and cached.
     fn spec(&self) -> &ToolSpec;
 
-    /// What the model is told the tool is for, as in its [`ToolSpec`]. Costs less
-    /// than that where nothing was built yet.
+    /// Description for the model, as in its [`ToolSpec`]. Cheaper if the specification was not built
+    /// yet.
     fn description(&self) -> String {
         self.spec().description.clone()
     }
 
-    /// Whether the schema is sent at once or on demand. Cheap: needs no schema.
+    /// When the schema is sent to the model. Cheap: does not build the schema.
     fn exposure(&self) -> Exposure;
 
     /// See [`Tool::output_schema`].
@@ -57,22 +56,21 @@ pub trait DynTool: Send + Sync {
         None
     }
 
-    /// Puts input into this tool's words: parameters under other names, and
-    /// what an alias means otherwise. `called` is the name that was used.
-    /// Nothing by default: others' tools know best what they are told.
+    /// Converts input in place: renames synonymous parameters and converts input for the alias `called`.
+    /// Does nothing by default, because external tools define their own parameters.
     fn translate(&self, _called: &str, _input: &mut Value) {}
 
     /// See [`Tool::foreseen`].
     fn foreseen(&self) {}
 
-    /// Checks the input and binds it to the tool.
+    /// Validates the input against the schema and binds it to the tool.
     fn parse(self: Arc<Self>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError>;
 }
 
-/// A tool together with input that passed its schema.
+/// A tool with input that passed its schema.
 ///
-/// All later questions are asked of this object, so the input is parsed once
-/// and nobody can ask about input that was never checked.
+/// All further queries go to this object, so the input is parsed once and unchecked input cannot be
+/// used.
 pub trait DynCall: Send + Sync {
     /// Canonical input, for hooks, rules and the transcript.
     fn input(&self) -> &Value;
@@ -92,33 +90,33 @@ pub trait DynCall: Send + Sync {
     fn describe(&self) -> String;
     /// See [`Tool::classifier_input`].
     fn classifier_input(&self) -> String;
-    /// See [`Tool::user_facing_name`]. Empty where the registry's name is it.
+    /// See [`Tool::user_facing_name`]. Empty to use the registry's name.
     fn user_facing_name(&self) -> String {
         String::new()
     }
     /// See [`Tool::render`], while the call runs.
     fn render(&self) -> Rendered;
-    /// See [`Tool::call`]. Consumes the proof that it may run.
+    /// See [`Tool::call`]. Consumes the permit.
     fn run(self: Box<Self>, permit: Permit, cx: CallContext)
     -> BoxFuture<'static, Result<Output, ToolError>>;
 }
 
-/// What the model is told about a tool, plus what the runtime needs up front.
+/// Specification of a tool for the model and the runtime.
 #[derive(Clone, Debug)]
 pub struct ToolSpec {
     /// Name the model calls.
     pub name: String,
-    /// Model-facing description.
+    /// Description for the model.
     pub description: String,
-    /// Strict JSON Schema of the input, in the form providers accept.
+    /// Strict JSON Schema of the input, in the form that providers accept.
     pub input_schema: Arc<Value>,
-    /// A few words for tool search.
+    /// Keywords for tool search.
     pub search_hint: String,
-    /// Whether the schema is sent at once or on demand.
+    /// When the schema is sent to the model.
     pub exposure: Exposure,
-    /// Larger results go to disk; `None` means the tool bounds itself.
+    /// Results with more characters are written to disk; `None` if the tool limits itself.
     pub max_result_chars: Option<usize>,
-    /// A call that takes longer is stopped; `None` means the tool bounds itself.
+    /// Timeout of a call, which is then stopped; `None` if the tool limits itself.
     pub timeout: Option<Duration>,
 }
 
@@ -134,8 +132,7 @@ struct Erased<T> {
 
 struct BuiltSpec {
     spec: ToolSpec,
-    /// What input is checked against; `spec.input_schema` may be its flattened
-    /// form.
+    /// Schema that input is checked against; `spec.input_schema` may be its flattened form.
     checked: Value,
 }
 
@@ -220,8 +217,7 @@ impl<T: Tool> DynTool for Erased<T> {
     }
 }
 
-/// The input as hooks and rules see it: canonical values, without the `null`s
-/// that only stand for parameters nobody gave.
+/// The canonical input for hooks and rules, without `null` for omitted parameters.
 fn canonical_json(typed: &impl serde::Serialize, given: &Value) -> Result<Value, ToolError> {
     let mut json = serde_json::to_value(typed).map_err(|err| ToolError::invalid(err.to_string()))?;
     if let (Value::Object(object), Value::Object(given)) = (&mut json, given) {

@@ -3,45 +3,44 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A failed call, as data: the pipeline turns it into a `tool_result` with
-/// `is_error: true`, so the message is written for the model and says what to
-/// do next.
+/// A failed call. The runtime turns it into a `tool_result` with `is_error: true`, so the message is for
+/// the model and should say what to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolError {
-    /// For hooks, telemetry and programs.
+    /// Category for hooks, telemetry and programs.
     pub kind: ErrorKind,
     /// For the model: what went wrong and what to do instead.
     pub message: String,
-    /// Structured detail for programs, such as the output of a failed command.
+    /// Structured details for programs, such as the output of a failed command.
     pub data: Option<Box<Value>>,
 }
 
-/// Machine-readable reason of a [`ToolError`].
+/// Category of a [`ToolError`].
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// No tool of that name.
+    /// There is no tool of that name.
     UnknownTool,
-    /// The input broke the schema or the tool's own checks.
+    /// The input violates the schema or the tool's own checks.
     InvalidInput,
-    /// A rule, a hook, the mode or the user said no.
+    /// Denied by a rule, a hook, the mode or the user.
     Denied,
-    /// A gate that must answer before the call could not be asked.
+    /// A gate (such as a hook) that must approve the call could not run.
     GateFailed,
     /// The turn was interrupted while the call ran; its effects are unknown.
     Interrupted,
     /// The turn was interrupted before the call ran; it had no effect.
     NotStarted,
-    /// The call took longer than its limit and was stopped.
+    /// The call exceeded its timeout and was stopped.
     TimedOut,
     /// The tool ran and failed.
     Failed,
-    /// The tool panicked or returned something that does not serialise.
+    /// The tool panicked or returned a value that cannot be serialised.
     Internal,
 }
 
 impl ErrorKind {
-    /// The public name.
+    /// Public name.
     pub fn name(self) -> &'static str {
         match self {
             Self::UnknownTool => "unknown_tool",
@@ -58,22 +57,22 @@ impl ErrorKind {
 }
 
 impl ToolError {
-    /// Builds an error of the given kind.
+    /// Creates an error of the given kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), data: None }
     }
 
-    /// The tool ran and failed.
+    /// An error of kind [`ErrorKind::Failed`].
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Failed, message)
     }
 
-    /// The input is wrong; the message says how to fix it.
+    /// An error of kind [`ErrorKind::InvalidInput`]; the message should say how to fix the input.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    /// Adds structured detail for programs.
+    /// Adds structured details for programs.
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = Some(Box::new(data));
         self

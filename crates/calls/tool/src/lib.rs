@@ -1,14 +1,11 @@
-//! The tool contract: what an author writes ([`Tool`], or a closure with
-//! [`tool`]) and what the runtime sees ([`DynTool`], [`DynCall`]).
+//! The tool contract: what authors implement ([`Tool`], or a closure with [`tool`]) and what the runtime
+//! uses ([`DynTool`], [`DynCall`]).
 //!
-//! **Does not know** any concrete tool, rule, hook, provider or agent.
+//! **Does not know** concrete tools, rules, hooks, providers or agents.
 //!
-//! **Invariant:** a [`DynCall`] exists only for input that passed the strict
-//! schema, and runs only against a [`Permit`]. Both are types, not conventions.
+//! **Invariant:** a [`DynCall`] exists only for input that passed the strict schema, and runs only with a [`Permit`]. The type system enforces both.
 //!
-//! **Invariant:** every default closes. An author who thinks of nothing gets a
-//! tool that runs alone, counts as a write, asks before it runs, refuses
-//! unknown parameters, and is stopped when it takes too long.
+//! **Invariant:** every default is safe. A tool that overrides nothing runs alone, counts as writing, asks before it runs, rejects unknown parameters, and has a timeout.
 
 #![warn(missing_docs)]
 

@@ -4,97 +4,94 @@ use std::{
     sync::Arc,
 };
 
-/// One party's opinion on one call. Opinions combine by [`Verdict::max`]: the
-/// order of the variants is the order of severity, so the strictest wins.
+/// One party's verdict on a call. Verdicts combine by [`Verdict::max`]: variants are ordered by
+/// severity, so the strictest wins.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Verdict {
     /// No opinion.
     Passthrough,
     /// May run.
     Allow,
-    /// Ask the user, with this reason, unless the mode bypasses questions.
+    /// Ask the user, for this reason, unless the mode bypasses prompts.
     Ask(String),
-    /// Ask the user in every mode: no mode and no rule answers for them.
+    /// Ask the user, for this reason, in every mode: no mode or rule can approve it.
     Insist(String),
     /// Must not run, for this reason.
     Deny(String),
 }
 
-/// Why a call was let through. Ends up in the audit log.
+/// Why a call was allowed; recorded in the audit log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum AllowReason {
-    /// The permission mode lets this class of call through.
+    /// The permission mode allows this kind of call.
     Mode,
-    /// The tool itself says that this call is harmless.
+    /// The tool itself declared the call harmless.
     Tool,
-    /// It runs commands that only read, and nothing else speaks for them: what
-    /// holds that belief has to hold it while they run.
+    /// The command only reads. Allowed for no other reason, so it must run in the read-only sandbox.
     OnlyReads(ReadNetworkUse),
-    /// A rule matched.
+    /// An allow rule matched; the rule.
     Rule(String),
-    /// A hook said yes, and no rule objected.
+    /// A hook allowed it, and no rule objected.
     Hook,
-    /// The user, or the program in the user's place, said yes.
+    /// The user, or a program acting for the user, approved it.
     User,
 }
 
-/// Whether commands that only read talk to a server for it.
+/// Whether read-only commands contact a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReadNetworkUse {
-    /// They look at this machine alone.
+    /// They only access this machine.
     No,
-    /// They ask a server.
+    /// They contact a server.
     Yes,
 }
 
-/// A path a call declared, together with where the kernel ends up for it.
+/// A declared path with its resolved location.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GrantedPath {
-    /// As declared in the call's reach.
+    /// The path as declared in the call's reach.
     pub asked: PathBuf,
-    /// The location that was judged.
+    /// The resolved location that was approved.
     pub real: PathBuf,
 }
 
-/// Which files a call may read beyond those it declared one by one.
+/// Which files a call may read beyond the declared ones.
 pub trait ReadScope: Send + Sync {
-    /// Whether this file's content may be shown.
+    /// Whether the content of this file may be shown.
     fn may_read(&self, path: &Path) -> bool;
 
-    /// Why this call may change nothing at all, if it may not.
+    /// Why the call must not change anything; `None` if it may.
     fn forbids_changes(&self) -> Option<String> {
         None
     }
 
-    /// What the rules keep this call from, for whoever runs programs on its
-    /// behalf. May look at the disk.
+    /// Path restrictions for programs that the call runs. May read the disk.
     fn fence(&self) -> PathRestrictions {
         PathRestrictions::default()
     }
 }
 
-/// What the rules keep a call from, as paths that a kernel could keep its
-/// programs from, too.
+/// Path restrictions from deny rules, in a form that a sandbox can enforce.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PathRestrictions {
     /// Paths that must not be read, everything below included.
     pub unreadable: Vec<RestrictedPath>,
     /// Paths that must not be changed, everything below included.
     pub unchangeable: Vec<RestrictedPath>,
-    /// Which rules name more than could be looked up, a line each.
+    /// Rules that match more paths than could be listed, one line each.
     pub missed: Vec<String>,
 }
 
-/// A path that is out of reach.
+/// A restricted path.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct RestrictedPath {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// The rule that says so, as written.
+    /// The rule, as written.
     pub rule: String,
 }
 
-/// No rule restricts reading.
+/// A [`ReadScope`] without restrictions.
 #[derive(Clone, Copy, Debug)]
 pub struct UnrestrictedRead;
 
@@ -104,11 +101,10 @@ impl ReadScope for UnrestrictedRead {
     }
 }
 
-/// Proof that the permission engine let one call through.
+/// Proof that the permission engine allowed one call.
 ///
-/// [`crate::DynCall::run`] consumes it, so a code path that forgets the
-/// permission check does not compile. `clippy.toml` bans [`Permit::issue`]
-/// everywhere but in the permission engine.
+/// [`crate::DynCall::run`] consumes it, so a code path without a permission check does not compile.
+/// `clippy.toml` forbids [`Permit::issue`] outside the permission engine.
 pub struct Permit {
     reason: AllowReason,
     grants: Vec<GrantedPath>,
@@ -116,7 +112,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// For the permission engine only.
+    /// Creates a permit. Only for the permission engine.
     pub fn issue(reason: AllowReason, grants: Vec<GrantedPath>, scope: Arc<dyn ReadScope>) -> Self {
         Self { reason, grants, scope }
     }
@@ -126,7 +122,7 @@ impl Permit {
         &self.reason
     }
 
-    /// The judged location of a declared path.
+    /// The approved location of a declared path; `None` if the path was not declared.
     pub fn granted(&self, asked: &Path) -> Option<&Path> {
         self.grants.iter().find(|grant| grant.asked == asked).map(|grant| grant.real.as_path())
     }
@@ -136,8 +132,7 @@ impl Permit {
         self.scope.may_read(path)
     }
 
-    /// Whether the call was judged to read this path, or something below it, and
-    /// let.
+    /// Whether the call was approved to read this path or something below it.
     pub fn is_shown(&self, path: &Path) -> bool {
         self.grants.iter().any(|grant| grant.real.starts_with(path))
     }

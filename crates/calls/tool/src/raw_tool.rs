@@ -11,11 +11,10 @@ type RawHandler =
     dyn Fn(Value, ToolContext<Value>) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync;
 type RawValidate = dyn Fn(&Value) -> Result<(), ToolError> + Send + Sync;
 
-/// A tool whose schema is only known at run time: a tool of an MCP server, or a
-/// function an SDK user registered.
+/// A tool whose schema is known only at run time: of an MCP server, or registered by an SDK user.
 ///
-/// What it claims about itself is a hint from outside, so the fail-closed
-/// defaults hold until the host says otherwise with [`RawTool::trust`].
+/// Its claims about itself are untrusted hints, so the safe defaults apply until [`RawTool::trust`] is
+/// called.
 pub struct RawTool {
     spec: ToolSpec,
     aliases: Vec<String>,
@@ -28,7 +27,7 @@ pub struct RawTool {
     handler: Arc<RawHandler>,
 }
 
-/// What the outside says about a [`RawTool`].
+/// Claims of a [`RawTool`] about itself.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ToolHints {
     /// See [`crate::Tool::is_read_only`].
@@ -40,9 +39,8 @@ pub struct ToolHints {
 }
 
 impl RawTool {
-    /// Makes a tool out of a specification and a function. Input is checked
-    /// against the schema as given; what is advertised is its
-    /// [`crate::wire_form`].
+    /// Creates a tool from a specification and a function. Input is checked against the given schema;
+    /// the model gets its [`crate::wire_form`].
     pub fn new<F>(mut spec: ToolSpec, handler: F) -> Self
     where
         F: Fn(Value, ToolContext<Value>) -> BoxFuture<'static, Result<Output, ToolError>>
@@ -65,38 +63,37 @@ impl RawTool {
         }
     }
 
-    /// Takes the claims at face value.
+    /// Trusts these claims.
     pub fn trust(mut self, claims: ToolHints) -> Self {
         self.claims = claims;
         self
     }
 
-    /// Accepts these names too.
+    /// Accepts these alternative names.
     pub fn with_aliases(mut self, aliases: Vec<String>) -> Self {
         self.aliases = aliases;
         self
     }
 
-    /// Says what structured results look like.
+    /// Sets the schema of structured results.
     pub fn with_output_schema(mut self, schema: Option<Value>) -> Self {
         self.output_schema = schema;
         self
     }
 
-    /// Exists only while this switch of the settings is on.
+    /// Requires this feature to be enabled in the settings.
     pub fn with_feature(mut self, feature: Option<&'static str>) -> Self {
         self.feature = feature;
         self
     }
 
-    /// Has this opinion on every call: one that changed since the user agreed to it, or
-    /// one that wants a person to look.
+    /// Sets a verdict for every call, for example for a tool that changed since the user approved it.
     pub fn with_verdict(mut self, verdict: Verdict) -> Self {
         self.verdict = verdict;
         self
     }
 
-    /// Adds a pure check that runs right after the schema.
+    /// Adds a check without side effects that runs directly after the schema check.
     pub fn with_precheck(
         mut self,
         precheck: impl Fn(&Value) -> Result<(), ToolError> + Send + Sync + 'static,

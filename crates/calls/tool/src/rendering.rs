@@ -1,33 +1,31 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
-/// What a person sees of a call: a headline and styled lines. Colours and
-/// widths are the terminal's business.
+/// Display form of a call: a headline and styled lines. Colours and widths are up to the frontend.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Rendered {
     /// One line that says what happened; may be empty.
     pub headline: String,
-    /// The body, or as much of it as is worth showing at first.
+    /// The body, or the part of it shown at first.
     pub lines: Vec<RenderedLine>,
     /// The rest of the body.
     pub rest: CollapsedLines,
-    /// What else there is to know; stands below the body, however much of it is
-    /// shown.
+    /// Notes shown below the body, whether it is collapsed or not.
     pub notes: Vec<RenderedLine>,
 }
 
-/// What a body leaves out at first.
+/// The part of a body that is not shown at first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum CollapsedLines {
-    /// Nothing.
+    /// None.
     #[default]
     Nothing,
-    /// These lines come behind.
+    /// These further lines.
     Lines(Vec<RenderedLine>),
-    /// The body begins a text that is whole in a file.
+    /// The body is the beginning of a text in a file.
     File {
-        /// Which one.
+        /// Path of the file.
         path: PathBuf,
-        /// How many lines of it the body does not show.
+        /// Number of its lines that the body does not show.
         hidden: u64,
     },
 }
@@ -35,52 +33,52 @@ pub enum CollapsedLines {
 /// One line of a rendered body.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RenderedLine {
-    /// How it is shown.
+    /// Its style.
     pub style: LineStyle,
     /// Its text, without a line break.
     pub text: String,
 }
 
-/// How a line is shown.
+/// Style of a line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LineStyle {
-    /// As it is.
+    /// Normal text.
     Plain,
-    /// Less important.
+    /// Less important text.
     Dim,
-    /// Part of a diff: was added.
+    /// An added line of a diff.
     Added,
-    /// Part of a diff: was removed.
+    /// A removed line of a diff.
     Removed,
-    /// Part of a diff: where it is.
+    /// A hunk header of a diff.
     Hunk,
-    /// Something went wrong.
+    /// An error.
     Error,
 }
 
 impl RenderedLine {
-    /// A line of the given style.
+    /// Creates a line of the given style.
     pub fn new(style: LineStyle, text: impl Into<String>) -> Self {
         Self { style, text: text.into() }
     }
 }
 
-/// How many lines a preview shows before it says how many there are.
+/// Number of lines a preview shows.
 const PREVIEW_LINES: usize = 12;
 
 impl Rendered {
-    /// Only a headline.
+    /// A rendering with only a headline.
     pub fn headline(headline: impl Into<String>) -> Self {
         Self { headline: headline.into(), ..Self::default() }
     }
 
-    /// The first lines of a text; the others are its rest.
+    /// The first lines of a text; the others are collapsed.
     pub fn preview(text: &str) -> Self {
         let lines = text.lines().map(|text| RenderedLine::new(LineStyle::Plain, text)).collect();
         Self { lines, ..Self::default() }.folded_to(PREVIEW_LINES)
     }
 
-    /// The same with at most so many lines; the others are its rest.
+    /// Collapses all but the first `most` lines.
     pub fn folded_to(mut self, most: usize) -> Self {
         if most < self.lines.len() && self.rest == CollapsedLines::Nothing {
             self.rest = CollapsedLines::Lines(self.lines.split_off(most));
@@ -88,8 +86,8 @@ impl Rendered {
         self
     }
 
-    /// At most so many lines of the body, how many there are beside them and how
-    /// to see those, and the notes.
+    /// At most `most` lines of the body, then a line with the number of hidden lines and how to show
+    /// them (`way`), then the notes.
     pub fn folded(&self, most: usize, way: &str) -> Vec<RenderedLine> {
         let mut shown: Vec<RenderedLine> = self.lines.iter().take(most).cloned().collect();
         let behind = match &self.rest {
@@ -105,19 +103,19 @@ impl Rendered {
         shown
     }
 
-    /// An error message.
+    /// The rendering of an error message.
     pub fn error(message: &str) -> Self {
         let lines = message.lines().map(|text| RenderedLine::new(LineStyle::Error, text)).collect();
         Self { lines, ..Self::default() }
     }
 }
 
-/// A rendering that is made only when somebody looks.
+/// A rendering that is computed on demand.
 #[derive(Clone)]
 pub struct Rendering(Arc<dyn Fn() -> Rendered + Send + Sync>);
 
 impl Rendering {
-    /// Made by this function when asked for.
+    /// Computed by this function.
     pub fn new(make: impl Fn() -> Rendered + Send + Sync + 'static) -> Self {
         Self(Arc::new(make))
     }
@@ -127,7 +125,7 @@ impl Rendering {
         Self::new(move || Rendered::preview(&text))
     }
 
-    /// Makes it.
+    /// Computes the rendering.
     pub fn make(&self) -> Rendered {
         (self.0)()
     }

@@ -1,15 +1,16 @@
-//! Schemas: derived, closed, tidied, and brought into the form providers take.
+//! JSON Schemas: derived from types, closed, simplified, and converted to the form that providers
+//! accept.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// The schema of what a type looks like when it is written, tidied: what may be
-/// left out is not required. For [`crate::Tool::output_schema`].
+/// The simplified schema of a type's serialised form; fields that may be omitted are not required. For
+/// [`crate::Tool::output_schema`].
 pub fn schema_of<T: JsonSchema>() -> Value {
     tidied::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
 
-/// The schema of what a type can be read from, tidied.
+/// The simplified schema of what a type can be deserialised from.
 fn schema_for_reading<T: JsonSchema>() -> Value {
     tidied::<T>(SchemaSettings::draft2020_12())
 }
@@ -21,13 +22,12 @@ fn tidied<T: JsonSchema>(settings: SchemaSettings) -> Value {
     schema
 }
 
-/// What a type of input says about itself.
+/// Schema and description of an input type.
 pub(crate) struct InputSchema {
-    /// The strict schema input is checked against.
+    /// The strict schema for checking input.
     ///
-    /// Unknown fields are refused whether or not the author wrote
-    /// `#[serde(deny_unknown_fields)]`: forgetting an attribute must not open the
-    /// schema.
+    /// Unknown fields are rejected even without `#[serde(deny_unknown_fields)]`, because a forgotten
+    /// attribute must not open the schema.
     pub(crate) checked: Value,
     /// The doc comment of the type.
     pub(crate) doc: String,
@@ -54,8 +54,7 @@ pub(crate) fn doc_of<T: JsonSchema>() -> String {
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Closes every object of a schema that lists its properties and does not say
-/// itself what else may come.
+/// Sets `additionalProperties: false` on every object with listed properties that does not specify it.
 pub fn close(schema: &mut Value) {
     walk(schema, &mut |object| {
         let lists_properties = object.contains_key("properties");
@@ -73,8 +72,8 @@ pub fn close(schema: &mut Value) {
     });
 }
 
-/// Arms beside `properties` describe the same object: each alone must not
-/// refuse what the others allow.
+/// Combinators beside `properties` describe the same object, so one arm must not reject properties of
+/// another.
 fn open_arms(object: &mut Map<String, Value>) {
     for key in ["allOf", "anyOf", "oneOf"] {
         for arm in object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -87,10 +86,9 @@ fn open_arms(object: &mut Map<String, Value>) {
     }
 }
 
-/// The form providers accept: an object at the root, without a combinator
-/// there. A root union becomes one object with the properties of all arms and
-/// the requirements common to all; calls are still checked against the
-/// original.
+/// Converts a schema to the form that providers accept: an object at the root, without a combinator
+/// there. A root union becomes one object with the properties of all arms and their common requirements;
+/// calls are still checked against the original.
 pub fn wire_form(schema: &Value) -> Value {
     let Value::Object(root) = schema else {
         return json!({"type": "object", "properties": {}});
@@ -115,8 +113,7 @@ pub fn wire_form(schema: &Value) -> Value {
 
 const MAX_FLATTEN_DEPTH: usize = 16;
 
-/// One object that says everything `node` and its combinators say about
-/// properties.
+/// One object with all properties of `node` and its combinators.
 fn flatten(root: &Value, node: &Map<String, Value>, depth: usize) -> Map<String, Value> {
     let mut out = node.clone();
     if MAX_FLATTEN_DEPTH < depth {
@@ -145,7 +142,7 @@ fn arms<'a>(node: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a
     node.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// Follows a reference within the same schema.
+/// Resolves a reference within the schema.
 pub(crate) fn resolve<'a>(root: &'a Value, link: &str) -> Option<&'a Map<String, Value>> {
     root.pointer(link.strip_prefix('#')?)?.as_object()
 }
@@ -207,8 +204,7 @@ fn merge_properties(out: &mut Map<String, Value>, part: &Map<String, Value>) {
     }
 }
 
-/// A schema for what one or the other accepts. Two lists of constants become
-/// one list: that is the discriminator of a tagged union.
+/// A schema that accepts either. Two lists of constants are joined: the discriminator of a tagged union.
 fn either(a: &Value, b: &Value) -> Value {
     if let (Some(mut values), Some(more)) = (constants(a), constants(b)) {
         values.extend(more.into_iter().filter(|it| !values.contains(it)).collect::<Vec<_>>());
@@ -235,7 +231,7 @@ fn values_are_strings(schema: &Value) -> bool {
     schema["enum"].as_array().is_some_and(|values| values.iter().all(Value::is_string))
 }
 
-/// The values a `const` or `enum` schema accepts.
+/// The values accepted by a `const` or `enum` schema.
 pub(crate) fn constants(schema: &Value) -> Option<Vec<Value>> {
     match (schema.get("const"), schema.get("enum")) {
         (Some(value), _) => Some(vec![value.clone()]),
@@ -244,7 +240,7 @@ pub(crate) fn constants(schema: &Value) -> Option<Vec<Value>> {
     }
 }
 
-/// Visits every place of a schema where a schema stands, innermost first.
+/// Visits every subschema, innermost first.
 fn walk(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
     let Value::Object(object) = schema else { return };
     for (key, value) in object.iter_mut() {
@@ -276,8 +272,8 @@ fn walk(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
     visit(object);
 }
 
-/// Drops what says nothing to a model: titles, Rust's number formats, the dialect,
-/// and `null` for parameters that may simply be left out.
+/// Removes what is useless to a model: titles, Rust number formats, the dialect, and `null` for optional
+/// parameters.
 fn tidy(object: &mut Map<String, Value>) {
     object.remove("$schema");
     if let Some(Value::String(text)) = object.get_mut("description") {
@@ -309,8 +305,7 @@ fn tidy(object: &mut Map<String, Value>) {
     }
 }
 
-/// A text without the line breaks of the source it stands in: those between
-/// paragraphs and before items of lists stay.
+/// Joins wrapped source lines; keeps breaks between paragraphs and before list items.
 fn unwrapped(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {

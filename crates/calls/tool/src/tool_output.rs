@@ -4,18 +4,16 @@ use serde_json::Value;
 
 use crate::{CallEffect, ContextChange, Rendering};
 
-/// What [`crate::Tool::call`] returns on success.
+/// Successful result of [`crate::Tool::call`].
 #[derive(Debug)]
 pub struct Outcome<T> {
     /// The typed result.
     pub data: T,
-    /// Messages to add to the conversation right after the result.
+    /// Messages to append to the conversation after the result.
     pub new_messages: Vec<Message>,
-    /// Changes to the session. Data, not a closure: they can be logged,
-    /// replayed and applied in a fixed order.
+    /// Changes to the session; logged, replayed and applied in a fixed order.
     pub changes: Vec<ContextChange>,
-    /// What the outside wants to see beside the result (`_meta`, structured
-    /// content of MCP); the model does not read it.
+    /// Data for clients beside the result (`_meta`, structured content of MCP); not shown to the model.
     pub meta: Option<Value>,
 }
 
@@ -26,7 +24,7 @@ impl<T> Outcome<T> {
         self
     }
 
-    /// Adds a trace of what was done.
+    /// Adds a record of what was done.
     pub fn with_trace(self, trace: CallEffect) -> Self {
         self.with_change(ContextChange::Trace(trace))
     }
@@ -47,7 +45,7 @@ impl<T> From<T> for Outcome<T> {
 /// [`Outcome`] with the type erased.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// What the model reads.
+    /// Content for the model.
     pub content: Content,
     /// The structured result, for hooks and programs.
     pub data: Value,
@@ -57,12 +55,12 @@ pub struct Output {
     pub changes: Vec<ContextChange>,
     /// See [`Outcome::meta`].
     pub meta: Option<Value>,
-    /// What a person sees.
+    /// Rendering for users.
     pub rendering: Rendering,
 }
 
 impl Output {
-    /// A result that is its content and nothing else.
+    /// A result that consists only of its content.
     pub fn from_content(content: Content) -> Self {
         let text = content.to_text();
         Self {
@@ -76,7 +74,7 @@ impl Output {
     }
 }
 
-/// A string is taken as it is; anything else becomes JSON.
+/// A string is used unchanged; anything else becomes JSON.
 pub(crate) fn content_of(output: &impl Serialize) -> Content {
     match serde_json::to_value(output) {
         Ok(Value::Null) => Content::text("(no output)"),

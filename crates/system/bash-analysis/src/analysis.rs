@@ -5,58 +5,56 @@ use std::{
 
 use super::risk::Risk;
 
-/// Where a command line would run.
+/// The environment a command line would run in.
 #[derive(Clone, Copy, Debug)]
 pub struct AnalysisContext<'a> {
-    /// The working directory at the start, absolute.
+    /// Initial working directory, absolute.
     pub cwd: &'a Path,
-    /// The value of `$HOME`, if it is known.
+    /// Value of `$HOME`; `None` if unknown.
     pub home: Option<&'a Path>,
-    /// The workspace and the directories added to it, absolute.
+    /// Workspace roots (the workspace and added directories), absolute.
     pub roots: &'a [PathBuf],
 }
 
-/// Everything that could be found out about a command line.
+/// Result of the static analysis of a command line.
 #[derive(Clone, Debug, Default)]
 pub struct LineAnalysis {
-    /// Every simple command, wherever it is nested, and every redirection of a
-    /// group, in the order of the text. If the text was not understood, these
-    /// are guesses: good enough to refuse, never to approve.
+    /// All simple commands, at any nesting level, and the redirections of compound commands, in source
+    /// order. If the text could not be parsed these are guesses: usable to deny, never to allow.
     pub parts: Vec<AnalyzedCommand>,
-    /// Doubts about the command line as a whole.
+    /// Risks of the command line as a whole.
     pub doubts: Vec<Risk>,
-    /// Where the shell may be when it is done.
+    /// Possible working directories after the line has run.
     pub end: WorkingDir,
-    /// Whether each part ends before the next one in the list starts. False if
-    /// the line has pipelines, background commands, loops, functions or
-    /// substitutions.
+    /// Whether each part ends before the next one starts. False if the line has pipelines, background
+    /// commands, loops, functions or substitutions.
     pub is_sequential: bool,
 }
 
 impl LineAnalysis {
-    /// Whether nothing is in doubt, here and in every part.
+    /// Whether there is no risk, neither of the line nor of any part.
     pub fn is_certain(&self) -> bool {
         self.doubts.is_empty() && self.parts.iter().all(|part| part.doubts.is_empty())
     }
 
-    /// Whether nothing but reading can happen, so that it may run beside others.
+    /// Whether the line certainly only reads, so that it may run concurrently with other calls.
     pub fn is_read_only(&self) -> bool {
         self.is_certain() && self.parts.iter().all(AnalyzedCommand::is_read_only)
     }
 }
 
-/// The directory a command runs in.
+/// The working directory of a command.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum WorkingDir {
-    /// One of these: a `cd` in front may have failed.
+    /// One of these; several if an earlier `cd` may have failed.
     OneOf(Vec<PathBuf>),
-    /// Somewhere.
+    /// Not known.
     #[default]
     Unknown,
 }
 
 impl WorkingDir {
-    /// The directory, if there is only one.
+    /// The directory if there is exactly one candidate.
     pub fn single(&self) -> Option<&Path> {
         match self {
             Self::OneOf(dirs) => match &dirs[..] {
@@ -68,48 +66,47 @@ impl WorkingDir {
     }
 }
 
-/// One simple command and what it would do.
+/// One simple command and its effects.
 #[derive(Clone, Debug)]
 pub struct AnalyzedCommand {
-    /// Bytes of the source. For text that is no slice of it (a heredoc without
-    /// its tabs), the smallest slice around it.
+    /// Byte range in the source. For text that is not a contiguous slice (a `<<-` heredoc), the smallest
+    /// range around it.
     pub span: Range<usize>,
-    /// The command as written, redirections included.
+    /// Source of the command, redirections included.
     pub text: String,
-    /// The words after quote removal. Empty for a part that only assigns or
-    /// redirects.
+    /// Words after quote removal. Empty for a part that only assigns or redirects.
     pub words: Vec<Word>,
-    /// Assignments in front of the command, by name.
+    /// Names of the variables assigned in front of the command.
     pub assigns: Vec<String>,
-    /// Where it would run.
+    /// Working directory of the command.
     pub directory: WorkingDir,
-    /// The words that rules are compared with.
+    /// Word lists to compare with permission rules.
     pub faces: CommandForms,
-    /// What kind of command it is, judged by its options.
+    /// Class of the command with exactly these options.
     pub class: CommandClass,
-    /// What it would touch.
+    /// Effects of the command.
     pub effects: Vec<CommandEffect>,
-    /// Why it must not be approved without a person.
+    /// Reasons why it must not run without approval.
     pub doubts: Vec<Risk>,
-    /// Whether it asks a server, by its nature.
+    /// Whether it contacts a server (network or local service) by its nature.
     pub talks: bool,
-    /// How firmly the class is believed.
+    /// How reliable `class` is.
     pub belief: Confidence,
 }
 
-/// How firmly the class of a command is believed.
+/// How reliable the class of a command is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Confidence {
-    /// Its own options say all there is to say.
+    /// Follows from the command's own options alone.
     #[default]
     Firm,
-    /// It runs a program in another language that was read here, is handed names
-    /// by another command, or obeys files.
+    /// Depends on code in another language that was analysed here, on names piped in from another
+    /// command, or on configuration files.
     Weak,
 }
 
 impl AnalyzedCommand {
-    /// Whether this part can do nothing but read.
+    /// Whether this part certainly only reads.
     pub fn is_read_only(&self) -> bool {
         self.class == CommandClass::ReadOnly
             && self.doubts.is_empty()
@@ -119,7 +116,8 @@ impl AnalyzedCommand {
             })
     }
 
-    /// The removal that must never happen unasked, if this part attempts one.
+    /// The effect that deletes a critical path (see `is_critical`), which must always ask, if there is
+    /// one.
     pub fn critical_removal(&self) -> Option<&CommandEffect> {
         self.effects.iter().find(|effect| effect.critical)
     }
@@ -128,59 +126,57 @@ impl AnalyzedCommand {
 /// A word after quote removal.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Word {
-    /// Exactly this.
+    /// Exactly this text.
     Literal(String),
-    /// Whatever file names this pattern finds.
+    /// A glob: any matching file names.
     Pattern(String),
-    /// Known only when it runs; the source of the word.
+    /// Known only at run time; the source of the word.
     Unknown(String),
 }
 
-/// The words that rules are compared with.
+/// Word lists of a command, to compare with permission rules.
 #[derive(Clone, Debug, Default)]
 pub struct CommandForms {
-    /// A rule that allows must match one of these. A word that is computed
-    /// stands as it was written.
+    /// An allow rule must match one of these. A word known only at run time appears as written.
     pub allow: Vec<CommandForm>,
-    /// A rule that denies or asks applies if it matches any of these: the
-    /// command itself and everything it would run in turn, however spelled.
+    /// A deny or ask rule applies if it matches any of these: the command itself and every command it
+    /// would run in turn, in all spellings.
     pub refuse: Vec<Vec<String>>,
-    /// What a command that is not understood may run, because its words name
-    /// it. A rule that denies one of these asks.
+    /// Commands that an unknown program may run because its arguments name them. A deny rule that
+    /// matches one of these makes the call ask.
     pub suspect: Vec<Vec<String>>,
 }
 
-/// One reading of a command that an allow rule may match.
+/// One form of a command that an allow rule may match.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CommandForm {
-    /// The words after quote removal.
+    /// Words after quote removal.
     pub words: Vec<String>,
-    /// Which rules may cover it.
+    /// Which rules may allow it.
     pub cover: FormCoverage,
 }
 
-/// Which allow rules may cover a reading.
+/// Which allow rules may match a form.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FormCoverage {
-    /// Any rule that matches.
+    /// Any matching rule.
     Any,
-    /// Only a rule without wildcards, or the rule for every command: what
-    /// follows the matching words is a command of its own.
+    /// Only a rule without wildcards, or the rule for every command: the words after the prefix are a
+    /// command of their own.
     Exact,
 }
 
-/// What kind of command a part is.
+/// Class of a simple command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CommandClass {
-    /// Only reads, with exactly these options; see the effects for what.
+    /// Only reads, with exactly these options; the effects say what.
     ReadOnly,
-    /// Changes nothing but the files among its effects.
+    /// Changes only the files in its effects.
     Edit(EditKind),
-    /// Anything else.
     Other,
 }
 
-/// How a command that edits files does it.
+/// How a file-editing command changes files.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EditKind {
     /// `mkdir`, `touch`
@@ -195,78 +191,75 @@ pub enum EditKind {
     Rewrite,
 }
 
-/// Something a part would touch.
+/// One effect of a command.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct CommandEffect {
-    /// How.
+    /// Kind of access.
     pub access: EffectAccess,
-    /// What.
+    /// What is accessed.
     pub target: EffectTarget,
-    /// How that is known.
+    /// How the effect is known.
     pub origin: EffectOrigin,
-    /// Whether everything below is meant, too.
+    /// Whether it includes everything below the target.
     pub reach: EffectScope,
-    /// The removal of a place that must never go unasked: the root of the file
-    /// system and what is directly in it, the home, a workspace, and all that
-    /// is above these.
+    /// Whether it deletes a critical path, which must always ask: `/`, a directory directly below `/`,
+    /// the home directory, a workspace root, or an ancestor of one of these.
     pub critical: bool,
 }
 
-/// What happens to a target.
+/// Kind of access to a target.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum EffectAccess {
-    /// Its content is read.
+    /// Reads its content.
     Read,
-    /// Its name, its size and the like are read.
+    /// Reads names and metadata.
     List,
-    /// It is created or changed.
+    /// Creates or changes it.
     Write,
-    /// It is removed.
+    /// Deletes it.
     Delete,
-    /// It becomes the working directory.
+    /// Makes it the working directory.
     Enter,
-    /// What is configured in it (hooks, helpers) may run.
+    /// Depends on configuration found there, which may run programs (hooks, helpers) or change what the
+    /// command does.
     Obey(ConfigDependence),
-    /// A network connection.
+    /// Opens a network connection.
     Connect,
 }
 
-/// Whose configuration is obeyed.
+/// The configuration that a command depends on.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum ConfigDependence {
-    /// The repository's: programs for differences, filters, watchers.
+    /// The git repository's: diff programs, filters, file system monitors.
     Git,
-    /// Cargo's, and that of the toolchain.
+    /// Cargo's and the toolchain's.
     Cargo,
-    /// The same, by a command that also writes the list of versions if there is
-    /// none.
+    /// Like `Cargo`; the command also creates `Cargo.lock` if there is none.
     CargoWithLock,
-    /// That of the Rust toolchain.
+    /// The Rust toolchain's (`rust-toolchain.toml`).
     Toolchain,
-    /// That of a manager of versions, which says which of several installed
-    /// programs of one name runs.
+    /// A version manager's, which selects the installed program that runs.
     Versions,
-    /// Npm's, which says whom to ask and with which words.
+    /// npm's: registry and credentials.
     Npm,
-    /// Go's, which says which version runs.
+    /// Go's, which selects the Go version that runs.
     Go,
-    /// A description of containers.
+    /// A Compose file.
     Compose,
-    /// Shellcheck's, which says whether scripts may name files to be read.
+    /// ShellCheck's, which decides whether scripts may include other files.
     Shellcheck,
-    /// The index of a repository: the file names in it become arguments of
-    /// another command.
+    /// The git index: its file names become arguments of another command.
     GitIndex,
 }
 
-/// What an effect is about.
+/// The target of an effect.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum EffectTarget {
-    /// An absolute path as the words say it: `..` and links are not resolved.
+    /// An absolute path; `..` and symlinks are not resolved.
     Path(PathBuf),
-    /// Every file that this absolute pattern finds.
+    /// Every file that matches this absolute glob.
     Pattern(PathBuf),
-    /// Known only when it runs; the source of the word.
+    /// Known only at run time; the source of the word.
     Unknown(String),
 }
 
@@ -275,35 +268,33 @@ pub enum EffectTarget {
 pub enum EffectOrigin {
     /// From a redirection.
     Redirection,
-    /// From an operand of a command whose options are understood.
+    /// From an operand of a command whose options are known.
     Operand,
-    /// A word of a command that is not understood happens to name it. Good for
-    /// refusing only.
+    /// An argument of an unknown command may name this file. Only usable to deny.
     Mention,
 }
 
-/// How far an effect reaches.
+/// How far an effect reaches below its target.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum EffectScope {
     /// The target alone.
     Itself,
-    /// Everything below it, too.
+    /// The target and everything below it.
     Tree,
-    /// Everything below it, and wherever links in there lead.
+    /// Everything below the target, following symlinks.
     LinkedTree,
-    /// Whatever the repository around it keeps, of whichever file.
+    /// Content of any file stored in the surrounding git repository.
     Repository(OutputRestriction),
 }
 
-/// When a command that could show anything a repository keeps shows less.
+/// Condition under which a command that could show any repository content is limited to the named files.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum OutputRestriction {
-    /// Never.
+    /// Never limited.
     Nothing,
-    /// When one of its operands is a file or a directory that is there: then
-    /// it is no revision, and nothing else is shown.
+    /// Limited if one of its operands is an existing file or directory, and hence not a revision.
     Named,
-    /// When it runs where the repository begins: then names that count from
-    /// there are what they seem.
+    /// Limited if it runs in the repository's top directory, where paths relative to the top are what
+    /// they seem.
     AtTop,
 }

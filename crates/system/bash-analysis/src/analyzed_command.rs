@@ -2,20 +2,20 @@ use std::path::{Path, PathBuf};
 
 use super::{AnalysisContext, LineAnalysis, analyse};
 
-/// A command line with everything found out about it, made once per call and
-/// shared by everyone who asks: permission, undo, walls, and the answer.
+/// A command line with its analysis. Computed once per call and shared by permission checks, undo,
+/// sandbox and result formatting.
 #[derive(Debug)]
 pub struct SharedAnalysis {
     line: String,
     cwd: PathBuf,
     home: Option<PathBuf>,
     roots: Vec<PathBuf>,
-    /// What the line would do.
+    /// The analysis.
     pub analysis: LineAnalysis,
 }
 
 impl SharedAnalysis {
-    /// Analyses a line that would run in this place.
+    /// Analyses `line` as if it ran in `place`.
     pub fn new(line: &str, place: AnalysisContext<'_>) -> Self {
         Self {
             line: line.to_owned(),
@@ -26,19 +26,17 @@ impl SharedAnalysis {
         }
     }
 
-    /// The command line as it was written.
     pub fn line(&self) -> &str {
         &self.line
     }
 
-    /// Where it would run.
+    /// The environment it was analysed for.
     pub fn place(&self) -> AnalysisContext<'_> {
         AnalysisContext { cwd: &self.cwd, home: self.home.as_deref(), roots: &self.roots }
     }
 
-    /// Whether an analysis of this line in this place would find the same. What
-    /// must not be removed depends on the roots, so other roots are another
-    /// place.
+    /// Whether this analysis applies to `line` in `place`. The workspace roots must be equal too,
+    /// because they decide which deletions are critical.
     pub fn is_for(&self, line: &str, place: AnalysisContext<'_>) -> bool {
         let has = |roots: &[PathBuf], root: &PathBuf| roots.contains(root);
         self.line == line

@@ -1,4 +1,4 @@
-//! Arithmetic of the shell, as far as it is nothing but numbers.
+//! Shell arithmetic that certainly contains only numbers.
 
 use super::{
     expansion::{self, Field, WordContext as Where},
@@ -6,7 +6,8 @@ use super::{
     syntax::{Word, WordPiece},
 };
 
-/// Numbers, operators, and variables that are known to hold numbers.
+/// Whether `body` contains only numbers, operators and variables known to hold numbers. Anything else
+/// could run code in the shell.
 pub(crate) fn is_plain_arithmetic(body: &Word, state: &ShellState) -> bool {
     body.pieces.iter().all(|piece| match piece {
         WordPiece::Text { text, .. } => {
@@ -22,7 +23,7 @@ pub(crate) fn is_plain_arithmetic(body: &Word, state: &ShellState) -> bool {
     })
 }
 
-/// `=` that does not compare.
+/// Whether there is a `=` that is not part of a comparison.
 fn has_assignment(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.iter().enumerate().any(|(idx, byte)| {

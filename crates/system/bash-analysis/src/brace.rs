@@ -1,26 +1,26 @@
-//! `{a,b}` and `{1..5}`, in their plain forms.
+//! Brace expansion of plain groups: `{a,b}` and `{1..5}`.
 //!
-//! Brace expansion is textual and full of corner cases, so only groups of
-//! plain characters are expanded; a word with any other group is unclear.
+//! Brace expansion is textual and full of corner cases, so only groups of plain characters are expanded;
+//! a word with any other group is `Unclear`.
 
 use super::syntax::WordPiece;
 
-/// What the braces in a word do.
+/// Result of brace expansion.
 pub(crate) enum Braces {
-    /// Nothing: there are none, or they are literal.
+    /// No braces, or only literal ones.
     None,
-    /// The word becomes these words.
+    /// Expands to these words.
     Words(Vec<String>),
-    /// They make words that are not looked at.
+    /// Expands to words that are not computed.
     Unclear,
-    /// They make more words than any command should have.
+    /// Expands to more than `HUGE` words.
     Huge,
 }
 
-/// More words than this are not followed.
+/// Maximum number of words computed.
 const MAX_WORDS: usize = 64;
 
-/// More words than this are a doubt of their own.
+/// Number of words from which the expansion is a risk of its own.
 const HUGE: u64 = 10_000;
 
 pub(crate) fn expand(pieces: &[WordPiece]) -> Braces {
@@ -52,7 +52,7 @@ pub(crate) fn expand(pieces: &[WordPiece]) -> Braces {
     }
 }
 
-/// A sequence such as `{1..1000000000}` anywhere in the word.
+/// Whether the word contains a sequence such as `{1..1000000000}`.
 fn is_huge(text: &str) -> bool {
     let mut product: u64 = 1;
     for group in text.split('{').skip(1) {
@@ -61,14 +61,14 @@ fn is_huge(text: &str) -> bool {
             || u64::try_from(body.split(',').count()).unwrap_or(u64::MAX),
             |(from, to)| from.abs_diff(to).saturating_add(1),
         );
-        // A bound that is no number of this size is a huge one.
+        // Bounds with more digits than fit are huge.
         let odd = body.contains("..") && body.bytes().filter(u8::is_ascii_digit).count() > 12;
         product = product.saturating_mul(if odd { u64::MAX } else { size });
     }
     HUGE < product
 }
 
-/// Expands every group; `None` when one of them is not plain.
+/// Expands all groups. `None` if one of them is not plain.
 fn words(text: &str) -> Option<Vec<String>> {
     let Some((before, rest)) = text.split_once('{') else { return Some(vec![text.to_owned()]) };
     let (body, after) = rest.split_once('}')?;
@@ -102,7 +102,7 @@ fn group(body: &str) -> Option<Vec<String>> {
     }
     if let Some((from, to)) = letters(body) {
         let all = if from <= to { from..=to } else { to..=from };
-        // Signs between upper and lower case mean something of their own.
+        // The ASCII characters between upper and lower case have a meaning of their own.
         let plain = all.clone().all(|it| it.is_ascii_alphabetic());
         return plain.then(|| all.map(|it| char::from(it).to_string()).collect());
     }
@@ -111,7 +111,7 @@ fn group(body: &str) -> Option<Vec<String>> {
     list.then(|| body.split(',').map(str::to_owned).collect())
 }
 
-/// `a..f`, in either order.
+/// Parses `a..f`, in either order.
 fn letters(body: &str) -> Option<(u8, u8)> {
     let one = |text: &str| match text.as_bytes() {
         [letter] if letter.is_ascii_alphabetic() => Some(*letter),
@@ -121,7 +121,7 @@ fn letters(body: &str) -> Option<(u8, u8)> {
     Some((one(from)?, one(to)?))
 }
 
-/// `1..5`; leading zeros would be kept.
+/// Parses `1..5`. Not with leading zeros, which bash would keep.
 fn sequence(body: &str) -> Option<(i64, i64)> {
     let (from, to) = body.split_once("..")?;
     let number = |text: &str| {

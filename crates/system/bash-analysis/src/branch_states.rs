@@ -1,6 +1,6 @@
 use super::shell_state::ShellState;
 
-/// The state after a command that succeeded, and after one that failed.
+/// Shell state after a command succeeded and after it failed.
 pub(super) struct BranchStates {
     pub(super) success: ShellState,
     pub(super) failure: ShellState,

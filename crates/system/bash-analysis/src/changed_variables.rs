@@ -1,4 +1,4 @@
-//! Which variables a stretch of commands may change.
+//! Finds the variables that commands may change.
 
 use super::{
     analysis::WorkingDir,
@@ -37,7 +37,7 @@ const SETTERS: &[&str] = &[
 /// Commands that may change the working directory.
 const MOVERS: &[&str] = &[".", "cd", "eval", "exec", "popd", "pushd", "source", "builtin", "command"];
 
-/// Forgets what a command with these words may have set.
+/// Removes from `state` what a command with these words may change.
 pub(crate) fn forget(words: &[Option<&str>], state: &mut ShellState) {
     let Some(name) = words.first().copied().flatten() else { return };
     match name {
@@ -64,7 +64,7 @@ pub(crate) fn forget(words: &[Option<&str>], state: &mut ShellState) {
     }
 }
 
-/// Forgets whatever the bodies of a loop may set, before the loop starts.
+/// Removes from `state` everything that the bodies of a loop may assign, before the loop is evaluated.
 pub(crate) fn forget_assigned(lists: &[&CommandList], state: &mut ShellState) {
     let mut changes = ChangedVariables::default();
     lists.iter().for_each(|list| changes.list(list));
@@ -98,8 +98,8 @@ impl ChangedVariables {
         pipeline.commands.iter().for_each(|command| self.command(command));
     }
 
-    /// Subshells are counted, too: forgetting too much is fine. What stands in
-    /// a word (`${x:=1}`, arithmetic) is counted as everything.
+    /// Subshells count too: removing too much is safe. An expansion that assigns (`${x:=1}`, arithmetic)
+    /// counts as setting any variable.
     fn command(&mut self, command: &ParsedCommand) {
         self.everything |= words_of(command).into_iter().any(assigns_inside);
         match &command.kind {
@@ -140,7 +140,7 @@ impl ChangedVariables {
     }
 }
 
-/// The words of a command itself, wherever they stand in it.
+/// All words of a command, wherever they occur in it.
 fn words_of(command: &ParsedCommand) -> Vec<&Word> {
     let mut out: Vec<&Word> = match &command.kind {
         CommandKind::Simple { assignments, words } => {
@@ -164,7 +164,7 @@ fn words_of(command: &ParsedCommand) -> Vec<&Word> {
     out
 }
 
-/// Whether expanding a word sets a variable.
+/// Whether expanding a word assigns a variable.
 fn assigns_inside(word: &Word) -> bool {
     word.pieces.iter().any(|piece| match piece {
         WordPiece::Expansion(expansion) => {
@@ -176,7 +176,7 @@ fn assigns_inside(word: &Word) -> bool {
     })
 }
 
-/// The value of an assignment, if it is known.
+/// The value of an assignment if it is known.
 pub(crate) fn assigned(assignment: &Assignment, state: &ShellState) -> Option<VariableBinding> {
     let AssignedValue::Scalar(word) = &assignment.value else { return None };
     if assignment.append || assignment.subscript.is_some() {

@@ -1,4 +1,4 @@
-//! Places whose removal must never go unasked.
+//! Critical paths, whose deletion must always ask.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,21 +9,19 @@ use super::{
     analysis::{AnalysisContext, CommandEffect, EffectAccess, EffectOrigin, EffectScope, EffectTarget},
 };
 
-/// Whether removing `path` (absolute, dots allowed) would take the root of the
-/// file system, something directly in it, the home, a workspace, or anything
-/// above these.
+/// Whether deleting `path` (absolute, may contain `..`) would delete `/`, a directory directly below
+/// `/`, the home directory, a workspace root, or an ancestor of one of these.
 pub fn is_critical(path: &Path, place: AnalysisContext<'_>) -> bool {
     let path = lexical(path);
     let shallow = path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2;
-    // A directory of the workspace may go, also the one we are in.
+    // A directory inside a workspace is not critical, also if it is the working directory.
     let inside = place.roots.iter().any(|root| is_inside(&lexical(place.cwd), &lexical(root)));
     let here = (!inside).then_some(place.cwd);
     let precious = place.roots.iter().map(|root| &**root).chain(place.home).chain(here);
     shallow || precious.into_iter().any(|dir| is_inside(&lexical(dir), &path))
 }
 
-/// Whether a place is the root of the file system, directly in it, the home, or
-/// above one of these or of a workspace.
+/// Like `is_critical`, but the workspace root itself is not critical.
 pub(crate) fn is_more_than_workspace(path: &Path, place: AnalysisContext<'_>) -> bool {
     let path = lexical(path);
     let shallow = path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2;
@@ -32,16 +30,15 @@ pub(crate) fn is_more_than_workspace(path: &Path, place: AnalysisContext<'_>) ->
     shallow || above || place.home.is_some_and(|home| is_inside(&lexical(home), &path))
 }
 
-/// Whether removing whatever `pattern` finds would empty such a place.
+/// Whether deleting everything `pattern` matches would empty a critical directory.
 pub(crate) fn is_critical_pattern(pattern: &Path, place: AnalysisContext<'_>) -> bool {
     let last = pattern.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let everything = !last.is_empty() && last.chars().all(|c| matches!(c, '*' | '?' | '.'));
     everything && pattern.parent().is_some_and(|dir| is_critical(dir, place))
 }
 
-/// The place that a command line would remove and that nobody may remove: the
-/// root of the file system and what is directly in it, the home, a workspace,
-/// and everything above these. `real` follows links.
+/// Returns the critical path that the command line would delete, if any; see `is_critical`. `real` must
+/// resolve symlinks.
 pub fn refused_removal(
     analysis: &LineAnalysis,
     place: AnalysisContext<'_>,
@@ -53,7 +50,8 @@ pub fn refused_removal(
     removals.into_iter().find_map(|effect| refused(effect, place, real))
 }
 
-/// Whether removals depend on words that are known only when the line runs.
+/// Whether the line may delete paths that are not known from its text: `rm` with computed arguments, an
+/// unknown command, or any risk.
 pub fn removes_unknown(analysis: &LineAnalysis) -> bool {
     let removes = |part: &super::AnalyzedCommand| {
         let named = part.faces.refuse.iter().any(|words| {
@@ -79,7 +77,7 @@ fn refused(
     };
     match &effect.target {
         EffectTarget::Path(path) => {
-            // A link is removed by itself; only a slash at its end means what is behind it.
+            // Deleting a symlink affects only the link, unless the path ends in a slash.
             let whole = path.as_os_str().as_encoded_bytes().ends_with(b"/");
             let found = match (path.parent(), path.file_name()) {
                 (Some(parent), Some(name)) if !whole => real(parent).join(name),
@@ -93,7 +91,7 @@ fn refused(
         EffectTarget::Pattern(pattern) => {
             let parent = pattern.parent().map(real)?;
             let last = pattern.file_name()?.to_str()?;
-            // Everything in a place that is more than a workspace.
+            // A glob that matches everything in a directory above a workspace.
             let sweeps = last.chars().all(|it| matches!(it, '*' | '?' | '.'));
             let workspace =
                 place.roots.iter().any(|root| real(root) == parent) && place.home != Some(&parent);
@@ -110,7 +108,7 @@ fn refused(
     }
 }
 
-/// Whether a name could be found by a pattern of the shell.
+/// Whether the shell glob `pattern` could match `name`.
 pub fn fits(pattern: &str, name: &str) -> bool {
     FileNamePattern::new(pattern).matches(name)
 }

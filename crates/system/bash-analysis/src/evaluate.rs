@@ -1,4 +1,4 @@
-//! The tree of a command line, walked in the order in which it would run.
+//! Walks the syntax tree of a command line in execution order.
 
 use super::{
     analysis::{
@@ -28,22 +28,21 @@ pub(crate) struct Evaluator<'a> {
     place: AnalysisContext<'a>,
     pub(crate) parts: Vec<AnalyzedCommand>,
     pub(crate) doubts: Vec<Risk>,
-    /// Files named in the piped input of the next command; behind it, in its output.
+    /// Files named in the piped input of the next command; after it, in its output.
     feed: Option<Vec<programs::TouchedFile>>,
-    /// Whether the next command reads what this one prints, and nothing else.
+    /// Whether the output of this command goes only to the next command.
     hands_on: bool,
-    /// What the commands in front of the next one in its pipe print.
+    /// Output of the preceding commands in the pipeline, as far as it is literal.
     printed: Vec<String>,
-    /// What the command before printed, variables included.
+    /// Output of the previous command, with known variables expanded.
     expanded: Vec<String>,
-    /// Where arithmetic that fails would have ended a line; the next line runs.
+    /// State at a failing arithmetic expression, which aborts its line; the next line runs with it.
     aborted: Option<ShellState>,
-    /// Whether parts may run at the same time, repeatedly, or in another order
-    /// than that of the text.
+    /// Whether parts may run concurrently, repeatedly, or not in source order.
     pub(crate) interleaves: bool,
 }
 
-/// Texts that are remembered for what stands behind in a pipe.
+/// Maximum number of printed texts kept for the rest of a pipeline.
 const MAX_PRINTED: usize = 48;
 
 struct RedirectEffects {
@@ -103,7 +102,7 @@ impl<'a> Evaluator<'a> {
         outcome.joined()
     }
 
-    /// Every command of a pipeline proper runs in a shell of its own.
+    /// Each command of a pipeline with several commands runs in a subshell.
     fn pipeline(&mut self, pipeline: &PipedCommands, state: ShellState) -> BranchStates {
         self.feed = None;
         if let [command] = &pipeline.commands[..] {
@@ -119,7 +118,7 @@ impl<'a> Evaluator<'a> {
         let mut printed = Vec::new();
         for (number, command) in pipeline.commands.iter().enumerate() {
             self.hands_on = number + 1 < pipeline.commands.len() && !pipeline.errors_too;
-            // Whoever prints more than this in front of a shell is not followed any further.
+            // Keep only the last `MAX_PRINTED` texts.
             let kept = printed.len().saturating_sub(MAX_PRINTED);
             printed.drain(..kept);
             self.printed.clone_from(&printed);
@@ -150,7 +149,7 @@ impl<'a> Evaluator<'a> {
         if command.redirects.is_empty() {
             return self.compound(command, state);
         }
-        // If a file cannot be opened, nothing in it runs.
+        // If a redirection cannot be opened, the body does not run.
         let after = self.compound(command, state.clone());
         BranchStates { success: after.success, failure: after.failure.join(&state) }
     }
@@ -196,7 +195,7 @@ impl<'a> Evaluator<'a> {
                 let mut joined = state.clone();
                 for arm in arms {
                     arm.patterns.iter().for_each(|pattern| self.inspect(pattern, &mut joined, &mut doubts));
-                    // `;&` goes on from the arm before.
+                    // `;&` falls through from the previous arm.
                     joined = joined.clone().join(&self.list(&arm.body, joined));
                 }
                 self.doubts.append(&mut doubts);
@@ -241,7 +240,7 @@ impl<'a> Evaluator<'a> {
         joined.map_or(last.clone(), |joined| joined.join(&last))
     }
 
-    /// What the variable of a loop may be.
+    /// Possible values of a loop variable.
     fn loop_binding(
         &mut self,
         command: &ParsedCommand,
@@ -321,7 +320,7 @@ impl<'a> Evaluator<'a> {
             place: self.place,
         };
         self.parts.push(part.into_part());
-        // Complaints are no names.
+        // Error messages are not file names.
         self.feed = (silent && pipe.hands_on).then(|| handed_on(&written, pipe.feed)).flatten();
         if words.is_empty() {
             for assignment in assignments {
@@ -377,7 +376,7 @@ impl<'a> Evaluator<'a> {
         WrittenWord { raw: join_words::squeeze(&self.slice(&word.span)), literal, alternatives }
     }
 
-    /// Effects of redirections, and scripts they put on standard input.
+    /// Computes the effects of redirections and the scripts they put on standard input.
     fn redirects(
         &mut self,
         redirects: &[Redirect],
@@ -436,7 +435,7 @@ impl<'a> Evaluator<'a> {
         accesses.iter().flat_map(|access| redirect_effects(*access, &field, state, &source)).collect()
     }
 
-    /// Redirections of a compound command are a part of their own.
+    /// Redirections of a compound command become a part of their own.
     fn group_redirects(&mut self, command: &ParsedCommand, state: &mut ShellState) {
         if command.redirects.is_empty() {
             return;
@@ -452,7 +451,7 @@ impl<'a> Evaluator<'a> {
         self.parts.push(part);
     }
 
-    /// A part that is no command: it has no words that a rule could name.
+    /// A part that is not a command: it has no words that a rule could match.
     fn note(&self, command: &ParsedCommand, name: &str, doubts: Vec<Risk>) -> AnalyzedCommand {
         let text = self.slice(&command.span);
         let refuse = if name.is_empty() { Vec::new() } else { vec![vec![join_words::squeeze(&text)]] };
@@ -482,7 +481,7 @@ impl<'a> Evaluator<'a> {
         self.parts.push(part);
     }
 
-    /// `[[ … ]]`: comparing numbers evaluates arithmetic, `-v` a subscript.
+    /// `[[ … ]]`: numeric comparison evaluates arithmetic, and `-v` evaluates a subscript.
     fn test(&mut self, words: &[Word], command: &ParsedCommand, state: &mut ShellState) {
         let mut doubts = Vec::new();
         words.iter().for_each(|word| self.inspect(word, state, &mut doubts));
@@ -503,7 +502,7 @@ impl<'a> Evaluator<'a> {
         self.parts.push(part);
     }
 
-    /// Walks what is nested in a word, and notes what it evaluates.
+    /// Walks the commands nested in a word and records what it evaluates.
     fn inspect(&mut self, word: &Word, state: &mut ShellState, doubts: &mut Vec<Risk>) {
         for piece in &word.pieces {
             match piece {
@@ -548,13 +547,13 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Whether the word behind `>&` names a descriptor: the shell expands any other twice.
+/// Whether the word after `>&` names a descriptor. The shell expands any other word twice.
 fn is_settled(word: &Word) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
     word.literal().is_some_and(|text| text.chars().all(plain))
 }
 
-/// What the shell knows after a command ran.
+/// State after a command has run.
 fn after_command(words: &[WrittenWord], mut state: ShellState) -> BranchStates {
     let known: Vec<Option<&str>> = words.iter().map(|word| word.literal.as_deref()).collect();
     let inner = wrapper_commands::transparent_words(&known);

@@ -1,29 +1,26 @@
-//! What a status that is not zero means.
+//! Interprets non-zero exit statuses.
 
 use super::{
     AnalysisContext, LineAnalysis, analyse,
     analysis::{AnalyzedCommand, Word},
 };
 
-/// What an exit status says about a command.
+/// Meaning of an exit status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ExitMeaning {
-    /// It did what it was asked for.
     Success,
-    /// It did what it was asked for, and this is the answer: nothing found,
-    /// the files differ, the condition is false.
+    /// Succeeded with a negative answer: nothing found, the files differ, the condition is false.
     Answer(&'static str),
-    /// It failed.
     Failure,
 }
 
-/// What `code` means for a command line. The last command of the last
-/// pipeline decides, as it does for the shell.
+/// Interprets `code` for a command line. As in the shell, it is the status of the last command of the
+/// last pipeline.
 pub fn exit_meaning(command: &str, code: i32) -> ExitMeaning {
     exit_meaning_of(&analyse(command, AnalysisContext { cwd: "/".as_ref(), home: None, roots: &[] }), code)
 }
 
-/// The same for a command line that was analysed before.
+/// Like [`exit_meaning`], for a line that was analysed before.
 pub fn exit_meaning_of(analysis: &LineAnalysis, code: i32) -> ExitMeaning {
     if code == 0 {
         return ExitMeaning::Success;
@@ -37,13 +34,13 @@ pub fn exit_meaning_of(analysis: &LineAnalysis, code: i32) -> ExitMeaning {
     let inside =
         |part: &AnalyzedCommand| last.span.start < part.span.end && part.span.start < last.span.start;
     if analysis.parts.iter().any(inside) {
-        // The last part of the text is nested in another one.
+        // The last part in the source is nested in another one.
         return ExitMeaning::Failure;
     }
     answer(&words(last)).map_or(ExitMeaning::Failure, ExitMeaning::Answer)
 }
 
-/// The words of the command behind transparent wrappers.
+/// Words of the command after transparent wrappers (`timeout`, `nice`, …).
 fn words(part: &AnalyzedCommand) -> Vec<&str> {
     let known: Vec<Option<&str>> = part
         .words

@@ -1,4 +1,4 @@
-//! What a word becomes when the shell expands it, as far as that is known.
+//! Word expansion, as far as it is statically known.
 
 use super::{
     brace,
@@ -6,32 +6,31 @@ use super::{
     syntax::{CommandKind, CommandList, ExpansionAction, Item, Word, WordPiece},
 };
 
-/// One word of the command that runs.
+/// One word of the command after expansion.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Field {
     /// Exactly this text.
     Literal(String),
-    /// An unquoted pattern: any number of file names.
+    /// An unquoted glob: any number of file names.
     Glob(String),
-    /// One file name that this pattern finds.
+    /// One file name that matches this glob.
     Match(String),
     /// A number.
     Number,
-    /// A pipe under `/dev/fd`.
+    /// A pipe below `/dev/fd` (process substitution).
     Stream,
-    /// One word that is not known.
+    /// One word of unknown text.
     One(UnknownText),
-    /// Any number of words that are not known.
+    /// Any number of words of unknown text.
     Many(UnknownText),
 }
 
-/// What is known of a word that is not known.
+/// What is known about an unknown word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum UnknownText {
     /// Nothing.
     Any,
-    /// It starts with an expansion, and a slash follows: if that is empty, the
-    /// path starts at the root.
+    /// It starts with an expansion followed by a slash: if the expansion is empty, the path is absolute.
     Rooted,
 }
 
@@ -48,7 +47,7 @@ impl Field {
         !matches!(self, Self::Glob(_) | Self::Many(_))
     }
 
-    /// Whether it may turn out to be an option.
+    /// Whether it may start with `-`.
     pub(crate) fn may_be_option(&self) -> bool {
         match self {
             Self::Literal(text) => text.starts_with('-') && text != "-",
@@ -59,19 +58,19 @@ impl Field {
     }
 }
 
-/// The alternatives a word may expand to, each a sequence of fields.
+/// Possible expansions of a word, each a sequence of fields.
 pub(crate) type Alternatives = Vec<Vec<Field>>;
 
-/// How a word is treated where it stands.
+/// Where a word occurs, which decides how it is expanded.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum WordContext {
-    /// Split and matched against file names.
+    /// Subject to word splitting and globbing.
     Argument,
-    /// Neither: the value of an assignment, the target of a here-string.
+    /// No splitting or globbing: the value of an assignment, the target of a here-string.
     Value,
 }
 
-/// Expands a word. `None` means that it makes more words than can be looked at.
+/// Expands a word. `None` if it has more alternatives than are followed.
 pub(crate) fn expand(word: &Word, state: &ShellState, place: WordContext) -> Option<Alternatives> {
     if place == WordContext::Value {
         return Some(expand_one(&word.pieces, state, place));
@@ -87,7 +86,7 @@ pub(crate) fn expand(word: &Word, state: &ShellState, place: WordContext) -> Opt
     }
 }
 
-/// Text in which nothing is quoted and nothing but a tilde is expanded.
+/// Unquoted text in which only a tilde is expanded.
 fn unquoted_text(text: &str, state: &ShellState) -> Field {
     let piece = WordPiece::Text { text: text.to_owned(), quoted: false };
     match expand_one(std::slice::from_ref(&piece), state, WordContext::Argument).pop().as_deref() {
@@ -96,15 +95,15 @@ fn unquoted_text(text: &str, state: &ShellState) -> Field {
     }
 }
 
-/// Texts a word may have, as it grows piece by piece.
+/// Possible texts of a word, built piece by piece.
 struct TextAlternatives {
-    /// Literal text and the same text as a pattern, quoted characters escaped.
+    /// Each literal text with the same text as a glob, in which quoted characters are escaped.
     texts: Vec<(String, String)>,
     glob: bool,
-    /// The whole word is one expansion of this kind.
+    /// Set if the whole word is a single expansion of this kind.
     whole: Option<Field>,
     pieces: usize,
-    /// A piece is not known: the word is one word, or any number of words.
+    /// Set if a piece is unknown: the word is one word or any number of words.
     unknown: Option<Unknown>,
     rooted: bool,
     quoted: bool,
@@ -207,7 +206,7 @@ impl TextAlternatives {
         }
     }
 
-    /// A number or a pipe, if it is the whole word.
+    /// A number or a pipe if it is the whole word, else unknown.
     fn whole_or_unknown(&mut self, field: Field) {
         if self.pieces == 1 {
             self.whole = Some(field);
@@ -215,14 +214,14 @@ impl TextAlternatives {
         self.unknown(Unknown::One);
     }
 
-    /// `~` and `~/…`; other users' homes are not known.
+    /// `~` and `~/…`; other users' home directories are unknown.
     fn tilde(&mut self, text: &str, alone: bool, state: &ShellState) {
         let home = match state.get("HOME") {
             Some(VariableBinding::OneOf(texts)) if texts.len() == 1 => texts.into_iter().next(),
             _ => None,
         };
         let rest = &text[1..];
-        // The directory the shell is in.
+        // `~+`: the working directory.
         if let Some(below) =
             rest.strip_prefix('+').filter(|it| it.starts_with('/') || (it.is_empty() && alone))
             && let Some(VariableBinding::OneOf(dirs)) = state.get("PWD")
@@ -296,7 +295,7 @@ impl TextAlternatives {
     }
 }
 
-/// A lone bracket is no pattern.
+/// A lone bracket is not a glob.
 fn glob_field(literal: String, pattern: String) -> Field {
     let bracket = pattern.find('[').is_some_and(|at| pattern[at..].contains(']'));
     if bracket || pattern.contains(['*', '?']) { Field::Glob(pattern) } else { Field::Literal(literal) }
@@ -313,12 +312,12 @@ fn escape_pattern(text: &str) -> String {
     out
 }
 
-/// Text that stays one word when it is not quoted.
+/// Text that is not split when unquoted.
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && !text.contains([' ', '\t', '\n', '*', '?', '[', '\\'])
 }
 
-/// `name=~`: the shell looks for a home here, too.
+/// `name=~`: tilde expansion applies here too.
 fn has_assigned_tilde(text: &str) -> bool {
     text.contains("=~") || text.contains(":~")
 }
@@ -327,7 +326,7 @@ fn makes_many(name: &str) -> bool {
     matches!(name, "@" | "*")
 }
 
-/// The output of a substitution that only prints what is written in it.
+/// Output of a substitution that only prints literal text.
 fn output(list: &CommandList, state: &ShellState) -> Option<String> {
     let [Item { first, rest, background: false }] = &list.items[..] else { return None };
     let [command] = &first.commands[..] else { return None };

@@ -1,13 +1,13 @@
-//! Guesses at the commands in a text that cannot be parsed.
+//! Guesses the commands in a text that cannot be parsed.
 //!
-//! Whatever could start a command starts one here, quotes or not. Good enough
-//! for rules that refuse; nothing that ends up here is ever approved.
+//! Anything that could start a command starts one here, quoted or not. Used only to match deny rules; a
+//! text that ends up here is never allowed.
 
-/// Words in front of a command that are not the command.
+/// Words that can precede a command.
 const INTRODUCTIONS: &[&str] =
     &["!", "coproc", "do", "elif", "else", "function", "if", "then", "time", "until", "while", "{", "exec"];
 
-/// Every stretch between separators, as words without quotes.
+/// Splits at separators into words without quotes.
 pub(crate) fn guesses(source: &str) -> Vec<Vec<String>> {
     let mut out = Vec::new();
     for fragment in source.split([';', '&', '|', '(', ')', '`', '\n', '{', '}']) {

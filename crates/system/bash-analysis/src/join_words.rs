@@ -1,6 +1,6 @@
-//! Words as one line.
+//! Joins words into one line.
 
-/// Runs of blanks as one blank.
+/// Collapses runs of white space into one space.
 pub(crate) fn squeeze(text: &str) -> String {
     text.split([' ', '\t', '\n']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }

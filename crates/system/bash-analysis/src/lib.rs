@@ -1,18 +1,14 @@
-//! What a command line would do, found out without running anything.
+//! Static analysis of bash command lines.
 //!
-//! [`analyse`] turns the text of a bash command line into facts: which simple
-//! commands it contains, in which directory each would run, which files each
-//! would touch, and whether any of that is uncertain. It decides nothing.
+//! [`analyse`] returns facts about the text of a command line: the simple commands it contains, the
+//! directory each would run in, the files each would touch, and what is uncertain. It makes no
+//! permission decision.
 //!
-//! **Does not know** tools, rules, modes, agents or settings, nor how commands
-//! are run. It does not even look at the disk: it is a pure function of the text
-//! and of where it would run.
+//! **Does not know** tools, rules, modes, agents or settings, nor how commands are run. It does not read the disk: it is a pure function of the text and the environment it would run in.
 //!
-//! **Invariant:** whatever cannot be read with certainty carries a doubt; a
-//! command line without doubts runs no program that is not one of its parts.
+//! **Invariant:** whatever cannot be determined with certainty is reported as a [`Risk`]; a command line without risks runs no program that is not one of its parts.
 //!
-//! **Invariant:** time and stack are bounded for input of any length and
-//! nesting.
+//! **Invariant:** time and stack are bounded for input of any length and nesting.
 
 mod analysis;
 mod analyzed_command;
@@ -64,20 +60,19 @@ use evaluate::Evaluator;
 use shell_state::ShellState;
 use syntax::SyntaxNote;
 
-/// Longer texts are not even parsed.
+/// Maximum bytes parsed; longer texts are only scanned for guesses.
 const MAX_PARSED: usize = 1024 * 1024;
 
-/// How many command lines were analysed, for tests that bound it. Only builds
-/// with debug assertions count.
+/// Number of analyses so far, for tests that bound it. Counted only in builds with debug assertions.
 static ANALYSED: AtomicUsize = AtomicUsize::new(0);
 
-/// See [`ANALYSED`].
+/// Returns [`ANALYSED`].
 #[doc(hidden)]
 pub fn analysed() -> usize {
     ANALYSED.load(Ordering::Relaxed)
 }
 
-/// Finds out what a command line would do, without running anything.
+/// Analyses a command line without running anything.
 pub fn analyse(source: &str, place: AnalysisContext<'_>) -> LineAnalysis {
     if cfg!(debug_assertions) {
         ANALYSED.fetch_add(1, Ordering::Relaxed);
@@ -95,7 +90,7 @@ pub fn analyse(source: &str, place: AnalysisContext<'_>) -> LineAnalysis {
             return guess(source, place, doubts);
         }
     };
-    // A second opinion is only worth its time when it can matter.
+    // Cross-checking costs time and matters only if there is no risk yet.
     if doubts.is_empty() && !cross_check::agrees(source, &script) {
         doubts.push(Risk::Disagreement);
     }
@@ -112,7 +107,7 @@ pub fn analyse(source: &str, place: AnalysisContext<'_>) -> LineAnalysis {
     LineAnalysis { parts, doubts, end, is_sequential: !interleaves }
 }
 
-/// What could be in a text that was not understood.
+/// Analysis of a text that could not be parsed.
 fn guess(source: &str, place: AnalysisContext<'_>, doubts: Vec<Risk>) -> LineAnalysis {
     let mut guesses = fallback_scan::guesses(source);
     guesses.sort_unstable();

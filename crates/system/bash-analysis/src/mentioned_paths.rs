@@ -1,14 +1,14 @@
-//! What the words of a command that is not understood may name.
+//! Finds possible file names in the words of an unknown command.
 
 use super::expansion::Field;
 
-/// Longer texts name no file.
+/// Longer texts (in bytes) are not taken for file names.
 const LONGEST: usize = 4096;
 
-/// More names than this in one text are not looked at.
+/// Maximum number of names taken from one text.
 const MAX_NAMES: usize = 200;
 
-/// Programs that run the text of their words.
+/// Programs that execute code given as an argument.
 const RUN_TEXT: &[&str] = &[
     "Rscript",
     "ash",
@@ -64,14 +64,14 @@ const RUN_TEXT: &[&str] = &[
     "zsh",
 ];
 
-/// Whether a program runs the text of its words, in whichever language.
+/// Whether a program executes code given as an argument, in any language.
 pub(crate) fn runs_text(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name);
     RUN_TEXT.contains(&name) || name.starts_with("python") || name.starts_with("perl5")
 }
 
-/// What in a word may name a file: the word, what stands behind `=`, `@` and `:`
-/// in it, and what is attached to an option (`-o.envrc`).
+/// Parts of a word that may name a file: the word, the text after `=`, `@` and `:`, and the attached
+/// value of an option (`-o.envrc`).
 pub(crate) fn mentioned(field: &Field) -> Vec<Field> {
     match field {
         Field::Literal(text) => {
@@ -90,7 +90,7 @@ pub(crate) fn mentioned(field: &Field) -> Vec<Field> {
     }
 }
 
-/// The value of a short option, or of the last of several in one word.
+/// The attached value of a short option, or of the last one in a cluster.
 fn attached(text: &str) -> impl Iterator<Item = &str> {
     let cluster = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')).unwrap_or_default();
     let letters = cluster.bytes().take_while(u8::is_ascii_alphanumeric).count();
@@ -100,9 +100,8 @@ fn attached(text: &str) -> impl Iterator<Item = &str> {
     first.into_iter().chain(last)
 }
 
-/// Files that a text names which a program runs: whatever stands between
-/// quotes, brackets and blanks, and behind the letters with which `sed` writes
-/// and reads.
+/// Possible file names in code that a program runs: the text between quotes, brackets and spaces, and
+/// after the `sed` commands that read and write files.
 pub(crate) fn mentioned_in_text(text: &str) -> Vec<Field> {
     let names = text.split(|c: char| c.is_whitespace() || "'\"`()[]{},;|&<>=:!".contains(c));
     let sed = text.match_indices(['w', 'W', 'r', 'R']).map(|(at, _)| {

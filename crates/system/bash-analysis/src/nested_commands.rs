@@ -1,6 +1,6 @@
-//! Everything a command would run in turn, as far as its words show it.
+//! Finds every command that a command would run in turn, as far as its words show it.
 //!
-//! For rules that refuse. Errs towards seeing too much.
+//! Used to match deny rules, so it rather finds too many commands.
 
 use super::{
     fallback_scan, programs,
@@ -9,31 +9,30 @@ use super::{
     syntax::{self, AssignedValue, CommandKind, CommandList, ParsedCommand, Word, WordPiece},
 };
 
-/// Scripts inside words inside scripts are followed this far.
+/// Maximum nesting of scripts in arguments of scripts.
 const MAX_DEPTH: usize = 4;
 
-/// Longer readings are cut: no rule looks that far.
+/// Maximum words kept per command; no rule is longer.
 const MAX_WORDS: usize = 200;
 
-/// More commands than this inside one command are not looked for.
+/// Maximum number of commands found inside one command.
 const MAX_FOUND: usize = 400;
 
-/// More text than this inside one command is not read.
+/// Maximum bytes of script text read inside one command.
 const MAX_READ: usize = 64 * 1024;
 
-/// Options of `find` and `fd` that a command follows.
+/// Options of `find` and `fd` that are followed by a command.
 const FINDERS_OPTIONS: &[&str] =
     &["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
 
-/// A command that takes another command among its words.
+/// A program that runs another command given in its arguments.
 struct WrapperProgram {
     name: &'static str,
-    /// Options that take a value in the next word.
+    /// Options whose value is the next word.
     valued: &'static [&'static str],
-    /// Options without a value. Behind any other option, the next word may or
-    /// may not belong to it.
+    /// Options without a value. After any other option it is unknown whether the next word is its value.
     flags: &'static [&'static str],
-    /// Operands in front of the command.
+    /// Number of operands before the command.
     operands: usize,
 }
 
@@ -186,7 +185,7 @@ const RUNNERS: &[WrapperProgram] = &[
     ),
 ];
 
-/// Commands that take a script as a word.
+/// Programs that take a script as an argument.
 const SHELLS: &[&str] = &[
     "ash",
     "bash",
@@ -213,37 +212,37 @@ const SHELLS: &[&str] = &[
     "zsh",
 ];
 
-/// Whether a command may run what it reads from its input or a file.
+/// Whether a program may run its standard input or a file as a script.
 pub(crate) fn reads_script(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name);
     matches!(name, "." | "source" | "xargs" | "parallel" | "at" | "batch") || SHELLS.contains(&name)
 }
 
-/// Looks for commands inside commands, up to a limit.
+/// Searches for nested commands, up to the limits above.
 #[derive(Default)]
 struct NestedSearch {
     found: Vec<Vec<String>>,
-    /// Bytes of text read as a script.
+    /// Bytes of script text read so far.
     read: usize,
     exhausted: bool,
 }
 
-/// What was found, and whether the search came to its end.
+/// Result of the search.
 pub(crate) struct NestedCommands {
-    /// The command itself first.
+    /// All commands found, the command itself first.
     pub(crate) commands: Vec<Vec<String>>,
-    /// Not everything was looked at.
+    /// Whether a limit was reached before the search was complete.
     pub(crate) exhausted: bool,
 }
 
-/// Every reading of a command.
+/// All forms of a command and of the commands it runs.
 pub(crate) fn readings(words: &[String]) -> NestedCommands {
     let mut search = NestedSearch::default();
     search.collect(words, 0);
     NestedCommands { commands: search.found, exhausted: search.exhausted }
 }
 
-/// The readings of a command that runs nothing in turn.
+/// All forms of a command that is known not to run others.
 pub(crate) fn plain_readings(words: &[String]) -> Vec<Vec<String>> {
     let mut search = NestedSearch::default();
     search.collect(words, MAX_DEPTH);
@@ -311,7 +310,7 @@ impl NestedSearch {
     }
 }
 
-/// Where among the words of a runner its command may start.
+/// Indices of the words at which the inner command may start.
 fn starts(runner: &WrapperProgram, words: &[String]) -> Vec<usize> {
     let mut at = 0;
     let mut unknown = 0;
@@ -340,14 +339,14 @@ fn starts(runner: &WrapperProgram, words: &[String]) -> Vec<usize> {
         .collect()
 }
 
-/// The words, or stretches of them, that `name` would run as a script.
+/// Arguments, or ranges of them, that `name` would run as a script.
 fn scripts(name: &str, words: &[String]) -> Vec<String> {
     let spaced = |word: &&String| word.contains([' ', '\t', '\n', ';', '|', '&', '(', '`']);
     match name {
         _ if SHELLS.contains(&name) => {
             words.iter().filter(spaced).cloned().chain(with_arguments(words)).collect()
         }
-        // The shell evaluates subscripts in names and numbers.
+        // These builtins evaluate subscripts in names and numbers.
         "[" | "declare" | "export" | "let" | "local" | "printf" | "read" | "readonly" | "test"
         | "typeset" | "unset" => {
             words.iter().filter(|word| word.contains("$(") || word.contains('`')).cloned().collect()
@@ -393,8 +392,7 @@ fn scripts(name: &str, words: &[String]) -> Vec<String> {
     }
 }
 
-/// The script behind `-c`, with the words behind it in the places it has for
-/// them.
+/// The script after `-c` with the positional parameters substituted.
 fn with_arguments(words: &[String]) -> Option<String> {
     let at = words
         .iter()
@@ -409,7 +407,7 @@ fn with_arguments(words: &[String]) -> Option<String> {
     Some(text)
 }
 
-/// What follows one of these words, or an `=` behind it.
+/// The words that follow one of these options, or the text after its `=`.
 fn after(words: &[String], options: &[&str]) -> Vec<String> {
     let mut out = Vec::new();
     for (idx, word) in words.iter().enumerate() {
@@ -425,8 +423,8 @@ fn after(words: &[String], options: &[&str]) -> Vec<String> {
     out
 }
 
-/// What `env` takes apart into words: behind `-S`, also at the end of several
-/// options, and behind any beginning of its long name.
+/// Strings that `env` splits into words: after `-S`, also at the end of an option cluster and for any
+/// abbreviation of `--split-string`.
 fn split_strings(words: &[String]) -> Vec<String> {
     let mut out = after(words, &["-S"]);
     for (idx, word) in words.iter().enumerate() {
@@ -444,7 +442,7 @@ fn split_strings(words: &[String]) -> Vec<String> {
     out
 }
 
-/// `1e rm x`, `/a/e rm x`.
+/// The shell commands in `e` commands of a `sed` script: `1e rm x`, `/a/e rm x`.
 fn sed_commands(script: &str) -> Vec<String> {
     script
         .match_indices("e ")
@@ -454,7 +452,7 @@ fn sed_commands(script: &str) -> Vec<String> {
         .collect()
 }
 
-/// The words of every simple command; what is computed, as nothing.
+/// The words of every simple command; a computed word becomes empty.
 fn list(commands: &CommandList, out: &mut Vec<Vec<String>>) {
     for item in &commands.items {
         item.first.commands.iter().for_each(|c| command(c, out));

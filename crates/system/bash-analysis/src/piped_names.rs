@@ -1,4 +1,4 @@
-//! Names that one command hands to the next through a pipe.
+//! File names that one command passes to the next through a pipe.
 
 use super::{
     expansion::Field,
@@ -7,16 +7,15 @@ use super::{
     syntax::{CommandKind, CommandList, Redirect, RedirectOperator, Word, WordPiece},
 };
 
-/// What comes through the pipe in front of a command, and whether one reads
-/// what it prints.
+/// What a command receives through its pipe, and whether another command reads its output.
 pub(crate) struct PipedNames {
     pub(crate) feed: Option<Vec<TouchedFile>>,
-    /// What the command in front prints, if its words say so.
+    /// Output of the preceding command, if its words determine it.
     pub(crate) printed: Vec<String>,
     pub(crate) hands_on: bool,
 }
 
-/// What a command prints for the next one in the pipe, if that is names.
+/// The files whose names a command prints for the next command of the pipe, if it prints names.
 pub(crate) fn handed_on(words: &[WrittenWord], feed: Option<Vec<TouchedFile>>) -> Option<Vec<TouchedFile>> {
     let literal = |word: &WrittenWord| word.literal.clone().map(Field::Literal);
     let fields: Vec<Field> = words.iter().map(literal).collect::<Option<_>>()?;
@@ -26,7 +25,7 @@ pub(crate) fn handed_on(words: &[WrittenWord], feed: Option<Vec<TouchedFile>>) -
     }
 }
 
-/// What `echo` and `printf` print, with the values of variables that are known.
+/// Output of `echo` and `printf`, with the known values of variables.
 pub(crate) fn expanded(words: &[WrittenWord]) -> Vec<String> {
     let prints = words.first().and_then(|word| word.literal.as_deref());
     if !matches!(prints, Some("echo" | "printf")) {
@@ -42,8 +41,7 @@ pub(crate) fn expanded(words: &[WrittenWord]) -> Vec<String> {
     known.collect()
 }
 
-/// What a command prints, if its words say so: `echo`, `printf`, and `cat` with
-/// a text on its input.
+/// Output of a command, if its words determine it: `echo`, `printf`, and `cat` with a heredoc.
 pub(crate) fn printed(words: &[Word], redirects: &[Redirect]) -> Vec<String> {
     let literals: Vec<String> = words.iter().map(|word| word.literal().unwrap_or_default()).collect();
     let Some((name, rest)) = literals.split_first() else { return Vec::new() };
@@ -66,7 +64,7 @@ pub(crate) fn printed(words: &[Word], redirects: &[Redirect]) -> Vec<String> {
     }
 }
 
-/// The same for every command of a list.
+/// Like [`printed`], for every command of a list.
 pub(crate) fn printed_by(list: &CommandList) -> Vec<String> {
     let commands = list.items.iter().flat_map(|item| {
         let rest = item.rest.iter().flat_map(|(_, pipeline)| &pipeline.commands);
@@ -80,7 +78,7 @@ pub(crate) fn printed_by(list: &CommandList) -> Vec<String> {
         .collect()
 }
 
-/// Whether redirections do nothing but throw away what is printed.
+/// Whether the redirections only discard output.
 pub(crate) fn only_silences(redirects: &[Redirect]) -> bool {
     redirects.iter().all(|it| {
         it.operator == RedirectOperator::Write
@@ -89,7 +87,7 @@ pub(crate) fn only_silences(redirects: &[Redirect]) -> bool {
     })
 }
 
-/// What the commands print that stand in the place of files: `bash <(echo …)`.
+/// Output of process substitutions among the words: `bash <(echo …)`.
 pub(crate) fn substituted(words: &[Word]) -> Vec<String> {
     let pieces = words.iter().flat_map(|word| &word.pieces);
     pieces

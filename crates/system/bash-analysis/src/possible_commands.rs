@@ -1,31 +1,27 @@
-//! Commands that a command which is not understood may run, because its words
-//! name them.
+//! Commands that an unknown program may run because its arguments name them.
 //!
-//! Runners that are known are followed by `inner`; this is for all the others
-//! (`torsocks curl x`, `python3 -c 'os.system("curl x")'`). Too uncertain to
-//! refuse, enough to ask.
+//! Known wrappers are handled by `nested_commands`; this covers all others (`torsocks curl x`, `python3
+//! -c 'os.system("curl x")'`). A match with a deny rule makes the call ask; it is too uncertain to deny.
 
 use super::{join_words::squeeze, mentioned_paths::runs_text, programs, subcommands::WITH_COMMANDS};
 
-/// No more than this is looked at.
+/// Maximum number of commands returned; the other limits are words per command and bytes of text.
 const MOST: usize = 400;
 const MOST_WORDS: usize = 50;
 const LONGEST: usize = 16 * 1024;
 
-/// With these they run something.
+/// Arguments after which these programs run a command.
 const RUN_WORDS: &[&str] =
     &["--command", "--exec", "--run", "-c", "-s", "dlx", "exec", "run", "shell", "ssh", "watch", "x"];
 
-/// Everything that texts which a command reads or is given as variables may
-/// start, as words.
+/// Commands that may be run by text a command reads or gets in variables.
 pub(crate) fn suspects_in(texts: &[String]) -> Vec<Vec<String>> {
     let mut out = Vec::new();
     texts.iter().for_each(|text| fragments(text, CommandPosition::AnyWord, &mut out));
     out
 }
 
-/// Everything that the words of a command (wrappers taken off) may start, as
-/// words.
+/// Commands that may be run through the words of a command (without wrappers).
 pub(crate) fn suspects(words: &[String]) -> Vec<Vec<String>> {
     let Some(first) = words.first() else { return Vec::new() };
     let name = first.rsplit('/').next().unwrap_or(first);
@@ -56,25 +52,25 @@ pub(crate) fn suspects(words: &[String]) -> Vec<Vec<String>> {
     out
 }
 
-/// Where in a text a command may begin.
+/// Where in a text a command may start.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum CommandPosition {
-    /// At the beginning of what stands between quotes and the like.
+    /// At the start of quoted or bracketed text.
     Beginning,
-    /// At any word of it: the text is a program.
+    /// At any word: the text is code.
     AnyWord,
-    /// The same, and what is put in place of something else runs.
+    /// At any word, and after `/`, `#` and `@`, the delimiters of `sed` substitutions.
     BetweenSlashes,
 }
 
-/// The name of a program, if a word can be one.
+/// The program name, if the word can be one.
 fn program(word: &str) -> Option<String> {
     let name = if word.starts_with('/') { word.rsplit('/').next()? } else { word };
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     (!name.is_empty() && !name.starts_with('-') && name.chars().all(plain)).then(|| name.to_owned())
 }
 
-/// Commands within a text.
+/// Collects the possible commands in a text.
 fn fragments(text: &str, wherever: CommandPosition, out: &mut Vec<Vec<String>>) {
     if LONGEST < text.len() || !text.contains(|c: char| c.is_whitespace() || "'\"`([!".contains(c)) {
         return;

@@ -1,14 +1,14 @@
-//! A look at the raw text, before any grammar.
+//! Checks of the raw text before parsing.
 
 use super::risk::Risk;
 
-/// Longest text that is judged, in characters.
+/// Maximum length of a command line in characters; a longer one is a [`Risk::TooLong`].
 pub const MAX_CHARS: usize = 10_000;
 
-/// Doubts that need no parser.
+/// Risks that can be seen without parsing.
 pub(crate) fn screen(source: &str) -> Vec<Risk> {
     let mut doubts = Vec::new();
-    // Bytes first: most texts are short and plain.
+    // Byte length first: most texts are short ASCII.
     if MAX_CHARS < source.len() {
         let chars = source.chars().count();
         if MAX_CHARS < chars {
@@ -24,9 +24,8 @@ pub(crate) fn screen(source: &str) -> Vec<Risk> {
     doubts
 }
 
-/// Characters that make a text look like something else than the shell sees:
-/// controls, blanks that are none for the shell, marks that are not shown or
-/// turn the direction of writing.
+/// Characters that make a text look different from what the shell sees: control characters, spaces that
+/// are not blanks for the shell, invisible characters, and direction overrides.
 pub(crate) fn is_misleading(c: char) -> bool {
     match c {
         '\n' | '\t' | ' '..='~' => false,

@@ -1,64 +1,62 @@
 use std::fmt;
 
-/// Why something must not be approved without a person.
+/// Why a command must not run without the user's approval.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Risk {
     /// More than [`MAX_CHARS`](super::MAX_CHARS) characters.
     TooLong {
-        /// How many there are.
+        /// Length in characters.
         chars: usize,
     },
-    /// The grammar was not understood.
+    /// The text could not be parsed.
     Unparsed {
-        /// Byte of the source.
+        /// Byte offset of the problem.
         at: usize,
-        /// What was met there.
+        /// What was found there.
         why: &'static str,
     },
-    /// Two parsers read the text differently.
+    /// The two parsers disagree.
     Disagreement,
-    /// NUL, a control character, an invisible character, or a blank that the
-    /// shell does not take for one.
+    /// NUL, a control character, an invisible character, or a space that the shell does not treat as a
+    /// blank.
     Character(char),
-    /// The text starts like an option of the shell itself.
+    /// The text starts with `-`, like an option of the shell itself.
     LeadingDash,
-    /// What runs is only known when it runs.
+    /// The command name is known only at run time.
     ComputedCommand,
-    /// The name of the command has letters outside ASCII.
+    /// The command name contains non-ASCII characters.
     Lookalike,
-    /// Arithmetic on a value that may hold more than a number: the shell would
-    /// evaluate it, and run what is in it.
+    /// Arithmetic on a value that may not be a number: the shell would evaluate it and run command
+    /// substitutions in it.
     Arithmetic,
     /// An expansion that evaluates the value of a variable: `${!x}`, `${x@P}`.
     EvaluatedValue,
-    /// A brace expansion too large to look at.
+    /// A brace expansion that is too large to analyse.
     HugeExpansion,
-    /// It runs text in which not every command could be looked for.
+    /// It runs text in which not all commands could be searched for.
     Intricate,
-    /// Backquotes with backslashes inside are unquoted twice.
+    /// Backquotes that contain backslashes, which are unquoted twice.
     EscapedBackquote,
-    /// A command that runs beside the shell and talks to it.
+    /// A `coproc`, which runs beside the shell and exchanges data with it.
     Coprocess,
-    /// A function may take the place of any command that follows.
+    /// A function, which may replace any later command; its name.
     Function(String),
-    /// A variable that changes how the shell or a program behaves.
+    /// A variable that changes how the shell or a program behaves; its name.
     Variable(String),
-    /// A descriptor of the shell itself is redirected.
+    /// A redirection of the shell's own descriptors.
     Descriptor,
 }
 
-/// How much a doubt weighs.
+/// Severity of a risk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RiskLevel {
-    /// The text may mean something else than it seems: no rule can cover it.
+    /// The text may mean something else than it seems; no rule can allow it.
     Uncertain,
-    /// The meaning is clear, but it reaches further than one command: only a
-    /// rule for every command covers it.
+    /// The meaning is clear but affects more than one command; only a rule for every command allows it.
     FarReaching,
 }
 
 impl Risk {
-    /// How much this doubt weighs.
     pub fn weight(&self) -> RiskLevel {
         match self {
             Self::Function(_) | Self::Variable(_) | Self::Descriptor | Self::Coprocess => {

@@ -1,6 +1,6 @@
-//! Which variables may be set without changing what a program does.
+//! Variables that can be set without changing what a program does.
 
-/// Variables that only change how a program talks.
+/// Variables that change only a program's output format.
 const HARMLESS_ENVIRONMENT: &[&str] = &[
     "CARGO_TERM_COLOR",
     "CI",
@@ -36,7 +36,7 @@ const HARMLESS_ENVIRONMENT: &[&str] = &[
     "VERBOSE",
 ];
 
-/// Names that scripts give their own variables and no program looks at.
+/// Names that scripts use for their own variables and no program reads.
 const SCRIPT_NAMES: &[&str] = &[
     "A", "ARG", "ARGS", "B", "BAR", "BASE", "BAZ", "BRANCH", "C", "COMMIT", "COUNT", "DATA", "DATE", "DIR",
     "DIRS", "END", "EXPECTED", "F", "FILE", "FILENAME", "FILES", "FOO", "FROM", "I", "ID", "INPUT", "J", "K",
@@ -45,19 +45,18 @@ const SCRIPT_NAMES: &[&str] = &[
     "VAL", "VALUE", "VAR", "VERSION", "X", "Y", "Z",
 ];
 
-/// Lower-case names that mean something after all.
+/// Lower-case names that are special after all.
 const LOWER_CASE: &[&str] =
     &["auto_resume", "histchars", "prompt", "psvar", "path", "fpath", "manpath", "cdpath"];
 
-/// Programs that read variables of their own name in lower case.
+/// Programs that read lower-case variables with their name as prefix.
 const PROGRAM_PREFIXES: &[&str] =
     &["npm_", "pnpm_", "yarn_", "bun_", "node_", "pip_", "cargo_", "git_", "java_", "ld_", "dyld_"];
 
-/// Variables that say how bytes become letters, for the shell as well.
+/// Variables that select the character encoding, also of the shell.
 const ENCODINGS: &[&str] = &["LANG", "LC_ALL", "LC_CTYPE"];
 
-/// Whether a locale reads backslashes and quotes as they are written: in others
-/// they may be the second half of a letter.
+/// Whether the locale's encoding cannot hide a backslash or quote in the second byte of a character.
 fn keeps_signs(locale: &str) -> bool {
     let lower = locale.to_ascii_lowercase();
     match lower.split_once('.') {
@@ -66,7 +65,7 @@ fn keeps_signs(locale: &str) -> bool {
     }
 }
 
-/// Whether a program may be started with this variable without a question.
+/// Whether a program may be started with this variable without asking.
 pub(crate) fn is_harmless_in_environment(name: &str, value: Option<&str>) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.,:@=+-".contains(c);
     let plain_value = value
@@ -74,7 +73,7 @@ pub(crate) fn is_harmless_in_environment(name: &str, value: Option<&str>) -> boo
     is_script_name(name) || (HARMLESS_ENVIRONMENT.contains(&name) && plain_value)
 }
 
-/// Whether a script may set this variable for its own use.
+/// Whether a script may use this variable for its own purposes.
 pub(crate) fn is_harmless_in_script(name: &str) -> bool {
     HARMLESS_ENVIRONMENT.contains(&name) && !ENCODINGS.contains(&name) || is_script_name(name)
 }

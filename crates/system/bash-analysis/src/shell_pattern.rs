@@ -1,11 +1,10 @@
-//! Patterns of the shell for one name, as bash matches them.
+//! Shell glob matching for one file name, like bash.
 //!
-//! Own code, because libraries for patterns know neither classes (`[[:alpha:]]`)
-//! nor collating symbols (`[[.l.]]`) nor escapes in brackets. Where the answer
-//! depends on the locale, more names match rather than fewer: whoever looks for
-//! what a pattern could find must not miss anything.
+//! Own code, because glob libraries support neither classes (`[[:alpha:]]`) nor collating symbols
+//! (`[[.l.]]`) nor escapes in brackets. Where the result depends on the locale, more names match rather
+//! than fewer: a caller that asks what a glob could match must not miss anything.
 
-/// A pattern for one name: no slash in it.
+/// A glob for one path component (no slash).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileNamePattern {
     parts: Vec<ShellPatternPart>,
@@ -24,12 +23,12 @@ enum SetItem {
     Char(char),
     Range(char, char),
     Class(String),
-    /// Something only the locale knows.
+    /// Depends on the locale; matches any character.
     Anything,
 }
 
 impl FileNamePattern {
-    /// Reads a pattern; whatever is no pattern stands for itself.
+    /// Parses a glob; text that is not a glob is literal.
     pub fn new(text: &str) -> Self {
         let chars: Vec<char> = text.chars().collect();
         let mut parts = Vec::new();
@@ -45,7 +44,7 @@ impl FileNamePattern {
                     at += 1;
                 }
                 '[' => match set(&chars[at..]) {
-                    // Where such a set ends is another question in some versions.
+                    // Versions of bash disagree where such a set ends.
                     Some((ShellPatternPart::Set { items, .. }, _)) if items.contains(&SetItem::Anything) => {
                         parts.push(ShellPatternPart::Any);
                         break;
@@ -62,10 +61,10 @@ impl FileNamePattern {
         Self { parts }
     }
 
-    /// Whether a name fits.
+    /// Whether `name` matches.
     pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
-        // How far each side was when the last star was met: only that one can give way.
+        // Backtracking position at the last `*`; only that one needs to be retried.
         let (mut part, mut at) = (0, 0);
         let mut star: Option<(usize, usize)> = None;
         loop {
@@ -104,8 +103,7 @@ impl ShellPatternPart {
     }
 }
 
-/// Whether a range holds a letter only in its other case: some locales say so,
-/// others do not.
+/// Whether a range contains a letter only in the other case, which depends on the locale.
 fn unsure_case(items: &[SetItem], c: char) -> bool {
     let exact = |item: &SetItem| match item {
         SetItem::Range(from, to) => *from <= c && c <= *to,
@@ -147,7 +145,7 @@ impl SetItem {
     }
 }
 
-/// A set behind its bracket, and how many characters it takes.
+/// Parses a bracket set after `[`; also returns the number of characters it takes.
 fn set(chars: &[char]) -> Option<(ShellPatternPart, usize)> {
     let negated = matches!(chars.first(), Some('!' | '^'));
     let mut at = usize::from(negated);
@@ -178,7 +176,7 @@ fn set(chars: &[char]) -> Option<(ShellPatternPart, usize)> {
     }
 }
 
-/// One member of a set: a character, an escaped one, a class or a symbol.
+/// Parses one element of a set: a character, an escaped one, a class or a symbol.
 fn element(chars: &[char]) -> Option<(SetItem, usize)> {
     match (*chars.first()?, chars.get(1)) {
         ('\\', Some(c)) => Some((SetItem::Char(*c), 2)),

@@ -1,4 +1,4 @@
-//! What the shell knows between two commands: variables and where it is.
+//! Known shell state between two commands: variables and working directory.
 
 use std::{
     collections::BTreeMap,
@@ -8,25 +8,25 @@ use std::{
 
 use super::analysis::{AnalysisContext, WorkingDir};
 
-/// More alternatives than this are not followed.
+/// Maximum number of alternative values followed.
 pub(crate) const MAX_ALTERNATIVES: usize = 16;
 
-/// Most directories a `cd` that may have failed leaves open.
+/// Maximum number of possible directories after `cd` commands that may fail.
 const MAX_DIRECTORIES: usize = 4;
 
-/// What is known about the value of a variable.
+/// Known values of a variable.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum VariableBinding {
     /// One of these texts.
     OneOf(Vec<String>),
-    /// A file name that this pattern found.
+    /// A file name that matched this glob.
     Match(String),
 }
 
-/// Cheap to clone: every branch of a command line has one.
+/// Cheap to clone; every branch of a command line has its own.
 #[derive(Clone, Debug)]
 pub(crate) struct ShellState {
-    /// Variables with a known value; all others are unknown.
+    /// Variables with known values; all others are unknown.
     variables: Rc<BTreeMap<String, VariableBinding>>,
     directory: Rc<WorkingDir>,
 }
@@ -41,7 +41,7 @@ impl ShellState {
         Self { variables: Rc::new(variables), directory: Rc::new(directory) }
     }
 
-    /// Nothing is known, as inside a function that is called from anywhere.
+    /// A state in which nothing is known, as in a function body.
     pub(crate) fn blank() -> Self {
         Self { variables: Rc::default(), directory: Rc::default() }
     }
@@ -56,7 +56,7 @@ impl ShellState {
 
     pub(crate) fn get(&self, name: &str) -> Option<VariableBinding> {
         if name == "PWD" {
-            // A `cd` that may fail leaves the shell in one of several.
+            // A `cd` that may fail leaves several possible directories.
             let WorkingDir::OneOf(dirs) = &*self.directory else { return None };
             let dirs: Option<Vec<String>> = dirs.iter().map(|it| it.to_str().map(str::to_owned)).collect();
             return dirs.filter(|it| !it.is_empty()).map(VariableBinding::OneOf);
@@ -76,7 +76,7 @@ impl ShellState {
         self.variables = Rc::default();
     }
 
-    /// Either of two pasts.
+    /// The state after either of two branches.
     pub(crate) fn join(mut self, other: &Self) -> Self {
         if !Rc::ptr_eq(&self.variables, &other.variables) {
             Rc::make_mut(&mut self.variables)
@@ -88,7 +88,7 @@ impl ShellState {
         self
     }
 
-    /// The absolute paths a word may mean, if that is known.
+    /// The absolute paths a word may mean; `None` if unknown.
     pub(crate) fn resolve(&self, text: &str) -> Option<Vec<PathBuf>> {
         if text.starts_with('/') {
             return Some(vec![PathBuf::from(text)]);
@@ -100,7 +100,7 @@ impl ShellState {
     }
 }
 
-/// Widens a binding; false if nothing is known about it any more.
+/// Merges two bindings. Returns false if nothing is known any more.
 fn join_bindings(here: &mut VariableBinding, there: Option<&VariableBinding>) -> bool {
     match (&mut *here, there) {
         (here, Some(there)) if here == there => true,

@@ -1,4 +1,4 @@
-//! Which files a command shows as they are.
+//! Detects commands that show files unchanged.
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ use super::{
     syntax::{self, CommandKind, Item},
 };
 
-/// The files that a plain viewing command shows: `cat`, `nl`, `bat`, `head`,
-/// `tail`, `sed -n X,Yp`, and a search in exactly one file. Nothing for a
-/// pipeline, a redirection, or anything else that may change what is shown.
+/// Files whose content a viewing command prints unchanged: `cat`, `nl`, `bat`, `head`, `tail`, `sed -n
+/// X,Yp`, or a search in exactly one file. Empty for a pipeline, a redirection, or anything else that
+/// could change the output.
 pub fn views(command: &str, place: AnalysisContext<'_>) -> Vec<PathBuf> {
     views_of(command, &analyse(command, place))
 }
 
-/// The same for a command line that was analysed before.
+/// Like [`views`], for a line that was analysed before.
 pub fn views_of(command: &str, analysis: &LineAnalysis) -> Vec<PathBuf> {
     if !is_one_simple_command(command) {
         return Vec::new();
@@ -28,7 +28,7 @@ pub fn views_of(command: &str, analysis: &LineAnalysis) -> Vec<PathBuf> {
     }
 }
 
-/// One command with nothing around it: no pipe, no redirection, no list.
+/// Whether it is a single simple command without pipe, redirection or list.
 fn is_one_simple_command(command: &str) -> bool {
     let Ok(script) = syntax::parse(command) else { return false };
     let [Item { first, rest, background: false }] = &script.list.items[..] else { return false };

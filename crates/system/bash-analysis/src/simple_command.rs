@@ -1,4 +1,4 @@
-//! From a simple command to its facts.
+//! Analyses one simple command.
 
 use std::{collections::HashSet, path::Path};
 
@@ -25,46 +25,46 @@ use super::{
 /// One word of a command, as written and as far as it is known.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenWord {
-    /// The source, blanks squeezed.
+    /// Source with white space collapsed.
     pub(crate) raw: String,
-    /// The text, if nothing in it is expanded or matched.
+    /// The text, if nothing in it is expanded or globbed.
     pub(crate) literal: Option<String>,
-    /// What it may become; several if a variable has several known values.
+    /// Possible expansions; several if a variable has several known values.
     pub(crate) alternatives: Vec<Vec<Field>>,
 }
 
-/// A variable set in front of a command.
+/// A variable assignment before a command.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenAssignment {
     pub(crate) name: String,
-    /// The source, blanks squeezed.
+    /// Source with white space collapsed.
     pub(crate) raw: String,
     pub(crate) value: Option<String>,
 }
 
-/// A simple command with everything in it expanded.
+/// A simple command with all words expanded.
 pub(crate) struct WrittenCommand<'a> {
     pub(crate) span: SourceSpan,
     pub(crate) text: String,
     pub(crate) assignments: Vec<WrittenAssignment>,
     pub(crate) words: Vec<WrittenWord>,
-    /// Effects of redirections.
+    /// Effects of its redirections.
     pub(crate) redirects: Vec<CommandEffect>,
-    /// Scripts on standard input, if a shell would run them.
+    /// Text on standard input, which a shell would run as a script.
     pub(crate) scripts: Vec<String>,
-    /// Texts the shell expands a second time.
+    /// Texts that the shell expands a second time.
     pub(crate) evaluated: Vec<String>,
     pub(crate) doubts: Vec<Risk>,
-    /// Below which places the names are that it reads, if it reads names.
+    /// Directories below which lie the files named on its input, if that consists of file names.
     pub(crate) feed: Option<Vec<TouchedFile>>,
     pub(crate) state: &'a ShellState,
     pub(crate) place: AnalysisContext<'a>,
 }
 
-/// More combinations of alternatives than this are not looked at.
+/// Maximum number of combinations of alternatives; beyond it the words are unknown.
 const MAX_COMBINATIONS: usize = 16;
 
-/// What follows from the readings of a command.
+/// Findings over all combinations of a command's words.
 #[derive(Default)]
 struct PartFindings {
     class: Option<CommandClass>,
@@ -126,7 +126,7 @@ impl WrittenCommand<'_> {
         }
     }
 
-    /// Only variables that mean nothing may be set for good.
+    /// A line of assignments is safe only for variables without effect on programs.
     fn assignments_only(&mut self) -> CommandClass {
         for assignment in &self.assignments {
             if !safe_variables::is_harmless_in_environment(&assignment.name, assignment.value.as_deref()) {
@@ -144,7 +144,7 @@ impl WrittenCommand<'_> {
         })
     }
 
-    /// Every way the words may turn out, as fields with their source.
+    /// All combinations of possible expansions, as fields with their source.
     fn combinations(&self) -> Vec<Vec<(Field, String)>> {
         let mut out: Vec<Vec<(Field, String)>> = vec![Vec::new()];
         for word in &self.words {
@@ -181,7 +181,7 @@ impl WrittenCommand<'_> {
         } else {
             programs::classify(&fields[inner..])
         };
-        // At a terminal it writes what the command prints into a file of its own.
+        // At a terminal, `nohup` writes the output to `nohup.out`.
         let keeps = known[..inner].contains(&Some("nohup"));
         let class = verdict.as_ref().filter(|_| !keeps).map_or(CommandClass::Other, |verdict| verdict.class);
         findings.talks |= verdict.as_ref().is_some_and(|verdict| verdict.talks);
@@ -208,7 +208,7 @@ impl WrittenCommand<'_> {
             }
         }
         findings.suspect.extend(suspects_in(&self.telling_variables()));
-        // What only reads runs nothing in turn, but for this one.
+        // A read-only command runs no other command, except for `xargs`.
         let mut readings = if class == CommandClass::ReadOnly && !hands_on {
             nested_commands::plain_readings(&texts)
         } else {
@@ -224,7 +224,7 @@ impl WrittenCommand<'_> {
             }
         }
         if hands_on {
-            // What the command in front prints is put behind the words.
+            // Output of the preceding command becomes arguments.
             for printed in &self.scripts {
                 let all: Vec<String> =
                     texts.iter().cloned().chain(printed.split_whitespace().map(str::to_owned)).collect();
@@ -247,18 +247,17 @@ impl WrittenCommand<'_> {
         }
     }
 
-    /// The values of variables that may name what a command runs.
+    /// Values of variables that may name a program that the command runs.
     fn telling_variables(&self) -> Vec<String> {
         let harmless = |it: &&WrittenAssignment| {
             safe_variables::is_harmless_in_environment(&it.name, it.value.as_deref())
         };
         let values = self.assignments.iter().filter(|it| !harmless(it)).filter_map(|it| it.value.as_ref());
-        // A line break makes one word a text.
+        // The line break makes the single word count as text.
         values.map(|value| format!("{value}\n")).collect()
     }
 
-    /// Files that the words of an unknown command may name, and the text that it
-    /// runs.
+    /// Files that the arguments of an unknown command may name, also in code that it runs.
     fn mentions(&self, words: &[(Field, String)], inner: usize, findings: &mut PartFindings) {
         let runs_text = words.get(inner).and_then(|(name, _)| name.literal()).is_some_and(runs_text);
         let texts = || self.scripts.iter().filter(|_| runs_text).flat_map(|text| mentioned_in_text(text));
@@ -278,7 +277,7 @@ impl WrittenCommand<'_> {
         }
     }
 
-    /// Removals by a reading of the command; only the critical ones matter here.
+    /// Records deletions by one form of the command; only critical ones matter here.
     fn removals(&self, reading: &[String], findings: &mut PartFindings) {
         if !reading.first().is_some_and(|name| programs::may_remove(name)) {
             return;
@@ -290,7 +289,7 @@ impl WrittenCommand<'_> {
         }
     }
 
-    /// A word that names a file, as an effect for every directory it may be in.
+    /// Effects of a word that names a file, one for each possible working directory.
     fn effects(
         &self,
         touch: &TouchedFile,
@@ -326,7 +325,8 @@ impl WrittenCommand<'_> {
                     make(EffectTarget::Pattern(path), critical)
                 } else {
                     let critical = match touch.reach {
-                        // Something in it, not itself: a workspace is there to be worked in.
+                        // A glob selects entries of the directory, not the workspace itself, which may
+                        // be emptied.
                         EffectScope::Itself => is_more_than_workspace(&path, self.place),
                         EffectScope::Tree | EffectScope::LinkedTree | EffectScope::Repository(_) => {
                             is_critical(&path, self.place)
@@ -373,7 +373,7 @@ impl WrittenCommand<'_> {
 }
 
 impl WrittenWord {
-    /// The text if it is known, else as it was written.
+    /// The text if it is known, else the source.
     fn shown(&self) -> String {
         self.literal.clone().unwrap_or_else(|| self.raw.clone())
     }
@@ -390,7 +390,7 @@ impl WrittenWord {
     }
 }
 
-/// A field as text: what it is, or how it was written.
+/// Text of a field, or its source if unknown.
 fn shown(field: &Field, raw: &str) -> String {
     field.literal().map_or_else(|| raw.to_owned(), str::to_owned)
 }
@@ -399,7 +399,7 @@ fn source_of(words: &[(Field, String)], field: &Field) -> String {
     words.iter().find(|(other, _)| other == field).map_or_else(String::new, |(_, raw)| raw.clone())
 }
 
-/// A word that was written down again, as a field.
+/// Parses a written word back into a field.
 fn reread(word: &str, state: &ShellState) -> Field {
     let home = state.get("HOME");
     let home = match &home {
@@ -420,7 +420,7 @@ fn reread(word: &str, state: &ShellState) -> Field {
     if word.contains(['*', '?']) { Field::Glob(word.to_owned()) } else { Field::Literal(word.to_owned()) }
 }
 
-/// The facts of a guess at a command in a text that was not understood.
+/// Analysis of a guessed command in a text that could not be parsed.
 pub(crate) fn guess(words: &[String], source: &str, place: AnalysisContext<'_>) -> AnalyzedCommand {
     let state = ShellState::new(place);
     let written = words.iter().map(|word| WrittenWord {
@@ -449,7 +449,7 @@ pub(crate) fn guess(words: &[String], source: &str, place: AnalysisContext<'_>) 
     part
 }
 
-/// The effect of a redirection with this target.
+/// Effects of a redirection to this target.
 pub(crate) fn redirect_effects(
     access: EffectAccess,
     field: &Field,

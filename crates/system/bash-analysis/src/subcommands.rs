@@ -1,12 +1,11 @@
-//! Programs with commands of their own (`git push`, `docker rm`), and what is left
-//! of their words when the options in front of such a command are taken away.
+//! Programs with subcommands (`git push`, `docker rm`), and their words without the options before the
+//! subcommand.
 //!
-//! For rules that refuse. Errs towards seeing too much.
+//! Used to match deny rules, so it rather finds too many forms.
 
 use super::programs;
 
-/// Programs with commands of their own, which have the names of others
-/// (`docker rm`, `npm test`).
+/// Programs whose subcommands have the names of other programs (`docker rm`, `npm test`).
 pub(crate) const WITH_COMMANDS: &[&str] = &[
     "apk",
     "apt",
@@ -54,7 +53,7 @@ pub(crate) const WITH_COMMANDS: &[&str] = &[
     "zypper",
 ];
 
-/// Commands that have commands in turn.
+/// Subcommands that have subcommands themselves.
 const GROUPS: &[&str] = &[
     "auth",
     "compose",
@@ -77,13 +76,12 @@ const GROUPS: &[&str] = &[
     "worktree",
 ];
 
-/// More places than this for the first word are not looked at.
+/// Maximum number of positions considered for the subcommand.
 const MOST: usize = 16;
 
-/// The words of a program (its bare name first) without the options in front of
-/// its command, and in front of the command of that: `git -C a push` is
-/// `git push`. Whether the word behind an option belongs to it is not known, so
-/// there may be several.
+/// Forms of a command (bare program name first) without the options before its subcommand and nested
+/// subcommand: `git -C a push` becomes `git push`. Several, because it is unknown whether the word after
+/// an option is its value.
 pub(crate) fn without_options(words: &[String]) -> Vec<Vec<String>> {
     let Some((name, rest)) = words.split_first() else { return Vec::new() };
     if name != "git" && !WITH_COMMANDS.contains(&name.as_str()) {
@@ -104,8 +102,8 @@ pub(crate) fn without_options(words: &[String]) -> Vec<Vec<String>> {
     out
 }
 
-/// Where the first word that is no option may stand; `valued` are the options
-/// with a value, if they are known.
+/// Possible positions of the first non-option word. `valued` are the options that take a value, if
+/// known.
 fn commands(words: &[String], valued: Option<&[&str]>) -> Vec<usize> {
     let mut out = Vec::new();
     let mut may_be_value = false;

@@ -1,9 +1,8 @@
-//! The rule a person would have written to let a command run next time.
+//! Suggests the permission rule offered with "allow next time".
 
 use super::analysis::{AnalyzedCommand, CommandClass, FormCoverage};
 
-/// Commands of which any form may follow, by their first words. `?` stands for
-/// one word that is kept as it is.
+/// Command prefixes after which any arguments are allowed. `?` stands for one word that is kept.
 const GENERAL: &[&str] = &[
     "black",
     "bun run ?",
@@ -112,8 +111,7 @@ const GENERAL: &[&str] = &[
     "zig test",
 ];
 
-/// Commands whose rule should be thought about, not clicked at. A name alone
-/// means every form.
+/// Commands for which no rule is suggested. A name alone covers all its subcommands.
 const NEVER: &[&str] = &[
     ".",
     "apt",
@@ -223,7 +221,7 @@ const NEVER: &[&str] = &[
     "zsh",
 ];
 
-/// Read-only commands with a verb behind the name.
+/// Read-only programs whose rule includes the subcommand.
 const TWO_WORDS: &[&str] = &[
     "apt",
     "cargo",
@@ -240,11 +238,11 @@ const TWO_WORDS: &[&str] = &[
     "systemctl",
 ];
 
-/// Longer commands are not worth a rule of their own.
+/// Maximum characters of a rule for an exact command.
 const MAX_EXACT: usize = 120;
 
-/// What to put between the brackets of `Bash(…)`, or nothing if no rule should
-/// come from a click.
+/// Suggests the text between the parentheses of `Bash(…)`. `None` if the command is risky or its rule
+/// should be written deliberately.
 pub fn propose(part: &AnalyzedCommand) -> Option<String> {
     if !part.doubts.is_empty() || part.critical_removal().is_some() {
         return None;
@@ -273,7 +271,7 @@ fn read_only(words: &[&str]) -> Option<String> {
         .then(|| format!("{} *", prefix.join(" ")))
 }
 
-/// The first words of a command, if they are what `general` asks for.
+/// The first words of the command, if they match `general`.
 fn prefix(general: &str, words: &[&str]) -> Option<String> {
     let wanted: Vec<&str> = general.split(' ').collect();
     let given = words.get(..wanted.len())?;
@@ -284,13 +282,13 @@ fn prefix(general: &str, words: &[&str]) -> Option<String> {
     fits.then(|| given.join(" "))
 }
 
-/// The whole command, if a rule can spell it.
+/// The whole command, if a rule can express it.
 fn exact(words: &[&str]) -> Option<String> {
     let text = words.join(" ");
     (words.iter().all(|word| is_plain(word)) && text.len() <= MAX_EXACT).then_some(text)
 }
 
-/// A word that means itself in a rule.
+/// Whether the word is literal in a rule.
 fn is_plain(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:=@%+^~#".contains(c);
     !word.is_empty() && word.chars().all(plain) && !word.ends_with(':')
@@ -303,7 +301,7 @@ mod tests {
     use super::*;
     use crate::{AnalysisContext, analyse};
 
-    /// One line per part; `-` for nothing.
+    /// One line per part; `-` for no suggestion.
     fn proposals(command: &str) -> String {
         let place = AnalysisContext { cwd: Path::new("/ws"), home: Some(Path::new("/home/u")), roots: &[] };
         let analysis = analyse(command, place);

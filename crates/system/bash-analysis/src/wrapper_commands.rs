@@ -1,18 +1,18 @@
-//! Commands that only run another one.
+//! Wrappers: commands that only run another command.
 
 use super::{analysis::FormCoverage, programs};
 
-/// A word, if it is known.
+/// A word; `None` if it is known only at run time.
 type KnownWord<'a> = Option<&'a str>;
 
-/// Commands whose own prefix rule would cover anything.
+/// Commands for which a prefix rule would allow any command.
 const EXECUTORS: &[&str] = &["flock", "ionice", "setsid", "watch"];
 
-/// Predicates with which `find` runs a command or changes files.
+/// `find` actions that run commands or change files.
 pub(crate) const FIND_ACTIONS: &[&str] =
     &["-delete", "-exec", "-execdir", "-fls", "-fprint", "-fprint0", "-fprintf", "-ok", "-okdir"];
 
-/// How many words belong to transparent wrappers.
+/// Number of leading words that belong to transparent wrappers.
 pub(crate) fn transparent_words(words: &[KnownWord<'_>]) -> usize {
     let mut skipped = 0;
     while let Some(more) = words.get(skipped..).and_then(one_wrapper) {
@@ -21,14 +21,13 @@ pub(crate) fn transparent_words(words: &[KnownWord<'_>]) -> usize {
     skipped
 }
 
-/// Whether these wrappers run a command outside of the shell, which then neither
-/// moves nor sets variables.
+/// Whether a wrapper starts the command as a separate process, so that builtins such as `cd` do not
+/// affect the shell.
 pub(crate) fn starts_program(wrappers: &[KnownWord<'_>]) -> bool {
     wrappers.iter().flatten().any(|word| ["nice", "nohup", "stdbuf", "timeout"].contains(word))
 }
 
-/// How many words the wrapper in front takes; none if it is not understood or
-/// nothing follows.
+/// Number of words of the first wrapper; `None` if its options are unknown or no command follows.
 fn one_wrapper(words: &[KnownWord<'_>]) -> Option<usize> {
     let name = words.first().copied().flatten()?;
     let rest = &words[1..];
@@ -49,7 +48,7 @@ fn one_wrapper(words: &[KnownWord<'_>]) -> Option<usize> {
     (!follows.starts_with('-')).then_some(1 + taken)
 }
 
-/// Words taken by these options; none if another one is met.
+/// Number of words taken by these options; `None` if there is another option.
 fn options(words: &[KnownWord<'_>], flags: &[&str], valued: &[&str]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -76,7 +75,7 @@ fn options(words: &[KnownWord<'_>], flags: &[&str], valued: &[&str]) -> Option<u
     }
 }
 
-/// `-n 5`, `-n5`, `-5`, `--adjustment=5`.
+/// `nice` accepts `-n 5`, `-n5`, `-5` and `--adjustment=5`.
 fn nice(words: &[KnownWord<'_>]) -> Option<usize> {
     let first = words.first().copied().flatten()?;
     let old_form =
@@ -84,7 +83,7 @@ fn nice(words: &[KnownWord<'_>]) -> Option<usize> {
     if old_form { Some(1) } else { options(words, &[], &["-n", "--adjustment"]) }
 }
 
-/// Which rules may cover a command (wrappers taken off).
+/// Which rules may allow a command (without wrappers).
 pub(crate) fn cover(words: &[KnownWord<'_>]) -> FormCoverage {
     let Some(name) = words.first().copied().flatten() else { return FormCoverage::Exact };
     let name = name.rsplit('/').next().unwrap_or(name);

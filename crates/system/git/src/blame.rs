@@ -2,25 +2,22 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-/// Lines in a row that one commit wrote.
+/// Consecutive lines last changed by the same commit.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlameChunk {
-    /// The commit.
     pub sha: String,
-    /// Who.
     pub author: String,
-    /// When, in seconds since 1970.
+    /// Author time, in seconds since 1970.
     pub time: i64,
-    /// The first line of its message.
+    /// First line of the commit message.
     pub summary: String,
-    /// The number of the first line.
+    /// Number of the first line, from 1.
     pub first_line: u64,
-    /// The lines.
     pub lines: Vec<String>,
 }
 
-/// What `git blame --porcelain` printed, joined by commit.
+/// Parses `git blame --porcelain`; consecutive lines of one commit are merged.
 pub fn parse_blame(printed: &[u8]) -> Vec<BlameChunk> {
     let text = String::from_utf8_lossy(printed);
     let mut known: HashMap<String, (String, i64, String)> = HashMap::new();

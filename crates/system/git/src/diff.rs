@@ -2,22 +2,22 @@ use serde::Serialize;
 
 use crate::path_text;
 
-/// One file of a diff, counted.
+/// One file of a diff with its line counts.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffFile {
-    /// The path; the new one where it was renamed.
+    /// Path; the new one for a rename.
     pub path: String,
-    /// Where it was before.
+    /// Old path of a renamed file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Lines that came; nothing for what is no text.
+    /// Added lines; `None` for a binary file.
     pub added: Option<u64>,
-    /// Lines that went.
+    /// Removed lines; `None` for a binary file.
     pub removed: Option<u64>,
 }
 
-/// What `--numstat -z` printed.
+/// Parses `--numstat -z`.
 pub fn parse_numstat(printed: &[u8]) -> Vec<DiffFile> {
     let mut fields = printed.split(|it| *it == 0);
     let mut files = Vec::new();
@@ -28,7 +28,7 @@ pub fn parse_numstat(printed: &[u8]) -> Vec<DiffFile> {
             continue;
         };
         let (from, path) = if path.is_empty() {
-            // A rename: the old and the new name follow.
+            // A rename: the old and the new path follow.
             match (fields.next(), fields.next()) {
                 (Some(from), Some(to)) => (Some(path_text(from)), path_text(to)),
                 _ => break,
@@ -41,7 +41,7 @@ pub fn parse_numstat(printed: &[u8]) -> Vec<DiffFile> {
     files
 }
 
-/// Whether a file is written by a program and read by nobody.
+/// Whether a file is generated (lock files, minified code, …) and rarely worth reading.
 pub fn is_machine_made(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     const LOCKS: &[&str] = &[
@@ -63,7 +63,7 @@ pub fn is_machine_made(path: &str) -> bool {
     LOCKS.contains(&name) || name.ends_with(".min.js") || name.ends_with(".min.css") || name.ends_with(".map")
 }
 
-/// A patch in pieces, one for each file.
+/// Splits a patch into one piece per file.
 pub fn split_patch(patch: &str) -> Vec<&str> {
     let mut starts: Vec<usize> = patch.match_indices("\ndiff --").map(|it| it.0 + 1).collect();
     if patch.starts_with("diff --") {

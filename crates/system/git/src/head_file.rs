@@ -1,21 +1,20 @@
-/// Where HEAD is.
+/// What HEAD points at.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum HeadState {
-    /// At a branch, which may have no commit yet.
+    /// A branch, which may have no commit yet.
     Branch(String),
-    /// At a commit.
+    /// A commit (detached HEAD).
     Commit,
 }
 
-/// What the file `HEAD` says; nothing where git keeps that elsewhere or the name
-/// is no text.
+/// Parses the file `HEAD`. `None` if git stores HEAD elsewhere (reftable) or the name is not UTF-8.
 pub fn parse_head(bytes: &[u8]) -> Option<HeadState> {
     let text = std::str::from_utf8(bytes).ok()?.trim_end_matches('\n');
     if matches!(text.len(), 40 | 64) && text.bytes().all(|it| it.is_ascii_hexdigit()) {
         return Some(HeadState::Commit);
     }
     let name = text.strip_prefix("ref: refs/heads/")?;
-    // No branch has such a name: the real one is in a table.
+    // The reftable format writes an invalid branch name as a placeholder.
     let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(char::is_whitespace);
     is_name.then(|| HeadState::Branch(name.to_owned()))
 }

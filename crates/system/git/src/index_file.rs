@@ -1,25 +1,23 @@
-/// What an index file says, as far as it can be said without git: which paths it
-/// has, and which tree they make together.
+/// Minimal reader for the git index: the paths it contains and the tree they form.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct IndexFile<'a> {
-    /// The paths, from the top of the repository, in the order of their bytes.
+    /// Paths relative to the repository root, in byte order.
     paths: Vec<&'a [u8]>,
-    /// The tree that all of it makes, where git wrote that down.
+    /// Id of the root tree if the index has a valid cache tree.
     tree: Option<&'a [u8]>,
 }
 
-/// What an entry has before its name: times, place, kind, owner and size.
+/// Bytes of stat data before an entry's object id.
 const ENTRY_STAT: usize = 40;
-/// How long the name of an object is.
+/// Length of an object id in bytes.
 const SHA_1: usize = 20;
 const SHA_256: usize = 32;
 
 impl<'a> IndexFile<'a> {
-    /// Reads the content of an index file. Nothing where it has a form that is not
-    /// read here (another version, parts elsewhere, sparse directories), or
-    /// something in it is in conflict or only announced: then git is to be asked.
+    /// Parses an index file. `None` for unsupported forms (another version, split or sparse index) and
+    /// if an entry is in conflict or intent-to-add: run git instead.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
-        // The file does not say how long names of objects are; only the right length fits.
+        // The index does not say which hash it uses; only the right length parses.
         [SHA_1, SHA_256].into_iter().find_map(|length| Self::read_with(bytes, length))
     }
 
@@ -34,7 +32,7 @@ impl<'a> IndexFile<'a> {
         let mut index = Self::default();
         for _ in 0..count {
             let (path, after) = entry(rest, hash)?;
-            // A wrong length of names gives paths in no order.
+            // With the wrong hash length, paths are not in order.
             if path.is_empty() || index.paths.last().is_some_and(|last| path <= *last) {
                 return None;
             }
@@ -47,7 +45,7 @@ impl<'a> IndexFile<'a> {
             let (content, after) = after.split_at_checked(length)?;
             match kind {
                 b"TREE" => index.tree = root_tree(content, hash),
-                // What begins with a small letter must be understood.
+                // Extensions with a lower-case name are mandatory.
                 [b'A'..=b'Z', ..] => {}
                 _ => return None,
             }
@@ -56,32 +54,30 @@ impl<'a> IndexFile<'a> {
         Some(index)
     }
 
-    /// Whether it has a path.
     pub fn has(&self, path: &[u8]) -> bool {
         self.paths.binary_search(&path).is_ok()
     }
 
-    /// The tree that all of it makes, in hexadecimal digits; nothing where git did
-    /// not write it down.
+    /// Hexadecimal id of the tree that the index forms; `None` if git has not cached it.
     pub fn tree(&self) -> Option<String> {
         Some(self.tree?.iter().map(|it| format!("{it:02x}")).collect())
     }
 }
 
-/// A number of four bytes and what comes after it.
+/// A big-endian 32-bit number and the rest.
 fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (number, rest) = bytes.split_first_chunk::<4>()?;
     Some((usize::try_from(u32::from_be_bytes(*number)).ok()?, rest))
 }
 
-/// The path of the first entry, and what comes after it.
+/// The path of the first entry, and the rest.
 fn entry(bytes: &[u8], hash: usize) -> Option<(&[u8], &[u8])> {
     const STAGE: u16 = 0x3000;
     const EXTENDED: u16 = 0x4000;
     const LENGTH: u16 = 0x0fff;
     let flags_at = ENTRY_STAT + hash;
     let flags = u16::from_be_bytes(*bytes.get(flags_at..)?.first_chunk()?);
-    // In conflict, or with flags of which one is that it is only announced.
+    // In conflict, or with extended flags, one of which is intent-to-add.
     if flags & (STAGE | EXTENDED) != 0 {
         return None;
     }
@@ -91,14 +87,13 @@ fn entry(bytes: &[u8], hash: usize) -> Option<(&[u8], &[u8])> {
         length => usize::from(length),
     };
     let path = name.get(..length)?;
-    // At least one nought, up to a multiple of eight.
+    // Padding of one to eight NUL bytes to a multiple of eight.
     let end = (flags_at + 2 + length + 8) & !7;
     let padding = bytes.get(flags_at + 2 + length..end)?;
     (padding.iter().all(|it| *it == 0) && !path.contains(&0)).then_some((path, bytes.get(end..)?))
 }
 
-/// The tree at the top of those that git wrote down. One that changed since has
-/// fewer than no entries.
+/// Id of the root tree in the cache tree extension. An invalidated tree has a negative entry count.
 fn root_tree(content: &[u8], hash: usize) -> Option<&[u8]> {
     let rest = content.strip_prefix(b"\0")?;
     let end = rest.iter().position(|it| *it == b'\n')?;
@@ -112,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// An index as git writes it.
+    /// Encodes an index like git.
     fn written(hash: usize, entries: &[(&str, u16)], extensions: &[(&[u8; 4], Vec<u8>)]) -> Vec<u8> {
         let mut bytes = b"DIRC\0\0\0\x02".to_vec();
         bytes.extend(u32::try_from(entries.len()).unwrap().to_be_bytes());

@@ -1,19 +1,18 @@
 use crate::{ExecutableSetting, path_bytes};
 
-/// One call of the git binary, as words for a shell.
+/// One call of the git binary, built as a shell command line.
 #[derive(Clone, Debug)]
 pub struct GitInvocation {
     config: Vec<String>,
-    /// Keys of any bytes that are set for this call.
+    /// Configuration keys (any bytes) that are overridden through environment variables.
     off: Vec<(Vec<u8>, &'static str)>,
     words: Vec<String>,
-    /// Paths, which are bytes.
+    /// Paths, as bytes.
     paths: Option<Vec<Vec<u8>>>,
     reads: bool,
 }
 
-/// What holds for every call: nothing watches files for git, nothing pages,
-/// nothing is fetched behind our back.
+/// Settings of every call: no file system monitor, no pager, no background maintenance.
 const ALWAYS: &[&str] = &[
     "core.fsmonitor=false",
     "core.pager=cat",
@@ -27,7 +26,7 @@ const ALWAYS: &[&str] = &[
     "protocol.ext.allow=never",
 ];
 
-/// What holds for calls that read.
+/// Additional settings of calls that only read.
 const READING: &[&str] = &[
     "core.hooksPath=/dev/null",
     "log.showSignature=false",
@@ -47,7 +46,8 @@ const READING: &[&str] = &[
 ];
 
 impl GitInvocation {
-    /// A call that reads; `sinks` are the programs the repository itself names.
+    /// Creates a read-only call. Programs that the repository's configuration names (`sinks`) are
+    /// switched off.
     pub fn reading(subcommand: &str, sinks: &[ExecutableSetting]) -> Self {
         let mut line = Self::changing(subcommand);
         line.config.extend(READING.iter().map(|it| String::from(*it)));
@@ -56,38 +56,38 @@ impl GitInvocation {
         line
     }
 
-    /// A call that changes something: hooks and filters run as git runs them.
+    /// Creates a call that modifies the repository: hooks and filters run as usual.
     pub fn changing(subcommand: &str) -> Self {
         let config = ALWAYS.iter().map(|it| String::from(*it)).collect();
         Self { config, off: Vec::new(), words: vec![subcommand.to_owned()], paths: None, reads: false }
     }
 
-    /// Adds a setting for this call.
+    /// Adds a setting (`-c`).
     pub fn set(mut self, setting: &str) -> Self {
         self.config.push(setting.to_owned());
         self
     }
 
-    /// Adds a flag of ours.
+    /// Adds a trusted flag.
     pub fn flag(mut self, flag: &str) -> Self {
         self.words.push(flag.to_owned());
         self
     }
 
-    /// Adds a flag of ours with a value from outside, as one word.
+    /// Adds a trusted flag with an untrusted value, as `flag=value`.
     pub fn value(mut self, flag: &str, value: &str) -> Self {
         self.words.push(format!("{flag}{value}"));
         self
     }
 
-    /// Adds a flag of ours and a value from outside as the next word.
+    /// Adds a trusted flag and an untrusted value as the next word.
     pub fn with(mut self, flag: &str, value: &str) -> Self {
         self.words.push(flag.to_owned());
         self.words.push(value.to_owned());
         self
     }
 
-    /// Adds names from outside that are no flags, whatever they look like.
+    /// Adds untrusted names after `--end-of-options`, so that they are never parsed as flags.
     pub fn names<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut names = names.into_iter().peekable();
         if names.peek().is_some() {
@@ -97,24 +97,22 @@ impl GitInvocation {
         self
     }
 
-    /// Adds a name from outside to a subcommand that does not know the mark
-    /// before names. The caller has checked that it is no flag.
+    /// Adds an untrusted name for a subcommand without `--end-of-options`. The caller must have checked
+    /// that it does not start with `-`.
     pub fn plain(mut self, name: &str) -> Self {
         self.words.push(name.to_owned());
         self
     }
 
-    /// Ends the line with paths, as `path_quoting` writes them; they may be
-    /// none.
+    /// Ends the line with `--` and paths in the notation of `path_quoting`; the list may be empty.
     pub fn paths<'a>(mut self, paths: impl IntoIterator<Item = &'a str>) -> Self {
         self.paths = Some(paths.into_iter().map(path_bytes).collect());
         self
     }
 
-    /// What holds for this call as variables. Settings are some because on the
-    /// command line a key could end early: its name may hold any character. That a
-    /// call that reads talks to nobody is one because a setting of the repository
-    /// for one protocol is stronger than ours for all of them.
+    /// Environment variables of this call. Overrides are passed as variables, because with `-c` a key
+    /// containing `=` would end early. The network is blocked by `GIT_ALLOW_PROTOCOL`, because the
+    /// repository's setting for one protocol would override ours for all protocols.
     fn switches(&self) -> String {
         let silent = if self.reads { "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 " } else { "" };
         if self.off.is_empty() {
@@ -131,7 +129,7 @@ impl GitInvocation {
         format!("{silent}GIT_CONFIG_COUNT={} {all}", self.off.len())
     }
 
-    /// The line for a shell.
+    /// The shell command line.
     pub fn text(&self) -> String {
         let config = self.config.iter().map(|it| format!("-c {}", quoted(it)));
         let words = self.words.iter().map(|it| quoted(it));
@@ -143,7 +141,7 @@ impl GitInvocation {
     }
 }
 
-/// One word for a shell, whatever it holds.
+/// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     let plain = |it: char| it.is_ascii_alphanumeric() || "-_./=:,@%+".contains(it);
     if !word.is_empty() && word.chars().all(plain) {
@@ -153,8 +151,8 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// One word for a shell, of any bytes but NUL. What is no text is printed by the
-/// shell itself, which every shell can do; line ends at its end get lost.
+/// Quotes bytes (without NUL) for a shell. Bytes that are not UTF-8 are produced with `printf` in a
+/// command substitution, which drops trailing newlines.
 fn quoted_bytes(word: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(word) {
         return quoted(text);
@@ -169,8 +167,7 @@ fn quoted_bytes(word: &[u8]) -> String {
     format!("\"$(printf '{inner}')\"")
 }
 
-/// Variables of every call: nobody is asked for anything, messages are in one
-/// language.
+/// Environment variables for every call: no prompts, no localised messages.
 pub fn variables() -> Vec<(String, String)> {
     [
         ("GIT_TERMINAL_PROMPT", "0"),

@@ -1,24 +1,18 @@
-//! Git as a tool sees it: the git binary for everything, called in a way that
-//! runs nothing a repository brings along unless the call is meant to, and what
-//! it prints as values.
+//! Command lines for the git binary and parsers for its output.
 //!
-//! [`GitInvocation`] is one call of the binary as a line for a shell. A line that only
-//! reads ([`GitInvocation::reading`]) switches off every program that the repository's
-//! own configuration names: filters, text conversion, external diffs, hooks,
-//! monitors, pagers, signatures, and every way to another machine. What the person
-//! configured for all repositories stays, but for filters that the repository's
-//! settings could direct. Lines that change something run hooks and filters as git
-//! does, and never wait for a person.
+//! [`GitInvocation`] builds a shell command line. A read-only call ([`GitInvocation::reading`]) switches
+//! off every program that the repository's configuration names (filters, textconv, external diffs,
+//! hooks, monitors, pagers, signatures) and all network access. The user's global configuration applies,
+//! except for filters that repository settings could redirect. Calls that modify the repository run
+//! hooks and filters as git does, and never prompt.
 //!
-//! **Does not know** who runs the lines, processes, sandboxes, rules or undo.
+//! **Does not know** who runs the command lines, nor processes, sandboxes, rules or undo.
 //!
-//! **Invariant:** text from outside is one quoted word after `--` or
-//! `--end-of-options`, and paths are literal.
+//! **Invariant:** untrusted text is one quoted word after `--` or `--end-of-options`, and paths are literal.
 //!
-//! **Invariant:** a path that is no text goes out and comes back as the same bytes.
+//! **Invariant:** a path that is not UTF-8 survives a round trip byte for byte.
 //!
-//! **Invariant:** parsers take any bytes; what they do not understand they leave
-//! out.
+//! **Invariant:** parsers accept any bytes and skip what they do not understand.
 
 mod blame;
 mod diff;

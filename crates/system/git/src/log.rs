@@ -1,41 +1,39 @@
 use serde::Serialize;
 
-/// How `git log` writes what [`parse_log`] reads: fields end with a unit
-/// separator and commits with a record separator, which no message holds.
+/// `--format` argument that [`parse_log`] reads: fields end with a unit separator, commits with a record
+/// separator, which are assumed not to occur in messages.
 pub const LOG_FORMAT: &str = "%H%x1f%h%x1f%an%x1f%aI%x1f%D%x1f%s%x1f%b%x1f%x1e";
 
-/// One commit.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitInfo {
-    /// Its whole name.
+    /// Full commit id.
     pub sha: String,
-    /// Its short name.
+    /// Abbreviated commit id.
     pub short: String,
-    /// Who wrote it.
+    /// Author name.
     pub author: String,
-    /// When.
     pub date: String,
-    /// Branches and tags at it.
+    /// Branches and tags that point at it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub refs: String,
-    /// The first line of its message.
+    /// First line of the message.
     pub subject: String,
-    /// The rest.
+    /// Rest of the message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub body: String,
-    /// What follows it: its patch, where one was asked for.
+    /// Patch of the commit, if the log was printed with one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub patch: String,
 }
 
-/// The commits of a log in [`LOG_FORMAT`].
+/// Parses a log printed with [`LOG_FORMAT`].
 pub fn parse_log(printed: &[u8]) -> Vec<CommitInfo> {
     let text = String::from_utf8_lossy(printed);
     let mut commits: Vec<CommitInfo> = Vec::new();
-    // The patch of a commit stands before the fields of the next one.
+    // The patch of a commit precedes the fields of the next one.
     for piece in text.split('\x1e') {
-        // A name has 40 digits, or 64.
+        // A commit id has 40 or 64 digits.
         let digits = |it: &str| it.len() - it.trim_end_matches(|it: char| it.is_ascii_hexdigit()).len();
         let start = piece.find('\x1f').and_then(|at| {
             let most = digits(&piece[..at]);

@@ -1,10 +1,9 @@
-//! Paths of a repository as text, and back. Git knows bytes; who reads and
-//! writes JSON knows text.
+//! Converts repository paths, which are bytes, to text for JSON and back.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, path::PathBuf};
 
-/// A path as text. One that is no text, and one that looks like such a writing
-/// itself, is written in quotes with its strange bytes as numbers, as git does.
+/// Formats a path. A path that is not UTF-8, or that looks quoted itself, is quoted with octal escapes
+/// as git does.
 pub fn path_text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !is_in_quotes(text) => text.to_owned(),
@@ -12,8 +11,7 @@ pub fn path_text(bytes: &[u8]) -> String {
     }
 }
 
-/// The bytes of a path that was written as [`path_text`] does; of any other text
-/// the text itself.
+/// Parses the notation of [`path_text`]; any other text is the path itself.
 pub fn path_bytes(text: &str) -> Vec<u8> {
     let written = is_in_quotes(text).then(|| out_of_quotes(&text[1..text.len() - 1])).flatten();
     match written.filter(|it| path_text(it) == text) {
@@ -22,7 +20,7 @@ pub fn path_bytes(text: &str) -> Vec<u8> {
     }
 }
 
-/// The path that a text is.
+/// Like [`path_bytes`], as a `PathBuf`.
 pub fn path_named(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(path_bytes(text)))
 }
@@ -64,7 +62,7 @@ fn out_of_quotes(text: &str) -> Option<Vec<u8>> {
             [a, b, c, after @ ..] => {
                 let digits =
                     std::str::from_utf8(&[*a, *b, *c]).ok().and_then(|it| u8::from_str_radix(it, 8).ok());
-                // No path holds a NUL byte.
+                // A path contains no NUL byte.
                 bytes.push(digits.filter(|it| *it != 0)?);
                 rest = after;
             }
@@ -95,7 +93,7 @@ mod tests {
             assert_eq!(path_text(bytes), want);
             assert_eq!(path_bytes(want), bytes, "{want}");
         }
-        // What nothing is written as is a name like any other.
+        // Text that [`path_text`] never produces is taken literally.
         for text in ["\"abc\"", "\"\\351", "\"a\\9\"", "\"\\000\\377\"", "\"\\101\\377\""] {
             assert_eq!(path_bytes(text), text.as_bytes(), "{text}");
         }

@@ -2,56 +2,54 @@ use std::path::PathBuf;
 
 use crate::{GitInvocation, safe_settings::is_ordinary_key};
 
-/// Where a repository is, and which programs it names itself.
+/// Location and security-relevant configuration of a repository.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RepositoryConfig {
-    /// The directory with the files; nothing in a bare one.
+    /// Root of the working tree; `None` in a bare repository.
     pub top: Option<PathBuf>,
-    /// Git's own directory of this worktree.
+    /// Git directory of this worktree.
     pub git_dir: PathBuf,
-    /// Git's own directory of all worktrees.
+    /// Git directory shared by all worktrees.
     pub common_dir: PathBuf,
-    /// Programs that the repository's own configuration names, and filters of the
-    /// person that it could direct: none of them runs when something is looked at.
+    /// Settings that name programs in the repository's own configuration, and the user's filters that it
+    /// could redirect. Read-only calls switch them off.
     pub sinks: Vec<ExecutableSetting>,
-    /// Files of the person and the system that configuration came from.
+    /// Global and system configuration files that were read.
     pub origins: Vec<PathBuf>,
     /// Whether the repository's own configuration includes other files.
     pub includes: bool,
-    /// Programs that its own configuration names for talking to others, each as
-    /// its key.
+    /// Keys in the repository's own configuration that name programs for network access.
     pub callers: Vec<String>,
-    /// What the person set up for ssh.
+    /// The user's ssh command.
     pub ssh: SshProgram,
-    /// Where hooks are, if not at the usual place.
+    /// `core.hooksPath`, if set.
     pub hooks: Option<PathBuf>,
-    /// Whether commits are signed.
+    /// Whether commits are signed (`commit.gpgSign`).
     pub signs: bool,
-    /// Whether tags with a message are signed.
+    /// Whether annotated tags are signed.
     pub signs_tags: bool,
-    /// Whether a person with an address is configured.
+    /// Whether a user name and e-mail address are configured.
     pub has_identity: bool,
 }
 
-/// What is run to talk ssh.
+/// The program run for ssh connections.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SshProgram {
-    /// What the person configured for all repositories.
+    /// The command from the user's global configuration.
     pub own: Option<String>,
-    /// Whether the repository names another one, which is not run.
+    /// Whether the repository configures another one, which is ignored.
     pub ignored: bool,
 }
 
-/// A key of the configuration that makes git run a program.
+/// A configuration key that makes git run a program.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExecutableSetting {
-    /// The key, whose middle may be any bytes.
+    /// The key; its subsection may contain any bytes.
     key: Vec<u8>,
 }
 
 impl ExecutableSetting {
-    /// The key, if it is one that makes git run a program, or show a file that is
-    /// not the repository's.
+    /// Returns the key if it makes git run a program or show a file from outside the repository.
     fn parse(key: &[u8]) -> Option<Self> {
         let lower = key.to_ascii_lowercase();
         let begins = |it: &str| lower.starts_with(it.as_bytes());
@@ -64,7 +62,7 @@ impl ExecutableSetting {
         runs.then(|| Self { key: key.to_owned() })
     }
 
-    /// Settings that make git run nothing for this key.
+    /// Overrides with which git runs nothing for this key.
     pub(crate) fn switched_off(&self) -> Vec<(Vec<u8>, &'static str)> {
         let mut off = vec![(self.key.clone(), "")];
         if self.is_filter()
@@ -75,15 +73,14 @@ impl ExecutableSetting {
         off
     }
 
-    /// Whether it changes what files look like to git.
+    /// Whether it is a content filter.
     pub fn is_filter(&self) -> bool {
         self.key.to_ascii_lowercase().starts_with(b"filter.")
     }
 }
 
-/// Filters that the person configured, and whether what the repository configures
-/// could make them run something else: a filter is a program that may read any
-/// setting. Git's large files are known to read only their own.
+/// Collects the user's filters and whether repository settings could redirect them: a filter is a
+/// program that may read any setting. `git-lfs` is known to read only `lfs.*`.
 #[derive(Default)]
 struct UserFilters {
     found: Vec<(ExecutableSetting, bool)>,
@@ -92,14 +89,14 @@ struct UserFilters {
 }
 
 impl UserFilters {
-    /// Hears of a setting of the repository itself.
+    /// Records a setting of the repository.
     fn inner(&mut self, key: &[u8]) {
         let ordinary = is_ordinary_key(key);
         self.directed |= !ordinary;
         self.lfs_directed |= !ordinary && key.to_ascii_lowercase().starts_with(b"lfs.");
     }
 
-    /// Hears of a setting of the person or the system.
+    /// Records a setting of the user or the system.
     fn outer(&mut self, key: &[u8], value: &str) {
         let plain = |it: char| it.is_ascii_alphanumeric() || " -%_".contains(it);
         let lfs = value.starts_with("git-lfs ") && value.chars().all(plain);
@@ -107,7 +104,7 @@ impl UserFilters {
             .extend(ExecutableSetting::parse(key).filter(ExecutableSetting::is_filter).map(|it| (it, lfs)));
     }
 
-    /// Those that could do something else here.
+    /// The filters that the repository's settings could redirect.
     fn astray(self) -> impl Iterator<Item = ExecutableSetting> {
         let (directed, lfs_directed) = (self.directed, self.lfs_directed);
         let astray = move |lfs: bool| if lfs { lfs_directed } else { directed };
@@ -115,9 +112,8 @@ impl UserFilters {
     }
 }
 
-/// Whether a key of the repository's own configuration makes git run a program
-/// when it talks to another repository. Names of helpers that are installed with
-/// git are none.
+/// Whether a key in the repository's own configuration makes git run a program for network access. Names
+/// of helpers that ship with git do not count.
 fn is_caller(scope: &str, key: &str, value: &str) -> bool {
     let own = matches!(scope, "local" | "worktree");
     let ends = |ends: &[&str]| ends.iter().any(|it| key.ends_with(it));
@@ -127,8 +123,8 @@ fn is_caller(scope: &str, key: &str, value: &str) -> bool {
     own && runs && !value.is_empty()
 }
 
-/// The line that finds out, and runs nothing of the repository: first where it
-/// is, then its configuration.
+/// Shell command line that prints the repository's location and configuration without running anything
+/// of the repository.
 pub fn facts_line() -> String {
     let place = GitInvocation::reading("rev-parse", &[])
         .flag("--path-format=absolute")
@@ -138,11 +134,12 @@ pub fn facts_line() -> String {
         .flag("--show-toplevel")
         .text();
     let config = "command git --no-pager config --list -z --show-scope --show-origin";
-    // The place is three lines; the fourth is an error where there are no files. The rest is NUL-separated.
+    // The location is three lines; the fourth is an error in a bare repository. The rest is
+    // NUL-separated.
     format!("{{ {place} || true; }} && printf '\\0' && {config}")
 }
 
-/// What [`facts_line`] printed; nothing where no repository is.
+/// Parses the output of [`facts_line`]. `None` if there is no repository.
 pub fn parse_facts(printed: &[u8]) -> Option<RepositoryConfig> {
     let split = printed.iter().position(|it| *it == 0)?;
     let place = String::from_utf8_lossy(&printed[..split]).into_owned();
@@ -209,7 +206,7 @@ mod tests {
         let want = "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=filter.x.clean GIT_CONFIG_VALUE_0='' GIT_CONFIG_KEY_1=filter.x.required \
             GIT_CONFIG_VALUE_1=false GIT_CONFIG_KEY_2=diff.Y.textconv GIT_CONFIG_VALUE_2='' command git";
         assert!(line.starts_with(want), "{line}");
-        // A name may hold anything.
+        // A subsection may contain any characters.
         let printed =
             b"false\n/r/.git\n/r/.git\n/r\n\0local\0file:.git/config\0filter.a=b \xff'.clean\nrun\0";
         let line =

@@ -1,7 +1,6 @@
-//! Settings that decide nothing about which programs run.
+//! Git settings that do not influence which programs run.
 
-/// Sections of which no key names a program, a file or a server that reading
-/// would ask.
+/// Sections in which no key names a program, a file or a server that a read would contact.
 const GIT_SECTIONS: &[&str] = &[
     "advice",
     "apply",
@@ -42,7 +41,7 @@ const GIT_SECTIONS: &[&str] = &[
     "versionsort",
 ];
 
-/// Keys of other sections that are as harmless.
+/// Harmless keys of other sections.
 const GIT_KEYS: &[&str] = &[
     "core.abbrev",
     "core.autocrlf",
@@ -108,13 +107,13 @@ const GIT_KEYS: &[&str] = &[
     "remote.skipdefaultupdate",
 ];
 
-/// Whether a setting names no program, and directs none: `section` and
-/// `section.key` in small letters, without what stands between them.
+/// Whether a setting neither names nor redirects a program. `section` and `name` (`section.key`) are in
+/// lower case without the subsection.
 pub fn is_ordinary_setting(section: &str, name: &str) -> bool {
     GIT_SECTIONS.contains(&section) || GIT_KEYS.contains(&name)
 }
 
-/// The same for a whole key, as git lists it.
+/// Like [`is_ordinary_setting`], for a whole key as git lists it.
 pub(crate) fn is_ordinary_key(key: &[u8]) -> bool {
     let lower = String::from_utf8_lossy(key).to_ascii_lowercase();
     let (Some((section, _)), Some((before, variable))) = (lower.split_once('.'), lower.rsplit_once('.'))

@@ -2,54 +2,53 @@ use serde::Serialize;
 
 use crate::path_text;
 
-/// What `git status` says.
+/// Parsed `git status`.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GitStatus {
-    /// The branch; nothing where HEAD is at no branch.
+    /// Current branch; `None` if HEAD is detached.
     pub branch: Option<String>,
-    /// The commit HEAD is at; nothing before the first one.
+    /// Commit id of HEAD; `None` before the first commit.
     pub head: Option<String>,
-    /// The branch it follows.
+    /// Upstream branch.
     pub upstream: Option<String>,
-    /// Commits that branch does not have.
+    /// Commits ahead of upstream.
     pub ahead: u64,
-    /// Commits it has more.
+    /// Commits behind upstream.
     pub behind: u64,
-    /// Entries of the stash.
+    /// Number of stash entries.
     pub stashed: u64,
-    /// What is different.
+    /// Changed paths.
     pub entries: Vec<StatusEntry>,
 }
 
-/// A path that is different.
+/// A changed path.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusEntry {
-    /// Two letters: the index, then the files; `??` is untracked, `U` a conflict.
+    /// Two status letters as in `--short`: index, then working tree. `??` is untracked, `U` a conflict.
     pub code: String,
-    /// The path, from the top of the repository.
+    /// Path relative to the repository root.
     pub path: String,
-    /// Where it was before it was renamed.
+    /// Old path of a renamed file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Which of the three stages of a conflict exist: base, ours, theirs.
+    /// Which stages of a conflict exist: base, ours, theirs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<[bool; 3]>,
 }
 
 impl StatusEntry {
-    /// Whether it is a conflict.
     pub fn is_conflict(&self) -> bool {
         self.stages.is_some()
     }
 
-    /// Whether the index has something of it that HEAD has not.
+    /// Whether it has staged changes.
     pub fn is_staged(&self) -> bool {
         !matches!(self.code.as_bytes().first(), None | Some(b'.' | b'?' | b'!')) && !self.is_conflict()
     }
 
-    /// What kind of conflict it is, in words.
+    /// Describes the kind of conflict.
     pub fn conflict(&self) -> Option<&'static str> {
         Some(match self.stages? {
             [true, true, true] => "both sides changed it",
@@ -64,7 +63,7 @@ impl StatusEntry {
     }
 }
 
-/// What `git status --porcelain=v2 --branch --show-stash -z` printed.
+/// Parses `git status --porcelain=v2 --branch --show-stash -z`.
 pub fn parse_status(printed: &[u8]) -> GitStatus {
     let mut fields = printed.split(|it| *it == 0);
     let mut status = GitStatus::default();
@@ -107,7 +106,7 @@ fn header(status: &mut GitStatus, rest: &str) {
     }
 }
 
-/// An entry whose path comes after so many fields.
+/// An entry whose path follows after `fields` fields.
 fn entry(rest: &[u8], fields: usize, from: Option<String>) -> Option<StatusEntry> {
     let mut parts = rest.splitn(fields + 1, |it| *it == b' ');
     let code = String::from_utf8_lossy(parts.next()?).into_owned();
@@ -115,8 +114,8 @@ fn entry(rest: &[u8], fields: usize, from: Option<String>) -> Option<StatusEntry
     Some(StatusEntry { code, path, from, stages: None })
 }
 
-/// A conflict: its code, a word about submodules, four modes, three contents and
-/// the path. A stage that is not there has the mode zero.
+/// A conflict: code, submodule state, four modes, three object ids and the path. A missing stage has
+/// mode zero.
 fn conflict(rest: &[u8]) -> Option<StatusEntry> {
     let parts: Vec<&[u8]> = rest.splitn(10, |it| *it == b' ').collect();
     let there = |at: usize| parts.get(at).is_some_and(|it| *it != b"000000");
@@ -128,23 +127,21 @@ fn conflict(rest: &[u8]) -> Option<StatusEntry> {
     })
 }
 
-/// What a repository is in the middle of.
+/// An operation in progress in a repository.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RepositoryOperation {
-    /// A merge.
     Merge,
-    /// A rebase.
     Rebase,
-    /// Taking over a commit.
+    /// A cherry-pick.
     CherryPick,
-    /// Taking back a commit.
+    /// A revert.
     Revert,
-    /// Looking for a commit.
+    /// A bisection.
     Bisect,
 }
 
-/// What a repository is in the middle of, by the names in git's own directory.
+/// The operation in progress. `has` must tell whether a name exists in the git directory.
 pub fn state_of(has: impl Fn(&str) -> bool) -> Option<RepositoryOperation> {
     [
         ("rebase-merge", RepositoryOperation::Rebase),
@@ -160,7 +157,7 @@ pub fn state_of(has: impl Fn(&str) -> bool) -> Option<RepositoryOperation> {
 }
 
 impl RepositoryOperation {
-    /// The operation that goes on with it.
+    /// Name of the Git tool's operation that continues it.
     pub fn operation(self) -> &'static str {
         match self {
             Self::Merge => "merge",

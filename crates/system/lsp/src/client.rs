@@ -1,4 +1,4 @@
-//! The conversation with one server.
+//! JSON-RPC client for one language server.
 
 use std::{
     collections::HashMap,
@@ -25,59 +25,58 @@ use crate::{
     ServerReadiness, diagnostics::DiagnosticStore, framed, open_documents::Documents, server_requests,
 };
 
-/// Starts servers; who does decides what holds them.
+/// Starts server processes. The implementation decides how they are sandboxed.
 pub trait ServerLauncher: Send + Sync {
-    /// Starts one. Its input and output are the channel.
+    /// Starts a server. Its standard input and output are the returned channel.
     fn launch(&self, plan: &ServerPlan) -> std::io::Result<LaunchedServer>;
 }
 
-/// A server that was started.
+/// A started server process.
 pub struct LaunchedServer {
-    /// Its input and output.
+    /// Its standard input and output.
     pub channel: UnixStream,
-    /// The process behind it.
     pub process: Arc<dyn LspProcess>,
 }
 
-/// A process, seen from here.
+/// Handle of a server process.
 pub trait LspProcess: Send + Sync {
-    /// Returns when it has ended, with how.
+    /// Returns when the process has exited, with a description of how.
     fn ended(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>>;
-    /// The last lines of its error output.
+    /// The last lines of standard error.
     fn errors(&self) -> String;
-    /// Ends it and all it started. Returns at once.
+    /// Kills the process and all its descendants. Does not wait.
     fn stop(&self);
-    /// Bytes of memory it and all it started take, where that is known. Blocks.
+    /// Resident memory of the process and its descendants in bytes, if known. Blocks.
     fn memory(&self) -> Option<u64> {
         None
     }
 }
 
-/// Messages that wait until a server reads.
+/// Capacity of the outgoing message queue.
 const WAITING: usize = 256;
-/// How long a server may take to read.
+/// Maximum time a message waits in a full queue before the server counts as hung.
 const READS: Duration = Duration::from_secs(5);
-/// Questions in a row without an answer, or any other sign, until a server counts as hung.
+/// Consecutive unanswered requests, without any other message, after which the server counts as hung.
 const HUNG: u32 = 2;
-/// A server may keep this answer back until something changes; that is no hang.
+/// A server may hold this response until something changes, so a timeout does not count as a hang.
 const MAY_WAIT: &str = "workspace/diagnostic";
-/// How often a question is put again that a server gave up because a text changed.
+/// Maximum number of attempts for a request that the server cancels because a document changed.
 const AGAIN: usize = 3;
-/// How long a server may take to leave.
+/// Time a server has to shut down before it is killed.
 const LEAVES: Duration = Duration::from_secs(2);
-/// How long reports about one text follow each other.
+/// Diagnostics for one text are complete when none has arrived for this long.
 const SETTLE: Duration = Duration::from_millis(150);
 
 type ServerReply = Result<Value, (i64, String)>;
 
-/// One server that runs.
+/// A running language server.
 pub struct LspClient {
     plan: ServerPlan,
     outgoing: mpsc::Sender<Vec<u8>>,
     shared: Arc<SharedClient>,
     numbers: AtomicU64,
     documents: Arc<Mutex<Documents>>,
-    /// One text is told after the other.
+    /// Serialises document updates.
     telling: tokio::sync::Mutex<()>,
     capabilities: OnceLock<Value>,
     process: Arc<dyn LspProcess>,
@@ -85,16 +84,16 @@ pub struct LspClient {
     used: Mutex<Instant>,
 }
 
-/// What the reading side and the asking side share.
+/// State shared by the reader task and requests.
 struct SharedClient {
     waiting: Mutex<HashMap<u64, oneshot::Sender<ServerReply>>>,
     readiness: watch::Sender<ServerReadiness>,
     ledger: DiagnosticStore,
-    /// What it said when it was asked.
+    /// Diagnostics received as responses (`ledger` holds pushed ones).
     pulled: DiagnosticStore,
-    /// How it ended, once it has.
+    /// Why it ended; `None` while it runs.
     end: watch::Sender<Option<String>>,
-    /// Questions without an answer since the last sign of life.
+    /// Requests that timed out since the last message from the server.
     unanswered: AtomicU32,
 }
 
@@ -112,8 +111,8 @@ impl SharedClient {
 }
 
 impl LspClient {
-    /// Starts a server and tells it where it is. Must be called within a
-    /// runtime, whose tasks carry the conversation.
+    /// Starts a server and performs the `initialize` handshake. Must be called within a tokio runtime,
+    /// whose tasks carry the messages.
     pub async fn start(plan: ServerPlan, launcher: &dyn ServerLauncher) -> Result<Arc<Self>, LspError> {
         let failed = |why: String| LspError::NotStarted { server: plan.name.clone(), why };
         let LaunchedServer { channel, process } =
@@ -170,9 +169,9 @@ impl LspClient {
         Ok(())
     }
 
-    /// What it printed last, in words to add to a reason.
+    /// The last standard error output, to append to an error.
     async fn last_words(&self) -> String {
-        // What it printed at its end may still be on its way.
+        // Wait a moment: the last output may still be in transit.
         tokio::time::timeout(Duration::from_millis(300), self.process.ended()).await.ok();
         let errors = self.process.errors();
         let lines: Vec<&str> = errors.lines().filter(|it| !it.trim().is_empty()).collect();
@@ -184,32 +183,31 @@ impl LspClient {
         }
     }
 
-    /// Which server it is.
     pub fn plan(&self) -> &ServerPlan {
         &self.plan
     }
 
-    /// How it ended, once it has.
+    /// Why the server ended; `None` while it runs.
     pub fn end(&self) -> Option<String> {
         self.shared.end.borrow().clone()
     }
 
-    /// How long it has been there.
+    /// Time since it was started.
     pub fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// How long nobody has asked it anything.
+    /// Time since the last request.
     pub fn idle(&self) -> Duration {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// How far it is.
+    /// Its current loading state.
     pub fn readiness(&self) -> ServerReadiness {
         self.shared.readiness.borrow().clone()
     }
 
-    /// What it counts columns in.
+    /// Unit of its column numbers.
     pub fn encoding(&self) -> ColumnEncoding {
         ColumnEncoding::named(self.capability("positionEncoding").as_str())
     }
@@ -218,25 +216,27 @@ impl LspClient {
         self.capabilities.get().map_or(&Value::Null, |it| &it[name])
     }
 
-    /// Whether it offers something, by the name of the capability.
+    /// Whether it offers a capability, by name.
     pub fn offers(&self, capability: &str) -> bool {
         let it = self.capability(capability);
         !it.is_null() && *it != Value::Bool(false)
     }
 
-    /// Whether it completes what it offers when asked to.
+    /// Whether it sets `resolveProvider` for this capability.
     pub fn resolves(&self, capability: &str) -> bool {
         self.capability(capability)["resolveProvider"].as_bool() == Some(true)
     }
 
-    /// Asks something. A question it gave up because a text changed is put again.
+    /// Sends a request and waits for the response, at most `patience` per attempt. Repeats it up to
+    /// three times if the server cancels it because a document changed. Two consecutive timeouts stop
+    /// the server as hung.
     pub async fn ask(&self, method: &str, params: &Value, patience: Duration) -> Result<Value, LspError> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let mut tries = 0;
         loop {
             tries += 1;
             match self.ask_once(method, params, patience).await {
-                // Content modified, request cancelled, server cancelled.
+                // ContentModified, RequestCancelled, ServerCancelled.
                 Err(LspError::Refused { code: -32802..=-32800, .. }) if tries < AGAIN => {
                     tokio::time::sleep(Duration::from_millis(200)).await;
                 }
@@ -286,7 +286,7 @@ impl LspClient {
         LspError::Ended { server: self.plan.name.clone(), why }
     }
 
-    /// Tells something that has no answer.
+    /// Sends a notification. Fails, and stops the server, if it does not read for five seconds.
     pub async fn tell(&self, method: &str, params: &Value) -> Result<(), LspError> {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await
     }
@@ -306,8 +306,8 @@ impl LspClient {
         }
     }
 
-    /// Makes it know this text of a file, and whatever else changed on disk. The
-    /// version it knows then, and since when.
+    /// Synchronises the text of a file (`didOpen` or `didChange`), and files that changed on disk.
+    /// Returns the document version and when the server got it.
     pub async fn know(&self, path: &Path, language: &str, text: &str) -> Result<(i32, Instant), LspError> {
         let _one = self.telling.lock().await;
         let (documents, path, language, text) =
@@ -329,8 +329,8 @@ impl LspClient {
         Ok((version, since))
     }
 
-    /// Waits until it says that it is ready, or has said nothing about that; in
-    /// what state it then is.
+    /// Waits up to `patience` until the server is not busy, then returns its state. Returns at once for
+    /// a server that does not report progress.
     pub async fn settle(&self, patience: Duration) -> ServerReadiness {
         let mut readiness = self.shared.readiness.subscribe();
         let mut end = self.shared.end.subscribe();
@@ -343,14 +343,15 @@ impl LspClient {
             tokio::select! {
                 changed = readiness.changed() => if changed.is_err() { return now },
                 _ = end.wait_for(Option::is_some) => return now,
-                // Works that are forgotten end without a message.
+                // Progress that times out does not send a change.
                 () = tokio::time::sleep(Duration::from_secs(5)) => (),
                 () = tokio::time::sleep_until(deadline) => return now,
             }
         }
     }
 
-    /// What it says about a text it was told, once it has looked at it.
+    /// Returns the diagnostics of a text sent with [`LspClient::know`], waiting up to `patience` for
+    /// them.
     pub async fn check(
         &self,
         path: &Path,
@@ -372,7 +373,7 @@ impl LspClient {
             return Ok(known.map_or(CheckState::NotYet, CheckState::Now));
         }
         let mut items = Diagnostic::read_all(&answer["items"]);
-        // Some say a part of it without being asked.
+        // Some servers push part of the diagnostics.
         if let Some(pushed) =
             self.shared.ledger.get(path).filter(|it| it.version.is_some_and(|it| version <= it))
         {
@@ -382,8 +383,8 @@ impl LspClient {
         Ok(CheckState::Now(items))
     }
 
-    /// Asks what is wrong in the whole project. Whether it could be asked and has
-    /// answered; what it said is in the reports then.
+    /// Requests the diagnostics of the whole workspace; [`LspClient::reports`] returns them. False if
+    /// the server does not support it or fails to answer within `patience`.
     pub async fn check_all(&self, patience: Duration) -> Result<bool, LspError> {
         if self.capability("diagnosticProvider")["workspaceDiagnostics"] != Value::Bool(true) {
             return Ok(false);
@@ -402,17 +403,17 @@ impl LspClient {
         Ok(true)
     }
 
-    /// Bytes of memory it takes, where that is known. Blocks.
+    /// Resident memory in bytes, if known. Blocks.
     pub fn memory(&self) -> Option<u64> {
         self.process.memory()
     }
 
-    /// What it last said about a file, asked or not.
+    /// The latest diagnostics of a file, pulled or pushed.
     pub fn report(&self, path: &Path) -> Option<FileDiagnostics> {
         self.shared.pulled.get(path).or_else(|| self.shared.ledger.get(path))
     }
 
-    /// What it last said about each file, asked or not.
+    /// The latest diagnostics of all files, pulled or pushed.
     pub fn reports(&self) -> Vec<(PathBuf, FileDiagnostics)> {
         let mut all = self.shared.pulled.all();
         let pushed = self.shared.ledger.all().into_iter();
@@ -421,7 +422,7 @@ impl LspClient {
         all
     }
 
-    /// Ends it: politely, then by force.
+    /// Shuts the server down; kills it after two seconds.
     pub async fn stop(&self) {
         if self.end().is_none() {
             let leaving = async {
@@ -434,7 +435,7 @@ impl LspClient {
         self.kill("it was stopped");
     }
 
-    /// Ends it by force.
+    /// Kills the server; `why` is reported to waiting requests.
     pub fn kill(&self, why: &str) {
         self.shared.finish(why.to_owned());
         self.process.stop();
@@ -465,7 +466,7 @@ fn encoded(body: &Value) -> Vec<u8> {
     framed(body.to_string().as_bytes())
 }
 
-/// What waits together goes together: a server wakes up once for it.
+/// Queued messages are written together, so that the server wakes up once.
 async fn write(mut to: OwnedWriteHalf, mut queue: mpsc::Receiver<Vec<u8>>) {
     let mut messages = Vec::new();
     while queue.recv_many(&mut messages, WAITING).await != 0 {
@@ -480,7 +481,7 @@ async fn write(mut to: OwnedWriteHalf, mut queue: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-/// Reads until the end, whatever comes.
+/// Reads messages until the stream ends.
 async fn read(
     from: OwnedReadHalf,
     shared: Arc<SharedClient>,
@@ -520,7 +521,7 @@ fn hear(message: &Value, shared: &SharedClient, outgoing: &mpsc::WeakSender<Vec<
                     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}})
                 }
             };
-            // One that floods us with questions and reads no answers loses some.
+            // Responses to a server that sends requests but reads nothing are dropped.
             if let Some(outgoing) = outgoing.upgrade() {
                 outgoing.try_send(encoded(&answer)).ok();
             }
@@ -530,7 +531,7 @@ fn hear(message: &Value, shared: &SharedClient, outgoing: &mpsc::WeakSender<Vec<
         (Some("textDocument/publishDiagnostics"), None) => drop(shared.ledger.published(params)),
         (Some(_), None) => (),
         (None, id) => {
-            // Some servers write numbers as text.
+            // Some servers return the id as a string.
             let number = id.and_then(|it| it.as_u64().or_else(|| it.as_str()?.parse().ok()));
             let mut waiting = shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(sender) = number.and_then(|number| waiting.remove(&number)) else { return };

@@ -1,14 +1,14 @@
-//! Messages on a stream: headers, an empty line, a body of the stated length.
+//! Message framing: headers, an empty line, and a body of `Content-Length` bytes.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// No message is larger.
+/// Maximum bytes of a message body.
 const MAX_BODY_BYTES: usize = 64 << 20;
-/// No message has more parts: each of them takes many times its bytes in memory.
+/// Maximum number of JSON values in a message; each takes many times its bytes in memory.
 const MAX_PARTS: usize = 2_000_000;
-/// Headers end before this.
+/// Maximum bytes of the headers.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
 /// Why there is no next message.
@@ -18,11 +18,10 @@ pub enum FrameError {
     End,
     /// The stream failed, or ended within a message.
     Lost(io::Error),
-    /// What came is no message.
+    /// Invalid framing.
     Broken(String),
 }
 
-/// Reads messages from a stream.
 #[derive(Debug)]
 pub struct FrameReader<R> {
     from: R,
@@ -30,12 +29,11 @@ pub struct FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// Reads from here on.
     pub fn new(from: R) -> Self {
         Self { from, waiting: Vec::new() }
     }
 
-    /// The body of the next message. Not safe to cancel in the middle of one.
+    /// Reads the body of the next message. Not cancel-safe.
     pub async fn next(&mut self) -> Result<Vec<u8>, FrameError> {
         let (head, body) = loop {
             if let Some(found) = head_end(&self.waiting) {
@@ -77,7 +75,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
-/// Where the headers end and the body begins.
+/// End of the headers and start of the body, if the headers are complete.
 fn head_end(bytes: &[u8]) -> Option<(usize, usize)> {
     let bytes = &bytes[..bytes.len().min(MAX_HEAD_BYTES)];
     (0..bytes.len()).find_map(|at| {
@@ -105,7 +103,7 @@ fn shown(bytes: &[u8]) -> String {
     haft_types::text::one_line(&String::from_utf8_lossy(bytes), 200)
 }
 
-/// A message with its headers.
+/// Adds the headers to a message body.
 pub fn framed(body: &[u8]) -> Vec<u8> {
     let mut message = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
     message.extend_from_slice(body);

@@ -1,4 +1,4 @@
-//! What a server last said about each file.
+//! Latest diagnostics of each file.
 
 use std::{
     collections::HashMap,
@@ -12,21 +12,19 @@ use tokio::sync::watch;
 
 use crate::path_of;
 
-/// How bad something is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum DiagnosticSeverity {
-    /// It does not work.
+    /// An error.
     Error,
-    /// It may not be meant.
+    /// A warning.
     Warning,
-    /// Worth knowing.
+    /// Information.
     Information,
-    /// A hint.
     Hint,
 }
 
 impl DiagnosticSeverity {
-    /// One word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -37,32 +35,30 @@ impl DiagnosticSeverity {
     }
 }
 
-/// Something a server says about a place.
+/// A diagnostic.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Diagnostic {
-    /// How bad it is.
     pub severity: DiagnosticSeverity,
-    /// The line, from nought.
+    /// Line, from 0.
     pub line: u32,
-    /// The column, as the server counts.
+    /// Column, in the server's encoding.
     pub column: u32,
-    /// Where it ends: line and column.
+    /// End: line and column.
     pub end: (u32, u32),
-    /// What is wrong.
     pub message: String,
-    /// Its name, if it has one.
+    /// Code of the diagnostic, such as `E0308`.
     pub code: Option<String>,
-    /// Who says so.
+    /// Tool that reported it.
     pub source: Option<String>,
 }
 
 impl Diagnostic {
-    /// What stays the same when lines move.
+    /// The parts that stay equal when lines move: severity, message and code.
     pub fn print(&self) -> (DiagnosticSeverity, &str, Option<&str>) {
         (self.severity, self.message.as_str(), self.code.as_deref())
     }
 
-    /// Reads a list of them; what is none is left out.
+    /// Parses a list of diagnostics; skips invalid ones.
     pub fn read_all(items: &Value) -> Vec<Self> {
         let all = items.as_array().map(Vec::as_slice).unwrap_or_default();
         all.iter().take(MAX_ITEMS).filter_map(Self::read).collect()
@@ -93,40 +89,39 @@ impl Diagnostic {
     }
 }
 
-/// Of one file.
+/// Maximum diagnostics per file.
 const MAX_ITEMS: usize = 2_000;
-/// Characters of a message.
+/// Maximum characters of a message.
 const MAX_MESSAGE: usize = 1_500;
-/// Of all files that are remembered.
+/// Maximum diagnostics of all files together.
 const MAX_IN_ALL: usize = 50_000;
-/// Files that are remembered.
+/// Maximum number of files with diagnostics.
 const MAX_FILES: usize = 5_000;
 
-/// What was last said about a file.
+/// The latest diagnostics of a file.
 #[derive(Clone, Debug)]
 pub struct FileDiagnostics {
-    /// About which version of it, where that was said.
+    /// Document version they refer to, if the server reported it.
     pub version: Option<i32>,
-    /// When.
+    /// When they arrived.
     pub at: Instant,
-    /// What.
     pub items: Vec<Diagnostic>,
 }
 
-/// Whether a file was looked at.
+/// Whether the server has checked the current text of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CheckState {
-    /// It was, as it is now.
+    /// It has; the diagnostics.
     Now(Vec<Diagnostic>),
-    /// Nothing was said about it as it is now.
+    /// No diagnostics for the current text yet.
     NotYet,
 }
 
-/// What was said about all files.
+/// Latest diagnostics of all files.
 #[derive(Debug, Default)]
 pub(crate) struct DiagnosticStore {
     files: Mutex<HashMap<PathBuf, FileDiagnostics>>,
-    /// Counts reports, so that one can be waited for.
+    /// Number of reports so far, to wait for a change.
     told: watch::Sender<u64>,
 }
 
@@ -135,7 +130,7 @@ impl DiagnosticStore {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A `publishDiagnostics` notification. Which file it was about.
+    /// Stores a `publishDiagnostics` notification. Returns the file.
     pub(crate) fn published(&self, params: &Value) -> Option<PathBuf> {
         let path = params["uri"].as_str().and_then(path_of)?;
         let version = params["version"].as_i64().and_then(|it| i32::try_from(it).ok());
@@ -143,7 +138,7 @@ impl DiagnosticStore {
         Some(path)
     }
 
-    /// A report, however it came.
+    /// Stores diagnostics, pushed or pulled.
     pub(crate) fn put(&self, path: &Path, version: Option<i32>, items: Vec<Diagnostic>) {
         let mut files = self.files();
         files.remove(path);
@@ -168,9 +163,8 @@ impl DiagnosticStore {
         all
     }
 
-    /// Waits for a report about this version of a file, or, from servers that
-    /// name no version, for one that came after `since`; then for the end of
-    /// what follows it closely.
+    /// Waits for diagnostics of at least this document version or, from servers that report no version,
+    /// that arrived after `since`; then until none has arrived for `settle`.
     pub(crate) async fn wait(
         &self,
         path: &Path,
@@ -183,7 +177,8 @@ impl DiagnosticStore {
         let mut told = self.told.subscribe();
         loop {
             told.borrow_and_update();
-            // Nobody can have looked at a text before it was told, whatever version is named.
+            // Diagnostics that arrived before the text was sent cannot be about it, whatever version
+            // they claim.
             let fits = |it: &FileDiagnostics| since <= it.at && it.version.is_none_or(|said| version <= said);
             let found = self.get(path).filter(fits);
             let until = match &found {
@@ -227,12 +222,12 @@ mod tests {
         ledger.published(&said(Some(3), "new"));
         let CheckState::Now(items) = ledger.wait(path, 2, now, short, none).await else { panic!("not yet") };
         assert_eq!(items[0].message, "new");
-        // Without a version the time decides.
+        // Without a version, the arrival time decides.
         ledger.published(&said(None, "any"));
         assert!(matches!(ledger.wait(path, 9, now, short, none).await, CheckState::Now(_)));
         assert_eq!(ledger.wait(path, 9, Instant::now(), short, none).await, CheckState::NotYet);
         assert_eq!(ledger.published(&json!({"uri": "x:y", "diagnostics": []})), None);
-        // Of a text that was not told yet nobody says anything, whatever they claim.
+        // Diagnostics for a text that was not sent yet are ignored, whatever version they claim.
         ledger.published(&said(Some(i32::MAX), "guessed"));
         assert_eq!(ledger.wait(path, 9, Instant::now(), short, none).await, CheckState::NotYet);
     }

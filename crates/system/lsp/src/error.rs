@@ -1,61 +1,54 @@
 use std::fmt;
 
-/// Why a server has no answer, in words for whoever asked.
+/// Why a request to a server failed, with text for the user or model.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LspError {
-    /// It could not be started, or ended before it could answer.
+    /// The server could not be started, or exited during the handshake.
     NotStarted {
-        /// Its name.
         server: String,
-        /// What happened, with what it printed last.
+        /// The reason, with the last standard error output.
         why: String,
     },
-    /// It ended, or was ended because it made no sense.
+    /// The server exited, or was stopped because of a protocol error.
     Ended {
-        /// Its name.
         server: String,
-        /// How.
+        /// The reason.
         why: String,
     },
-    /// It has ended too often and is left alone.
+    /// The server exited too often and is not restarted.
     Off {
-        /// Its name.
         server: String,
-        /// How it ended last.
+        /// Reason of the last exit.
         why: String,
     },
-    /// It did not answer in time.
+    /// The server did not answer in time.
     Silent {
-        /// Its name.
         server: String,
-        /// What was asked.
+        /// Method of the request.
         method: String,
-        /// How long.
+        /// Timeout in seconds.
         seconds: u64,
     },
-    /// It said no.
+    /// The server returned an error response.
     Refused {
-        /// Its name.
         server: String,
-        /// What was asked.
+        /// Method of the request.
         method: String,
-        /// Its number for that.
+        /// Error code.
         code: i64,
-        /// Its words.
+        /// Error message.
         message: String,
     },
-    /// It cannot do that at all.
+    /// The server does not implement the method.
     Unsupported {
-        /// Its name.
         server: String,
-        /// What was asked.
+        /// Method of the request.
         method: String,
     },
-    /// It answered with something that is no answer to the question.
+    /// The response is malformed.
     Nonsense {
-        /// Its name.
         server: String,
-        /// What was asked.
+        /// Method of the request.
         method: String,
         /// What is wrong with it.
         why: String,

@@ -1,29 +1,28 @@
-//! Which languages there are here, and who serves them.
+//! Lists the known languages, their servers, and which ones a project uses.
 
 use std::path::{Path, PathBuf};
 
 use crate::{LANGUAGES, LspSettings, ProgramPath, ServedLanguage, ServerUnavailable};
 
-/// Entries of a project that are looked at to see what it is written in.
+/// Maximum directory entries read to find the project's languages.
 const MAX_ENTRIES: usize = 2_000;
-/// Directories below its root that are looked into.
+/// Maximum directory depth below the project root.
 const DEPTH: usize = 2;
-/// Directories that hold what others wrote.
+/// Directories with third-party or generated code.
 const OF_OTHERS: [&str; 6] = ["node_modules", "target", "vendor", "dist", "build", "venv"];
 
-/// A language, and whether somebody serves it.
+/// A language and the availability of its server.
 #[derive(Clone, Debug)]
 pub struct LanguageStatus {
-    /// What people call it.
     pub language: &'static str,
-    /// Whether the project has files of it, near its root.
+    /// Whether the project has files of it near its root.
     pub in_project: bool,
-    /// The server by its name and program, or why there is none.
+    /// Name and path of the server, or why there is none.
     pub server: Result<(String, PathBuf), ServerUnavailable>,
 }
 
 impl ProgramPath {
-    /// All languages of the table. Looks at the disk and starts nothing.
+    /// Surveys all known languages. Reads the disk, starts nothing.
     pub fn survey(&self, top: &Path, settings: &LspSettings) -> Vec<LanguageStatus> {
         let mut extensions = Vec::new();
         let mut left = MAX_ENTRIES;

@@ -1,20 +1,15 @@
-//! ServedLanguage servers: which one a file needs, the conversation with it, and what
-//! it says.
+//! Language server client: finds the server a file needs, runs it, and returns its answers.
 //!
-//! A [`ServerPlan`] says which program serves a file and from which root; a
-//! [`ServerPool`] keeps one [`LspClient`] per plan for the whole process and
-//! starts it on first need through a [`ServerLauncher`]. What servers answer is
-//! read into plain values ([`CodeLocation`], [`CodeSymbol`], [`Diagnostic`], [`FileEdits`]).
+//! A [`ServerPlan`] says which program serves a file and from which root. A [`ServerPool`] keeps one
+//! [`LspClient`] per plan for the whole process and starts it on first use through a [`ServerLauncher`].
+//! Responses are parsed into plain values ([`CodeLocation`], [`CodeSymbol`], [`Diagnostic`],
+//! [`FileEdits`]).
 //!
-//! **Does not know** tools, permissions, walls or shells: who launches a server
-//! decides what holds it. Downloads nothing. Writes no file: edits are values.
+//! **Does not know** tools, permissions, sandboxes or shells: the launcher decides how a server is sandboxed. Downloads nothing. Writes no file: edits are returned as values.
 //!
-//! **Invariant:** a server that dies, hangs, floods or lies costs its own
-//! answers and nothing else; every wait has an end, every message a largest
-//! size, and every list from a server a largest length.
+//! **Invariant:** a server that exits, hangs, floods or lies affects only its own answers; every wait has a timeout, every message a maximum size, and every list from a server a maximum length.
 //!
-//! **Invariant:** positions of callers are lines and characters counted from
-//! one; what a server counts in stays inside.
+//! **Invariant:** positions in the callers' interface are lines and characters counted from 1; the server's encoding is internal.
 
 mod client;
 mod content_length;

@@ -1,90 +1,89 @@
-//! What settings say about servers.
+//! Language server settings.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What settings say.
+/// Parsed settings below `lsp`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LspSettings {
-    /// Servers of settings, before those of the table.
+    /// Configured servers; they take precedence over the built-in table.
     pub servers: Vec<ConfiguredServer>,
-    /// Servers nobody wants, by name or program.
+    /// Names or programs of servers that are not started.
     pub disabled: Vec<String>,
-    /// Whether edits are followed by what they broke.
+    /// Turns off diagnostics after file edits.
     pub quiet_edits: bool,
-    /// Bytes of memory all servers may take together.
+    /// Maximum bytes of memory of all servers together; `None` for no limit.
     pub most_memory: Option<u64>,
 }
 
-/// A server of settings.
+/// A configured server.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfiguredServer {
-    /// Its name there.
+    /// Key in the settings.
     #[serde(skip)]
     pub name: String,
-    /// The program, by name or path.
+    /// Program, by name or path.
     pub command: String,
-    /// Its words.
+    /// Arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// `".py"` to what the server calls such files.
+    /// Maps extensions (`".py"`) to LSP language ids.
     #[serde(default)]
     pub extension_to_language: BTreeMap<String, String>,
-    /// Variables on top of the session's.
+    /// Environment variables added to the session's.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What it is told at its start.
+    /// Sent as `initializationOptions`.
     #[serde(default)]
     pub initialization_options: Value,
-    /// What it is told when it asks for its settings.
+    /// Answer to the server's `workspace/configuration` requests.
     #[serde(default)]
     pub settings: Value,
-    /// Files that stand at the root of a project.
+    /// File names that mark the root of a project.
     #[serde(default)]
     pub root_markers: Vec<String>,
-    /// Its root, whatever is found.
+    /// Root directory to use instead of the one found by markers.
     #[serde(default)]
     pub workspace_folder: Option<String>,
-    /// Milliseconds until it has to be there.
+    /// Startup timeout in milliseconds.
     #[serde(default)]
     pub startup_timeout: Option<u64>,
-    /// Whether it is started again when it ends; it is unless this says no.
+    /// Whether to restart it after an exit. Default true.
     #[serde(default)]
     pub restart_on_crash: Option<bool>,
-    /// How often within five minutes.
+    /// Maximum restarts within five minutes.
     #[serde(default)]
     pub max_restarts: Option<u32>,
-    /// How it is talked to; nothing but `stdio` is known here.
+    /// Transport; only `stdio` is supported.
     #[serde(default)]
     pub transport: Option<String>,
-    /// Others wait so long for its end; here every server gets the same time.
+    /// Accepted for compatibility and ignored; every server gets the same time.
     #[serde(default)]
     pub shutdown_timeout: Option<u64>,
-    /// Others write down what it says.
+    /// Accepted for compatibility and ignored.
     #[serde(default)]
     pub logging_config: Value,
 }
 
 impl LspSettings {
-    /// Reads servers from an object of them; what makes no sense is told.
+    /// Adds servers from a JSON object. Returns messages about invalid entries.
     pub fn read_servers(&mut self, servers: &Value) -> Vec<String> {
         let (found, wrong) = ConfiguredServer::read_all(servers, "lsp.servers");
         self.servers.extend(found);
         wrong
     }
 
-    /// Whether a server is not wanted.
     pub(crate) fn is_disabled(&self, name: &str) -> bool {
         self.disabled.iter().any(|it| it == name)
     }
 }
 
 impl ConfiguredServer {
-    /// Reads an object of servers that stands at this place; what makes no sense
-    /// is told.
+    /// Parses a JSON object of servers at the settings path `place`. Also returns messages about invalid
+    /// entries.
     pub fn read_all(servers: &Value, place: &str) -> (Vec<Self>, Vec<String>) {
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
         let Some(map) = servers.as_object() else {
@@ -107,7 +106,7 @@ impl ConfiguredServer {
         (found, wrong)
     }
 
-    /// What the server calls a file with this extension.
+    /// LSP language id for a file extension.
     pub(crate) fn language(&self, extension: &str) -> Option<String> {
         let wanted = extension.to_ascii_lowercase();
         self.extension_to_language

@@ -1,4 +1,4 @@
-//! The files a server has open.
+//! Documents that a server has open.
 
 use std::{
     collections::HashMap,
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 
 use crate::uri_of;
 
-/// Files that are open at once.
+/// Maximum number of open documents.
 const MAX_OPEN: usize = 50;
 
-/// What has to be said to a server so that it knows a text.
+/// Messages that synchronise a document.
 pub(crate) struct DocumentSync {
     pub(crate) messages: Vec<(&'static str, Value)>,
-    /// The version the server knows then.
+    /// Document version after these messages.
     pub(crate) version: i32,
-    /// Since when.
+    /// When the server got this version.
     pub(crate) since: Instant,
 }
 
-/// The files a server has open.
+/// Documents that a server has open.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     open: HashMap<PathBuf, OpenDocument>,
@@ -40,7 +40,7 @@ struct OpenDocument {
     since: Instant,
 }
 
-/// By what a file on disk is known to be the same.
+/// Modification time and size, to detect changes on disk.
 type DocumentStamp = (SystemTime, u64);
 
 fn stamp(path: &Path) -> Option<DocumentStamp> {
@@ -55,7 +55,8 @@ fn print(text: &str) -> u64 {
 }
 
 impl Documents {
-    /// What makes a server know this text of a file. Looks at the disk.
+    /// Returns the messages that make the server know this text. Reads file metadata. `None` if the path
+    /// has no URI.
     pub(crate) fn know(&mut self, path: &Path, language: &str, text: &str) -> Option<DocumentSync> {
         let uri = uri_of(path)?;
         self.uses += 1;
@@ -106,8 +107,8 @@ impl Documents {
         self.open.contains_key(path)
     }
 
-    /// What makes a server know what others changed on disk since it was told.
-    /// Reads the disk.
+    /// Returns the messages about files that other programs changed since they were sent. Reads the
+    /// disk.
     pub(crate) fn catch_up(&mut self) -> Vec<(&'static str, Value)> {
         let moved: Vec<(PathBuf, String)> = self
             .open

@@ -1,20 +1,20 @@
-//! Where something is: what callers count (lines and characters from one) and
-//! what servers count (lines from nought, columns in units of their own).
+//! Converts positions between callers (lines and characters from 1) and servers (lines from 0, columns
+//! in the negotiated encoding).
 
-/// What a server counts columns in.
+/// Unit of a server's column numbers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ColumnEncoding {
-    /// Bytes.
+    /// UTF-8 bytes.
     Utf8,
-    /// Units of two bytes: the usual.
+    /// UTF-16 code units, the default.
     #[default]
     Utf16,
-    /// Characters.
+    /// Characters (UTF-32).
     Utf32,
 }
 
 impl ColumnEncoding {
-    /// As a server names it; the usual for anything else.
+    /// Parses the server's `positionEncoding`; UTF-16 for anything unknown.
     pub fn named(name: Option<&str>) -> Self {
         match name {
             Some("utf-8") => Self::Utf8,
@@ -31,12 +31,12 @@ impl ColumnEncoding {
         }
     }
 
-    /// The column of the character at a byte of a line.
+    /// Column of the character at byte offset `byte` of a line.
     pub fn column(self, line: &str, byte: usize) -> usize {
         line.char_indices().take_while(|(at, _)| *at < byte).map(|(_, it)| self.width(it)).sum()
     }
 
-    /// The byte of a column; the end of the line where it lies beyond.
+    /// Byte offset of a column; the end of the line if it is beyond.
     pub fn byte(self, line: &str, column: usize) -> usize {
         let mut passed = 0;
         for (at, character) in line.char_indices() {
@@ -49,38 +49,35 @@ impl ColumnEncoding {
     }
 }
 
-/// A place in a text: a line from nought, a byte of that line.
+/// A position in a text: line from 0, and byte offset in that line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TextPosition {
-    /// The line.
     pub line: usize,
-    /// The byte in it.
     pub byte: usize,
 }
 
-/// A place that was found, and what has to be said about it.
+/// A resolved position.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ResolvedPosition {
-    /// Where.
     pub place: TextPosition,
-    /// The name there, if there is one.
+    /// Identifier at the position, if there is one.
     pub name: Option<String>,
-    /// What was asked was not quite there.
+    /// Explains a deviation from the requested position.
     pub note: Option<String>,
 }
 
-/// A line of a text by its number from nought, without its end.
+/// A line by its number from 0, without its line ending.
 pub fn line_at(text: &str, line: usize) -> Option<&str> {
     text.lines().nth(line)
 }
 
-/// The number of the character at a column of a server, counted from one.
+/// Character number, from 1, of a server's column.
 pub fn character_of(line: &str, column: usize, encoding: ColumnEncoding) -> usize {
     let byte = encoding.byte(line, column);
     line[..byte].chars().count() + 1
 }
 
-/// Names that are never what a question about a line means.
+/// Keywords, which are never the symbol that a request about a line means.
 const KEYWORDS: &[&str] = &[
     "pub",
     "fn",
@@ -169,8 +166,8 @@ const KEYWORDS: &[&str] = &[
     "continue",
 ];
 
-/// Finds the place a caller means: a line and a character, both from one, or a
-/// name to find. What does not fit is taken as the nearest name, and said.
+/// Resolves a position given as line and character (both from 1), line and symbol, or symbol alone. If
+/// it does not match exactly, the nearest identifier is used and `note` says so.
 pub fn resolve(
     text: &str,
     line: Option<u32>,
@@ -186,7 +183,7 @@ pub fn resolve(
         Some(line) => Some(line as usize - 1),
         None => None,
     };
-    // `a::b`, `a.b` and `a->b` mean their last part.
+    // `a::b`, `a.b` and `a->b` refer to the last part.
     let symbol = symbol.map(|it| it.rsplit([':', '.', '>']).next().unwrap_or(it).trim());
     match (index, symbol.filter(|it| !it.is_empty())) {
         (None, None) => Err(String::from("give line and character, line and symbol, or symbol")),
@@ -196,7 +193,7 @@ pub fn resolve(
     }
 }
 
-/// The first place of a name in a text.
+/// First occurrence of a symbol in a text.
 fn anywhere(text: &str, symbol: &str) -> Result<ResolvedPosition, String> {
     let mut all = text.lines().enumerate().flat_map(|(line, content)| {
         named(content, symbol).into_iter().map(move |byte| TextPosition { line, byte })
@@ -213,7 +210,7 @@ fn anywhere(text: &str, symbol: &str) -> Result<ResolvedPosition, String> {
     Ok(ResolvedPosition { place, name: Some(symbol.to_owned()), note: Some(note) })
 }
 
-/// A name on a line, or on the nearest one that has it.
+/// The symbol on a line, or on the nearest line that has it.
 fn near_line(
     text: &str,
     index: usize,
@@ -247,7 +244,7 @@ fn near_line(
     }
 }
 
-/// The name at a character of a line, or the nearest one.
+/// The identifier at a character of a line, or the nearest one.
 fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedPosition, String> {
     let content = line_at(text, index).unwrap_or_default();
     let names = names_in(content);
@@ -276,7 +273,7 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedP
     };
     match names.iter().min_by_key(|it| distance(it)) {
         Some(found) if distance(found) == 0 => {
-            // Where two names touch the same place, the one that begins there is meant.
+            // Between two adjacent identifiers, the one that starts there wins.
             let begins = names.iter().find(|it| chars(it.0) == wanted).unwrap_or(found);
             let place = TextPosition { line: index, byte: begins.0 };
             Ok(ResolvedPosition { place, name: Some(begins.1.to_owned()), note: None })
@@ -301,7 +298,7 @@ fn is_part(character: char) -> bool {
     character.is_alphanumeric() || character == '_' || character == '$'
 }
 
-/// All names of a line with the byte they begin at.
+/// All identifiers of a line with their byte offsets.
 fn names_in(line: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut begin = None;
@@ -321,7 +318,7 @@ fn names_in(line: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Where a name stands in a line as a whole word; any text where it is no name.
+/// Byte offsets of a symbol as a whole word; of any occurrence if it is not an identifier.
 fn named(line: &str, symbol: &str) -> Vec<usize> {
     let is_name = symbol.chars().all(is_part);
     let whole = |at: usize| {
@@ -350,7 +347,7 @@ mod tests {
             }
             assert_eq!(encoding.byte(line, 99), line.len());
         }
-        // In the middle of a character is that character.
+        // A column inside a character means that character.
         assert_eq!(ColumnEncoding::Utf16.byte(line, 2), 1);
         assert_eq!(ColumnEncoding::Utf8.byte(line, 3), 1);
         assert_eq!(character_of(line, 3, ColumnEncoding::Utf16), 3);

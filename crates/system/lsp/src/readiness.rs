@@ -1,4 +1,4 @@
-//! How far a server is, as far as it says.
+//! Loading state of a server, as far as it reports it.
 
 use std::{
     collections::BTreeMap,
@@ -7,20 +7,21 @@ use std::{
 
 use serde_json::Value;
 
-/// Works a server may tell of at once.
+/// Maximum number of concurrent progress items.
 const MAX_WORKS: usize = 64;
-/// A work nothing was heard of for so long has ended without saying so.
+/// Progress without an update for this long counts as ended.
 const FORGOTTEN: Duration = Duration::from_secs(120);
 
-/// How far a server is.
+/// Loading state of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerReadiness {
     works: BTreeMap<String, ReportedWork>,
-    /// What servers that know say themselves.
+    /// Last `quiescent` value of rust-analyzer's `experimental/serverStatus`; overrides progress
+    /// reports.
     quiescent: Option<bool>,
-    /// What is wrong, in a server's own words.
+    /// A problem reported by the server.
     trouble: Option<String>,
-    /// Whether anything was ever said.
+    /// Whether the server has reported any state.
     spoke: bool,
 }
 
@@ -33,7 +34,7 @@ struct ReportedWork {
 }
 
 impl ServerReadiness {
-    /// A `$/progress` notification.
+    /// Handles a `$/progress` notification.
     pub(crate) fn progress(&mut self, params: &Value) {
         let token = haft_types::text::head(&params["token"].to_string(), 200).to_owned();
         let value = &params["value"];
@@ -63,7 +64,7 @@ impl ServerReadiness {
         }
     }
 
-    /// What rust-analyzer says of itself.
+    /// Handles rust-analyzer's `experimental/serverStatus`.
     pub(crate) fn status(&mut self, params: &Value) {
         self.spoke = true;
         self.quiescent = params["quiescent"].as_bool().or(self.quiescent);
@@ -72,7 +73,7 @@ impl ServerReadiness {
         self.trouble = message.map(|it| haft_types::text::one_line(it, 300));
     }
 
-    /// Whether it works on something that answers depend on.
+    /// Whether it is loading or indexing, so that answers may be incomplete.
     pub fn is_busy(&self) -> bool {
         match self.quiescent {
             Some(quiescent) => !quiescent,
@@ -80,17 +81,17 @@ impl ServerReadiness {
         }
     }
 
-    /// Whether it says at all how far it is.
+    /// Whether the server reports its loading state at all.
     pub fn speaks(&self) -> bool {
         self.spoke
     }
 
-    /// What is wrong, in the server's own words.
+    /// Problem reported by the server.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// What it works on, in a few words.
+    /// Short description of the current work.
     pub fn words(&self) -> String {
         let work = self.works.values().max_by_key(|it| it.heard);
         let Some(ReportedWork { title, message, percent, .. }) = work else { return String::from("loading") };

@@ -1,5 +1,5 @@
-//! What servers answer about places, as values. Shapes of all versions of the
-//! protocol are read; what is none of them is said.
+//! Parses locations, hovers and call hierarchies in all versions of the protocol. Malformed responses
+//! are errors.
 
 use std::path::PathBuf;
 
@@ -7,43 +7,39 @@ use serde_json::Value;
 
 use crate::path_of;
 
-/// More places than this are no answer.
+/// Maximum number of locations; more are an error.
 const MOST: usize = 50_000;
 
-/// A place in a file, as a server counts.
+/// A location in a file, in the server's units.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct CodeLocation {
-    /// The file.
     pub path: PathBuf,
-    /// The line, from nought.
+    /// Line, from 0.
     pub line: u32,
-    /// The column.
     pub column: u32,
-    /// The last line.
     pub end_line: u32,
 }
 
-/// Something that calls or is called.
+/// A call hierarchy item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallItem {
-    /// Its name.
     pub name: String,
-    /// Its kind, by number.
+    /// `SymbolKind` number.
     pub kind: u64,
-    /// What else is said about it.
+    /// Additional detail.
     pub detail: String,
-    /// Where it is.
+    /// Its location.
     pub spot: CodeLocation,
-    /// As the server wants it back.
+    /// The item as received, to send back in follow-up requests.
     pub raw: Value,
 }
 
-/// A caller or a callee, and where the calls are.
+/// A caller or callee, with the call sites.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallLink {
-    /// The other end.
+    /// The caller or callee.
     pub item: CallItem,
-    /// Lines of the calls, from nought.
+    /// Lines of the calls, from 0.
     pub lines: Vec<u32>,
 }
 
@@ -57,7 +53,7 @@ fn spot(uri: &Value, range: &Value) -> Result<Option<CodeLocation>, String> {
     let (Some(line), Some(column)) = (number(&start["line"]), number(&start["character"])) else {
         return Err(String::from("a place without a line"));
     };
-    // Files that are made up by the server cannot be opened.
+    // URIs of virtual documents cannot be opened.
     Ok(path_of(uri).map(|path| CodeLocation {
         path,
         line,
@@ -66,8 +62,8 @@ fn spot(uri: &Value, range: &Value) -> Result<Option<CodeLocation>, String> {
     }))
 }
 
-/// Reads places: one, many, links, or nothing. Those that are in no file are
-/// counted.
+/// Parses locations: one, a list, links, or null. Also returns the number of locations that are not in a
+/// file.
 pub fn spots(answer: &Value) -> Result<(Vec<CodeLocation>, usize), String> {
     let single = [answer.clone()];
     let all = match answer {
@@ -109,7 +105,7 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The text of a hover; nothing where there is none.
+/// Parses a hover; `None` if it is empty.
 pub fn hover_text(answer: &Value) -> Result<Option<String>, String> {
     fn marked(value: &Value) -> Option<String> {
         match value {
@@ -150,7 +146,7 @@ impl CallItem {
         })
     }
 
-    /// Reads the answer to `prepareCallHierarchy`.
+    /// Parses the response to `prepareCallHierarchy`.
     pub fn read_all(answer: &Value) -> Result<Vec<Self>, String> {
         match answer {
             Value::Null => Ok(Vec::new()),
@@ -161,7 +157,7 @@ impl CallItem {
 }
 
 impl CallLink {
-    /// Reads callers (`from`) or callees (`to`).
+    /// Parses callers (`end` = `from`) or callees (`to`).
     pub fn read_all(answer: &Value, end: &str) -> Result<Vec<Self>, String> {
         let all = match answer {
             Value::Null => return Ok(Vec::new()),

@@ -1,5 +1,4 @@
-//! Which program serves a file, and from which root. Looks at the disk, starts
-//! nothing.
+//! Selects the program that serves a file and its root directory. Reads the disk, starts nothing.
 
 use std::{
     collections::BTreeMap,
@@ -16,60 +15,60 @@ use crate::{
     server_table::{KnownLspServer, ServedLanguage, ServerNeeds, language_of},
 };
 
-/// How long a server may take until it is there.
+/// Default startup timeout.
 const STARTUP: Duration = Duration::from_secs(45);
 
 /// A server that can be started for a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerPlan {
-    /// What it is called.
     pub name: String,
-    /// The program, by its whole path.
+    /// Absolute path of the program.
     pub program: PathBuf,
-    /// Its words.
+    /// Arguments.
     pub args: Vec<String>,
-    /// Where it starts, and what it looks at.
+    /// Working directory and workspace folder.
     pub root: PathBuf,
-    /// What it calls the file.
+    /// LSP language id of the file.
     pub language: String,
-    /// Variables on top of the session's.
+    /// Environment variables added to the session's.
     pub env: BTreeMap<String, String>,
-    /// What it is told at its start.
+    /// Sent as `initializationOptions`.
     pub initialization_options: Value,
-    /// What it is told when it asks for its settings.
+    /// Answer to the server's `workspace/configuration` requests.
     pub settings: Value,
-    /// How long it may take until it is there.
+    /// Startup timeout.
     pub startup: Duration,
-    /// How often within five minutes it may end before it is left alone.
+    /// Exits within [`PoolLimits::forgiven`](crate::PoolLimits::forgiven) after which it is not
+    /// restarted.
     pub most_ends: u32,
 }
 
-/// What tells servers apart.
+/// Identifies a server in the pool.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ServerKey {
-    /// The program and its words.
+    /// Program and arguments.
     pub line: String,
-    /// Its root.
+    /// Root directory.
     pub root: PathBuf,
-    /// What holds it, in the words of whoever launches it.
+    /// Sandbox of the server, as described by the launcher.
     pub held: String,
 }
 
 impl ServerPlan {
-    /// The command line, for people and rules.
+    /// The command line, for display and permission rules.
     pub fn line(&self) -> String {
         let words = std::iter::once(self.program.to_string_lossy().into_owned()).chain(self.args.clone());
         words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
     }
 
-    /// What tells it apart from others.
+    /// The pool key of this plan in the given sandbox.
     pub fn key(&self, held: &str) -> ServerKey {
         let line = format!("{} {:?} {}", self.line(), self.env, self.initialization_options);
         ServerKey { line, root: self.root.clone(), held: held.to_owned() }
     }
 }
 
-/// A word as a shell reads it back.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |it: char| it.is_ascii_alphanumeric() || "-_./=:@+,".contains(it);
     if !word.is_empty() && word.chars().all(plain) {
@@ -82,25 +81,21 @@ fn quoted(word: &str) -> String {
 /// Why no server can be started for a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ServerUnavailable {
-    /// Nobody knows a server for such files.
+    /// No server is known for this extension.
     Unknown {
         /// The extension.
         extension: String,
     },
-    /// None of the known ones is there.
+    /// None of the known servers is installed.
     Missing {
-        /// The language.
         language: String,
-        /// The programs that were looked for.
+        /// Programs that were looked for.
         tried: Vec<String>,
-        /// How people get one.
+        /// How to install one.
         install: String,
     },
-    /// Settings want none of them.
-    Disabled {
-        /// The language.
-        language: String,
-    },
+    /// Settings disable all known servers.
+    Disabled { language: String },
 }
 
 impl fmt::Display for ServerUnavailable {
@@ -129,17 +124,17 @@ impl fmt::Display for ServerUnavailable {
     }
 }
 
-/// Where programs are looked for.
+/// Where to look for programs.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramPath {
-    /// Directories, the first first.
+    /// Directories, in order of precedence.
     pub path: Vec<PathBuf>,
-    /// Directories whose programs are never run: those of the project itself.
+    /// Directories whose programs are never run, such as the project itself.
     pub never: Vec<PathBuf>,
 }
 
 impl ProgramPath {
-    /// A program by its name; one by its path only where settings name it.
+    /// Finds a program by name; by path only if settings name it.
     fn find(&self, name: &str) -> Option<PathBuf> {
         let dirs = self.path.iter().filter(|dir| dir.is_absolute());
         dirs.map(|dir| dir.join(name)).find(|file| {
@@ -148,8 +143,8 @@ impl ProgramPath {
         })
     }
 
-    /// The plan for a file: servers of settings first, then those of the table.
-    /// Roots are looked for no higher than `top`, where the file is below it.
+    /// Plans the server for a file: configured servers first, then the built-in table. The root is not
+    /// searched above `top` if the file is below it.
     pub fn plan(
         &self,
         file: &Path,
@@ -160,7 +155,7 @@ impl ProgramPath {
         let known = language_of(extension);
         let mut tried = Vec::new();
         for server in settings.servers.iter().filter(|it| !settings.is_disabled(&it.name)) {
-            // One that has the name of a known server serves what that one does.
+            // A configured server with the name of a known one serves the same languages.
             let same = known.filter(|(language, _)| {
                 server.extension_to_language.is_empty()
                     && language
@@ -223,7 +218,7 @@ impl ProgramPath {
         })
     }
 
-    /// A command of settings, which may be a path.
+    /// Finds a configured command, which may be a path.
     fn named(&self, command: &str) -> Option<PathBuf> {
         let path = Path::new(command);
         if path.is_absolute() { is_program(path).then(|| path.to_owned()) } else { self.find(command) }
@@ -252,8 +247,8 @@ fn of_table(server: &KnownLspServer, program: PathBuf, root: PathBuf, id: &str) 
     }
 }
 
-/// What a server is told at its start where settings say nothing. The checker
-/// of Rust would hold the lock of the person's own builds.
+/// Default initialization options. rust-analyzer's check on save is turned off, because it would hold
+/// the lock of the user's own builds.
 fn usual_options(program: &str) -> Value {
     match program {
         "rust-analyzer" => json!({"checkOnSave": false, "cachePriming": {"enable": false}}),
@@ -295,14 +290,13 @@ fn root(file: &Path, top: &Path, server: &ConfiguredServer, markers: &[&str]) ->
     }
 }
 
-/// The directories above a file, no higher than `top` where it is below that.
+/// The directories above a file, up to `top` if the file is below it.
 fn above<'a>(file: &'a Path, top: &'a Path) -> impl Iterator<Item = &'a Path> {
     let inside = file.starts_with(top);
     file.ancestors().skip(1).take_while(move |dir| !inside || dir.starts_with(top))
 }
 
-/// The nearest directory above a file that holds one of these; else `top`, or
-/// where the file is.
+/// The nearest directory above a file that contains a marker; otherwise `top` or the file's directory.
 fn nearest(file: &Path, top: &Path, markers: &[&str]) -> PathBuf {
     let found = above(file, top).find(|dir| markers.iter().any(|it| dir.join(it).is_file()));
     found.map_or_else(|| fallback(file, top), Path::to_owned)
@@ -331,7 +325,7 @@ fn fits(needs: ServerNeeds, program: &Path, root: &Path) -> bool {
     }
 }
 
-/// The first number of the version of the TypeScript a program belongs to.
+/// Major version of the TypeScript installation a program belongs to.
 fn typescript_version(program: &Path) -> Option<u32> {
     let real = program.canonicalize().ok()?;
     let package = real.ancestors().skip(1).take(4).find_map(|dir| {
@@ -380,7 +374,7 @@ mod tests {
         assert_eq!((plan.root, plan.name.as_str()), (work.clone(), "rust-analyzer"));
         let plan = programs.plan(&python, &work, &settings).unwrap();
         assert_eq!((plan.root, plan.name.as_str()), (work.join("py"), "pylsp"));
-        // A program of the project itself is never taken.
+        // A program in the project is never used.
         let missing = programs.plan(&work.join("a.ts"), &work, &settings).unwrap_err();
         assert_eq!(
             missing.to_string(),
@@ -417,7 +411,7 @@ mod tests {
         assert_eq!((plan.startup, plan.most_ends), (Duration::from_millis(5), 1));
         assert_ne!(plan.key(""), ServerPlan { root: work.clone(), ..plan.clone() }.key(""));
         assert_ne!(plan.key(""), plan.key("walls"));
-        // The name of a known server with other options.
+        // A known server with other options.
         let mut settings = LspSettings::default();
         settings.read_servers(&json!({"rust-analyzer": {"command": "rust-analyzer", "initializationOptions": {"checkOnSave": true}}}));
         let plan = programs.plan(&source, &work, &settings).unwrap();

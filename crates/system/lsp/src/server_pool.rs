@@ -1,4 +1,4 @@
-//! The servers of a process: one per plan, started on first need.
+//! Pool of the running servers: one per plan, started on first use.
 
 use std::{
     collections::BTreeMap,
@@ -12,19 +12,19 @@ use std::{
 
 use crate::{LspClient, LspError, ServerKey, ServerLauncher, ServerPlan};
 
-/// Ends for memory that are remembered in words.
+/// Maximum number of remembered stop messages.
 const MAX_STOPPED: usize = 1_000;
 
-/// How servers come and go.
+/// Limits of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
-    /// Ends older than this are forgiven.
+    /// Exits and failed starts older than this no longer count towards `ServerPlan::most_ends`.
     pub forgiven: Duration,
-    /// How long a server that nobody asks stays.
+    /// Time without a request after which a server is stopped.
     pub idle: Duration,
-    /// How many run at once; the one that was idle longest makes room.
+    /// Maximum number of running servers; beyond it the longest idle one is stopped.
     pub most: usize,
-    /// How often it is looked how much memory they take.
+    /// Interval of memory checks.
     pub weigh: Duration,
 }
 
@@ -39,25 +39,25 @@ impl Default for PoolLimits {
     }
 }
 
-/// The servers of a process.
+/// The running servers of a process.
 #[derive(Default)]
 pub struct ServerPool {
     limits: PoolLimits,
     slots: Mutex<BTreeMap<ServerKey, Arc<ServerSlot>>>,
-    /// Bytes all servers may take together; 0 for any number.
+    /// Maximum bytes of memory of all servers; 0 for no limit.
     most_memory: AtomicU64,
-    /// One looks at memory at a time.
+    /// Held during a memory check, so that checks do not overlap.
     weighing: tokio::sync::Mutex<()>,
-    /// Who was stopped for its memory, in words, in the order that happened.
+    /// Messages about servers stopped for their memory use, in order.
     stopped: Mutex<Vec<String>>,
 }
 
-/// The place of one server.
+/// State of one server.
 #[derive(Default)]
 struct ServerSlot {
-    /// Held while it starts, so that it starts once.
+    /// Locked while the server starts, so that it starts only once.
     running: tokio::sync::Mutex<SlotState>,
-    /// The same for those who only look.
+    /// The client, readable while `running` is locked.
     seen: Mutex<Option<Arc<LspClient>>>,
 }
 
@@ -68,12 +68,11 @@ struct SlotState {
 }
 
 impl ServerPool {
-    /// Servers that come and go like this.
     pub fn new(limits: PoolLimits) -> Arc<Self> {
         Arc::new(Self { limits, ..Self::default() })
     }
 
-    /// The one of this process, which all its sessions share.
+    /// The pool of this process, shared by all its sessions.
     pub fn of_process() -> Arc<Self> {
         static POOL: LazyLock<Arc<ServerPool>> = LazyLock::new(|| ServerPool::new(PoolLimits::default()));
         Arc::clone(&POOL)
@@ -83,24 +82,22 @@ impl ServerPool {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server of a plan, if it runs.
+    /// The server with this key, if it runs.
     pub fn running(&self, key: &ServerKey) -> Option<Arc<LspClient>> {
         self.slots().get(key).and_then(|slot| slot.client())
     }
 
-    /// All that run.
     pub fn all(&self) -> Vec<Arc<LspClient>> {
         self.slots().values().filter_map(|slot| slot.client()).collect()
     }
 
-    /// All that run and are held like this.
+    /// All running servers in this sandbox.
     pub fn held_by(&self, held: &str) -> Vec<Arc<LspClient>> {
         let slots = self.slots();
         slots.iter().filter(|(key, _)| key.held == held).filter_map(|(_, slot)| slot.client()).collect()
     }
 
-    /// A server that runs behind the same walls and knows such files, and has
-    /// the nearest root above this one.
+    /// The running server with this program and sandbox whose root is the nearest one above `file`.
     pub fn serving(&self, file: &Path, program: &Path, held: &str) -> Option<Arc<LspClient>> {
         let slots = self.slots();
         let fits = slots.iter().filter(|(key, _)| key.held == held).filter_map(|(_, slot)| slot.client());
@@ -108,7 +105,8 @@ impl ServerPool {
             .max_by_key(|it| it.plan().root.as_os_str().len())
     }
 
-    /// The server of a plan; started if it does not run.
+    /// Returns the server of a plan and starts it if necessary. Fails with [`LspError::Off`] if it has
+    /// exited too often. Waits for a start in progress.
     pub async fn get(
         self: &Arc<Self>,
         plan: &ServerPlan,
@@ -145,12 +143,12 @@ impl ServerPool {
         }
     }
 
-    /// Bytes all servers may take together. The last word counts, whoever has it.
+    /// Sets the memory limit of all servers in bytes. Applies to the whole pool: the last caller wins.
     pub fn limit_memory(&self, most: Option<u64>) {
         self.most_memory.store(most.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Who was stopped for its memory after the first `seen` ones, in words.
+    /// Messages about servers stopped for their memory use, without the first `seen`.
     pub fn stopped_for_memory(&self, seen: usize) -> Vec<String> {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         stopped.get(seen..).unwrap_or_default().to_vec()
@@ -161,9 +159,8 @@ impl ServerPool {
         slots.iter().filter_map(|(key, slot)| Some((key.clone(), slot.client()?))).collect()
     }
 
-    /// Stops those that were not asked for longest until the rest takes no more
-    /// than it may. One that is too large alone counts as ended by its own fault:
-    /// it is not started for ever.
+    /// Stops the longest idle servers until the others are within the memory limit. A server that
+    /// exceeds it alone is killed and counted as an exit, so that it is not restarted forever.
     async fn keep_within_memory(&self) {
         let most = self.most_memory.load(Ordering::Relaxed);
         let Ok(_one) = self.weighing.try_lock() else { return };
@@ -213,7 +210,7 @@ impl ServerPool {
         }
     }
 
-    /// The server that was idle longest makes room.
+    /// Stops the longest idle server if the pool is full.
     fn make_room(&self, but: &ServerKey) {
         let running = self.running_now();
         if running.len() < self.limits.most {
@@ -230,7 +227,7 @@ impl ServerPool {
         self.slots().remove(key);
     }
 
-    /// Ends a server that nobody asks for long, and looks at memory meanwhile.
+    /// Stops the server when it has been idle for long, and checks memory periodically.
     fn watch(self: &Arc<Self>, key: &ServerKey, client: &Arc<LspClient>) {
         let (pool, key, client) = (Arc::downgrade(self), key.clone(), Arc::downgrade(client));
         let PoolLimits { idle, weigh, .. } = self.limits;
@@ -252,7 +249,7 @@ impl ServerPool {
         });
     }
 
-    /// Ends the servers that are held like this, or all of them.
+    /// Stops all servers in this sandbox, or all servers. Waits until they have stopped.
     pub async fn stop(&self, held: Option<&str>) {
         let gone: Vec<Arc<ServerSlot>> = {
             let mut slots = self.slots();

@@ -1,15 +1,14 @@
-//! What servers ask us, and what they are told. Every question is answered: a
-//! server that waits for one may never go on.
+//! Answers requests from servers. Every request gets an answer, because a server may block until it
+//! does.
 
 use serde_json::{Value, json};
 
 use crate::{ServerPlan, uri_of};
 
-/// The number for a method nobody knows.
+/// JSON-RPC error code "method not found".
 const NO_METHOD: i64 = -32601;
 
-/// The answer to a question of a server: a result, or a number with words.
-/// Nothing is ever written or shown on a server's word.
+/// Returns the result, or an error code with a message. Servers cannot make Haft write or show anything.
 pub(crate) fn answer(method: &str, params: &Value, plan: &ServerPlan) -> Result<Value, (i64, String)> {
     match method {
         "workspace/configuration" => {
@@ -37,7 +36,7 @@ pub(crate) fn answer(method: &str, params: &Value, plan: &ServerPlan) -> Result<
     }
 }
 
-/// A part of the settings by its dotted name.
+/// A section of the settings by its dotted name.
 fn section(settings: &Value, name: Option<&str>) -> Value {
     let parts = name.unwrap_or_default().split('.').filter(|it| !it.is_empty());
     let whole = settings.get(name.unwrap_or_default());
@@ -49,11 +48,11 @@ fn folders(plan: &ServerPlan) -> Value {
     json!([{"uri": uri_of(&plan.root), "name": name}])
 }
 
-/// What a server is told first.
+/// Parameters of `initialize`.
 pub(crate) fn initialize(plan: &ServerPlan) -> Value {
     let root = uri_of(&plan.root);
     let mut params = json!({
-        // Behind walls our number means another process, or none.
+        // In a sandbox our process id is meaningless.
         "processId": null,
         "clientInfo": {"name": "haft", "version": env!("CARGO_PKG_VERSION")},
         "rootUri": root,

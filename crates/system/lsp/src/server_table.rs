@@ -1,40 +1,40 @@
-//! Which servers are known for which files. Data only.
+//! Built-in table of languages and their servers.
 
-/// A language and who serves it.
+/// A language and its servers.
 #[derive(Clone, Copy, Debug)]
 pub struct ServedLanguage {
-    /// What people call it.
+    /// Display name.
     pub name: &'static str,
-    /// Extensions, each with what servers call such files.
+    /// File extensions, each with its LSP language id.
     pub extensions: &'static [(&'static str, &'static str)],
-    /// Servers, the best first.
+    /// Servers, in order of preference.
     pub servers: &'static [KnownLspServer],
-    /// Files that stand at the root of a project.
+    /// File names that mark the root of a project.
     pub roots: &'static [&'static str],
-    /// How people get a server.
+    /// Installation hint.
     pub install: &'static str,
 }
 
 /// A server of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownLspServer {
-    /// The program, by name.
+    /// Program name.
     pub program: &'static str,
-    /// Its words.
+    /// Arguments.
     pub args: &'static [&'static str],
-    /// When it can be used.
+    /// Condition for using it.
     pub needs: ServerNeeds,
 }
 
-/// When a server can be used.
+/// Condition for using a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ServerNeeds {
-    /// Whenever it is there.
+    /// Usable if installed.
     Nothing,
-    /// When the program belongs to a TypeScript of this version or later, which
-    /// is its own server.
+    /// Usable if it belongs to a TypeScript installation of at least this major version, which includes
+    /// the server.
     TypeScriptFrom(u32),
-    /// When the root has one of these files.
+    /// Usable if the root has one of these files.
     RootFile(&'static [&'static str]),
 }
 
@@ -42,7 +42,7 @@ const fn server(program: &'static str, args: &'static [&'static str]) -> KnownLs
     KnownLspServer { program, args, needs: ServerNeeds::Nothing }
 }
 
-/// All of them.
+/// All known languages.
 pub const LANGUAGES: &[ServedLanguage] = &[
     ServedLanguage {
         name: "Rust",
@@ -220,7 +220,7 @@ pub const LANGUAGES: &[ServedLanguage] = &[
     },
 ];
 
-/// The language of an extension, and what servers call such files.
+/// The language and LSP language id of an extension.
 pub(crate) fn language_of(extension: &str) -> Option<(&'static ServedLanguage, &'static str)> {
     let extension = extension.to_ascii_lowercase();
     LANGUAGES.iter().find_map(|language| {

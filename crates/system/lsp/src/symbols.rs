@@ -1,4 +1,4 @@
-//! Names a file or a project has.
+//! Parses document and workspace symbols.
 
 use serde_json::Value;
 
@@ -7,33 +7,31 @@ use crate::{
     responses::{kind_of, number},
 };
 
-/// More are left out.
+/// Maximum number of symbols; more are dropped.
 const MOST: usize = 20_000;
-/// Deeper is left out.
+/// Maximum nesting; deeper symbols are dropped.
 const DEEPEST: usize = 32;
 
-/// A name, and where it is.
+/// A symbol and its location.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CodeSymbol {
-    /// The name.
     pub name: String,
-    /// Its kind, by number.
+    /// `SymbolKind` number.
     pub kind: u64,
-    /// What else is said about it.
+    /// Additional detail.
     pub detail: String,
-    /// How many names it is inside of.
+    /// Number of enclosing symbols.
     pub depth: usize,
-    /// What it is inside of, where only that is said.
+    /// Name of the enclosing symbol, if only that is reported.
     pub container: String,
-    /// The first line of it, from nought.
+    /// First line, from 0.
     pub line: u32,
-    /// The last one.
     pub end_line: u32,
-    /// Where, where another file is meant.
+    /// Location, if it is in another file.
     pub spot: Option<CodeLocation>,
 }
 
-/// What a kind is called.
+/// Name of a `SymbolKind`.
 pub fn kind_name(kind: u64) -> &'static str {
     const NAMES: [&str; 26] = [
         "file",
@@ -67,7 +65,7 @@ pub fn kind_name(kind: u64) -> &'static str {
     NAMES.get(index).copied().unwrap_or("name")
 }
 
-/// Reads names, flat or nested, of a file or of a project.
+/// Parses symbols of a document or workspace, flat or nested.
 pub fn symbols(answer: &Value) -> Result<Vec<CodeSymbol>, String> {
     let mut found = Vec::new();
     match answer {
@@ -88,7 +86,7 @@ fn collect(all: &[Value], depth: usize, found: &mut Vec<CodeSymbol>) -> Result<(
         let location = &item["location"];
         let range = item.get("selectionRange").or_else(|| item.get("range")).unwrap_or(&location["range"]);
         let whole = item.get("range").unwrap_or(range);
-        // A project's names may come without lines.
+        // Workspace symbols may have no range.
         let line = number(&range["start"]["line"]);
         let path = location["uri"].as_str().and_then(path_of);
         let line = match (line, &path) {

@@ -2,12 +2,12 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
-/// A file as servers name it.
+/// The `file:` URI of a path.
 pub fn uri_of(path: &Path) -> Option<String> {
     Url::from_file_path(path).ok().map(String::from)
 }
 
-/// The file a server names; nothing for what is none.
+/// The path of a `file:` URI; `None` for any other.
 pub fn path_of(uri: &str) -> Option<PathBuf> {
     let url = Url::parse(uri).ok()?;
     let local = url.scheme() == "file" && url.host_str().is_none_or(|host| host == "localhost");

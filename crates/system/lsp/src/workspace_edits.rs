@@ -1,4 +1,4 @@
-//! Changes that servers propose. Values: nothing is written.
+//! Parses edits that servers propose. Nothing is written.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -6,56 +6,53 @@ use serde_json::Value;
 
 use crate::{path_of, responses::kind_of};
 
-/// More changes than this are no proposal.
+/// Maximum number of changes; more are an error.
 const MOST: usize = 20_000;
 
-/// A change of a text, as a server counts.
+/// A text change, in the server's units.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TextChange {
-    /// From: line and column.
+    /// Start: line and column.
     pub start: (u32, u32),
-    /// To.
+    /// End: line and column.
     pub end: (u32, u32),
-    /// What stands there then.
+    /// Replacement text.
     pub new_text: String,
 }
 
 /// The changes of one file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileEdits {
-    /// The file.
     pub path: PathBuf,
-    /// From the first to the last.
+    /// Changes in document order.
     pub changes: Vec<TextChange>,
 }
 
-/// A proposal for several files.
+/// A workspace edit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct WorkspaceChange {
-    /// By file.
     pub files: Vec<FileEdits>,
-    /// Files that would be made, renamed or removed, in words.
+    /// Descriptions of files to be created, renamed or deleted.
     pub moves: Vec<String>,
 }
 
-/// An action a server offers.
+/// A code action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodeAction {
-    /// What it does.
     pub title: String,
-    /// Its kind.
+    /// `CodeActionKind`.
     pub kind: String,
-    /// Whether the server would choose it.
+    /// Whether the server marks it as preferred.
     pub preferred: bool,
-    /// What it changes, where that is said.
+    /// Its edit, if included.
     pub change: Option<WorkspaceChange>,
-    /// Whether only the server itself could do it.
+    /// Whether it needs a command that only the server can run.
     pub runs_command: bool,
-    /// As the server wants it back.
+    /// The action as received, to send back in follow-up requests.
     pub raw: Value,
 }
 
-/// Reads a proposal for several files.
+/// Parses a workspace edit.
 pub fn workspace_change(answer: &Value) -> Result<WorkspaceChange, String> {
     let mut files: BTreeMap<PathBuf, Vec<TextChange>> = BTreeMap::new();
     let mut moves = Vec::new();
@@ -122,7 +119,7 @@ fn add(
     Ok(())
 }
 
-/// Reads actions; those that cannot be used now are left out.
+/// Parses code actions; skips disabled ones.
 pub fn code_actions(answer: &Value) -> Result<Vec<CodeAction>, String> {
     let all = match answer {
         Value::Null => return Ok(Vec::new()),

@@ -1,10 +1,9 @@
-//! Walls around every command that has no others: what undo needs stays as it
-//! is, and where nobody is asked, so does what nobody named.
+//! Sandbox for every command that has no other: keeps read-only what undo needs and, in modes without
+//! prompts, parts of the home directory that the command does not name.
 //!
-//! As with [`ReadOnlySandbox`](crate::ReadOnlySandbox), a thread gives this up and
-//! starts the commands, so that they cost nothing more. It takes the right to
-//! mount. These walls stand in the way of programs that do not know of them; one
-//! that runs as root and looks for a way around them finds one.
+//! As with [`ReadOnlySandbox`](crate::ReadOnlySandbox), a restricted thread starts the commands, so
+//! there is no cost per command. Needs the right to mount (root). Protects against programs that do not
+//! know of it; a program that runs as root and looks for a way out finds one.
 
 use std::{
     io,
@@ -25,27 +24,27 @@ use crate::{
     restricted_thread::RestrictedThread,
 };
 
-/// What every command is kept from.
+/// What the baseline sandbox keeps read-only.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct BaselinePolicy {
-    /// Stays as it is, everything below included.
+    /// Read-only paths, everything below included.
     pub freeze: Vec<PathBuf>,
-    /// A home, of which more stays.
+    /// Protection of the home directory, if any.
     pub home: Option<HomeProtection>,
 }
 
-/// What of a home stays.
+/// Which parts of a home directory are read-only.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HomeProtection {
-    /// The home, without links: it stays in its place.
+    /// The home directory without symlinks. It cannot be renamed or removed.
     pub path: PathBuf,
-    /// Stays as it is, everything below included.
+    /// Read-only paths, everything below included.
     pub freeze: Vec<PathBuf>,
-    /// Can be changed although it is below one of these.
+    /// Paths below `freeze` that stay writable.
     pub open: Vec<PathBuf>,
 }
 
-/// A thread whose commands cannot do that.
+/// A thread whose child processes run in the baseline sandbox.
 pub struct BaselineSandbox {
     policy: BaselinePolicy,
     thread: RestrictedThread,
@@ -58,31 +57,30 @@ impl std::fmt::Debug for BaselineSandbox {
 }
 
 impl BaselineSandbox {
-    /// Builds them, or says what this machine cannot do.
+    /// Starts the thread and creates its mounts. The error names what the machine does not support.
     pub fn build(policy: BaselinePolicy) -> Result<Arc<Self>, String> {
         let wanted = policy.clone();
         let thread = RestrictedThread::build("haft-keeping", move || keep(&wanted))?;
         Ok(Arc::new(Self { policy, thread }))
     }
 
-    /// What they keep out.
     pub fn policy(&self) -> &BaselinePolicy {
         &self.policy
     }
 
-    /// Starts a process behind the walls.
+    /// Starts a process in the sandbox. Blocks until it is started.
     pub fn start(&self, launch: OwnedSpawnRequest) -> io::Result<Pid> {
         self.thread.run(move || launch.start())?
     }
 
-    /// Runs this behind the walls.
+    /// Runs a closure on the sandboxed thread and waits for its result.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         self.thread.run(work)
     }
 }
 
-/// Mounts of this thread's own. What others mount later is seen here, and
-/// nothing of ours is seen elsewhere.
+/// Creates the thread's own mount namespace. Later mounts outside are visible inside, but not the
+/// reverse.
 fn keep(policy: &BaselinePolicy) -> Result<(), String> {
     leave_namespaces(UnshareFlags::NEWNS).map_err(|err| format!("mounts of its own: {err}"))?;
     let follows = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
@@ -91,7 +89,7 @@ fn keep(policy: &BaselinePolicy) -> Result<(), String> {
     let attach = |copy: &OwnedFd, path: &Path| attach_mount(copy, path).map_err(|err| failed(path, err));
     let copied = |path: &Path| copy_of_mount(path).map_err(|err| failed(path, err));
     if let Some(home) = &policy.home {
-        // A directory that is a mount cannot be renamed or removed.
+        // A mount point cannot be renamed or removed.
         attach(&copied(&home.path)?, &home.path)?;
         let open: Vec<(&PathBuf, OwnedFd)> =
             home.open.iter().map(|path| Ok((path, copied(path)?))).collect::<Result<_, String>>()?;
@@ -111,24 +109,23 @@ fn freeze(path: &Path) -> io::Result<()> {
     attach_mount(&copy, path)
 }
 
-/// Visible directories of a home that are programs' own: what is in them can be
-/// made again.
+/// Visible directories that programs create in a home directory and can create again.
 const OF_PROGRAMS: &[&str] =
     &["go", "snap", "node_modules", "miniconda3", "anaconda3", "miniforge3", "lost+found"];
 
-/// The one hidden directory that nobody can make again and that works as it is.
+/// The one hidden directory that cannot be recreated and works read-only.
 const KEYS: &str = ".ssh";
 
-/// More names than this are no home that can be looked through.
+/// Maximum number of entries in a home directory; a larger one is not protected.
 const MOST: usize = 400;
 
 impl HomeProtection {
-    /// What of a home stays while a command works in `roots` and names `named`:
-    /// what a person sees there. Nothing where there is nothing to keep, or where
-    /// all of it is worked in.
+    /// Selects what is read-only while a command works in `roots` and names the paths in `named`: the
+    /// visible entries of the home directory and `.ssh`. `None` if there is nothing to protect, if the
+    /// whole home is worked in, or if it has too many entries. Reads the disk.
     pub fn new(home: &Path, roots: &[PathBuf], named: &[PathBuf]) -> Option<Self> {
         let path = home.canonicalize().ok()?;
-        // What is not there yet is made in a directory that is.
+        // For a path that does not exist yet, the directory in which it is created.
         let made_in = |it: &PathBuf| it.parent()?.canonicalize().ok().filter(|dir| *dir != path);
         let real = |it: &PathBuf| it.canonicalize().ok().or_else(|| made_in(it));
         let worked_in: Vec<PathBuf> = roots.iter().chain(named).filter_map(real).collect();
@@ -141,7 +138,7 @@ impl HomeProtection {
             let (name, place) = (entry.file_name(), entry.path());
             let name = name.to_string_lossy();
             let is_seen = !name.starts_with('.') && !OF_PROGRAMS.contains(&&*name);
-            // A link is nothing; where it leads is looked after by its own name.
+            // Symlinks are skipped; their targets are protected under their own names.
             let is_real = entry.file_type().is_ok_and(|it| it.is_dir() || it.is_file());
             if is_real && (is_seen || name == KEYS) && !worked_in.contains(&place) {
                 freeze.push(place);

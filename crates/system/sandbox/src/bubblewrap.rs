@@ -1,4 +1,4 @@
-//! The same walls, built by bubblewrap where we may not build them ourselves.
+//! Builds the same sandbox with bubblewrap, where we may not create namespaces ourselves.
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +10,7 @@ use std::{
 
 use crate::helper_request::Order;
 
-/// Everything in front of the program that runs inside.
+/// The command line before the program that runs inside.
 pub(super) fn arguments(bwrap: &Path, order: &Order, closed: bool) -> io::Result<Vec<CString>> {
     let mut words: Vec<OsString> = vec![bwrap.into()];
     words.extend(["--unshare-user", "--unshare-ipc", "--cap-drop", "ALL"].map(OsString::from));
@@ -54,7 +54,7 @@ pub(super) fn arguments(bwrap: &Path, order: &Order, closed: bool) -> io::Result
     for path in &order.cover {
         words.extend([OsString::from("--ro-bind"), OsString::from("/dev/null"), path.into()]);
     }
-    // Root inside is root outside as far as these are concerned.
+    // For these, root inside is root outside.
     for path in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"] {
         if Path::new(path).exists() {
             words.extend(["--ro-bind", path, path].map(OsString::from));

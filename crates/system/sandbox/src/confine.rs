@@ -26,26 +26,26 @@ use crate::{
     unix_sockets,
 };
 
-/// What package managers and compilers want to write wherever they run, and
-/// which variable tells them to do it elsewhere.
+/// Environment variables that redirect caches of package managers and compilers, with the subdirectory
+/// of the scratch cache.
 const CACHES: [(&str, &str); 4] =
     [("XDG_CACHE_HOME", ""), ("npm_config_cache", "npm"), ("PIP_CACHE_DIR", "pip"), ("UV_CACHE_DIR", "uv")];
 
-/// Where a sandbox finds what it needs.
+/// Paths and options of a [`Sandbox`].
 #[derive(Clone)]
 pub struct SandboxConfig {
-    /// A program that calls [`run_if_helper`](crate::run_if_helper)
-    /// first thing; usually ourselves.
+    /// A program that calls [`run_if_helper`](crate::run_if_helper) first in `main`; usually this
+    /// program.
     pub helper: PathBuf,
-    /// Names the session's files.
+    /// Name of the session's files.
     pub session: String,
-    /// Where those are.
+    /// Directory of those files.
     pub state: PathBuf,
-    /// Bubblewrap in an unusual place.
+    /// Path of bubblewrap, if not in a standard place.
     pub bubblewrap: Option<PathBuf>,
     /// Features to do without; see [`WITHOUT`].
     pub without: String,
-    /// Who looks up names for the proxy.
+    /// Name resolution for the proxy.
     pub lookup: Arc<dyn Lookup>,
 }
 
@@ -59,8 +59,8 @@ impl std::fmt::Debug for SandboxConfig {
 }
 
 impl SandboxConfig {
-    /// The usual: the small helper beside this program, or else this program
-    /// itself, which takes longer to start.
+    /// Default configuration. Uses the small helper binary beside this program if it exists, else this
+    /// program itself, which starts more slowly.
     pub fn new(session: impl Into<String>, state: impl Into<PathBuf>) -> io::Result<Self> {
         let own = std::env::current_exe()?;
         let small = own.with_file_name("haft-sandbox-helper");
@@ -75,30 +75,30 @@ impl SandboxConfig {
     }
 }
 
-/// What a policy needs before a command may run under it.
+/// How much of a policy must be enforceable before a command may run under it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SandboxStrictness {
-    /// All of it enforced.
+    /// All of it.
     #[default]
     Complete,
-    /// As much of it as the machine can.
+    /// As much as the machine supports.
     BestEffort,
 }
 
-/// Confines the commands of one session.
+/// Sandbox of one session's commands.
 #[derive(Debug)]
 pub struct Sandbox {
     config: SandboxConfig,
     features: OnceLock<SandboxFeatures>,
     stand_ins: Arc<Placeholders>,
-    /// Where the layers are, once a policy has any.
+    /// Store of overlay layers; created with the first policy that has layers.
     layers: OnceLock<Option<LayerStore>>,
-    /// The closed network, and the one with a way out.
+    /// The network namespaces without and with a proxy.
     closed: Mutex<Option<Arc<NetNamespace>>>,
     proxied: Mutex<Option<Arc<NetNamespace>>>,
 }
 
-/// A policy that can be enforced here.
+/// A policy that is enforced for commands; see [`Sandbox::confine`].
 #[derive(Debug)]
 pub struct Confinement {
     sandbox: Arc<Sandbox>,
@@ -107,21 +107,21 @@ pub struct Confinement {
     space: Option<Arc<NetNamespace>>,
 }
 
-/// What a launch needs to be confined.
+/// What must be added to a launch to sandbox it.
 pub struct SandboxedLaunch {
-    /// What runs in place of the command.
+    /// Program to run instead of the command.
     pub program: CString,
-    /// What stands in front of the command and its arguments.
+    /// Arguments before the command and its arguments.
     pub arguments: Vec<CString>,
-    /// What it gets under which number.
+    /// Descriptors and their numbers in the child.
     pub descriptors: Vec<(InheritedFd, i32)>,
-    /// Variables on top of its environment.
+    /// Environment variables to add.
     pub variables: Vec<(String, String)>,
-    /// Kept until everything of the command has ended.
+    /// Keep until all processes of the command have ended.
     pub guard: SandboxCleanup,
 }
 
-/// A descriptor of this launch, or of the session.
+/// A descriptor of this launch or of the session.
 pub struct InheritedFd(FdSource);
 
 enum FdSource {
@@ -140,30 +140,32 @@ impl std::os::fd::AsFd for InheritedFd {
     }
 }
 
-/// What has to be put right when the command has ended.
+/// Cleanup when the command has ended: placeholders, layers, and paths that were created although they
+/// must not exist.
 pub struct SandboxCleanup {
     held: PlaceholderGuard,
-    /// Until nothing uses them any more.
+    /// Released when no process of the command uses them any more.
     layers: HeldLayers,
     quarantine: PathBuf,
-    /// The way out, and how much it had refused when the command started.
+    /// The proxy's network namespace, and its refusal count when the command started.
     space: Option<(Arc<NetNamespace>, u64)>,
 }
 
 impl SandboxCleanup {
-    /// Nothing of the command runs any more: the next one gets the same layers.
+    /// Releases the overlay layers for the next command. Call when no process of the command runs any
+    /// more.
     pub fn release_layers(&mut self) {
         self.layers = HeldLayers::default();
     }
 
-    /// Readable when something was created where nothing may be; see
+    /// Becomes readable when something may have been created at a protected path; then call
     /// [`SandboxCleanup::take_back`].
     pub fn watch(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.held.watch()
     }
 
-    /// Takes away what was created where nothing may be, and says what it was, a
-    /// line each.
+    /// Moves files that were created at protected paths to the quarantine directory (or deletes them if
+    /// that fails). Returns one line per path.
     pub fn take_back(&self) -> Vec<String> {
         self.held.look_away();
         let taken = self.held.take_back(&self.quarantine);
@@ -174,9 +176,8 @@ impl SandboxCleanup {
         taken.iter().map(line).collect()
     }
 
-    /// What the command did or tried against the policy, a line each. What the
-    /// proxy refused since the command started may have been another one's that
-    /// ran beside it.
+    /// Policy violations of the command, one per line, after [`SandboxCleanup::take_back`]. Connections
+    /// refused by the proxy may belong to another command that ran at the same time.
     pub fn violations(&self) -> Vec<String> {
         let mut lines = self.take_back();
         let refused = self.space.iter().flat_map(|(space, since)| space.proxy.refused_since(*since));
@@ -185,22 +186,21 @@ impl SandboxCleanup {
     }
 }
 
-/// Numbers for the descriptors of a launch; none of them is used otherwise.
+/// Descriptor numbers for a launch; the command must not use them otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct FdAllocator {
-    /// Where the helper tells what it could not do; negative for nowhere.
+    /// The helper reports errors here; negative for none.
     pub status: i32,
-    /// Where the helper reads what to do.
+    /// The helper reads its request here.
     pub order: i32,
-    /// The user namespace of the session.
+    /// The session's user namespace.
     pub user: i32,
-    /// The network namespace of the session.
+    /// The session's network namespace.
     pub net: i32,
 }
 
 impl Sandbox {
-    /// Opens the session's files, and clears away what sessions that are gone
-    /// left in the place of protected paths.
+    /// Opens the session's files and removes placeholders left by sessions that no longer run. Blocks.
     pub fn open(config: SandboxConfig) -> io::Result<Arc<Self>> {
         let stand_ins = Placeholders::open(&config.state.join("stand-ins"), &config.session)?;
         DirBuilder::new().recursive(true).mode(0o700).create(config.state.join("hollow"))?;
@@ -209,7 +209,8 @@ impl Sandbox {
         Ok(Arc::new(Self { config, features, stand_ins, layers, closed, proxied }))
     }
 
-    /// Layers for one command; read-only ones where they cannot be kept.
+    /// Overlay layers for one command; read-only ones if they cannot be stored or the backend has no
+    /// overlays.
     fn layers(&self, policy: &SandboxPolicy, backend: SandboxBackend) -> HeldLayers {
         let held = if policy.layers.is_empty() || backend != SandboxBackend::Namespaces {
             None
@@ -221,7 +222,7 @@ impl Sandbox {
             .unwrap_or_else(|| HeldLayers::read_only(&policy.layers))
     }
 
-    /// What the machine offers. Blocks the first time.
+    /// The machine's sandbox features. The first call starts processes and blocks.
     pub fn features(&self) -> &SandboxFeatures {
         self.features.get_or_init(|| {
             SandboxFeatures::probe(
@@ -232,14 +233,14 @@ impl Sandbox {
         })
     }
 
-    /// What would be enforced of a policy.
+    /// What would be enforced of `policy` on this machine.
     pub fn report(&self, policy: &SandboxPolicy) -> SandboxReport {
         SandboxReport::new(policy, self.features())
     }
 
-    /// Prepares a policy for commands, or says why it cannot be enforced. Must
-    /// be called inside a Tokio runtime: the proxy needs it. There is one list of
-    /// allowed domains, the one of the last policy that had any.
+    /// Prepares a policy for commands. Fails if the machine cannot enforce it as `strictness` requires.
+    /// Must be called within a tokio runtime, which runs the proxy. All commands share one list of
+    /// allowed domains: that of the last call that had one.
     pub fn confine(
         self: &Arc<Self>,
         policy: SandboxPolicy,
@@ -276,14 +277,12 @@ impl Sandbox {
 }
 
 impl Confinement {
-    /// What is enforced.
     pub fn policy(&self) -> &SandboxPolicy {
         &self.policy
     }
 
-    /// Runs a program inside, with our own input and output, to its end. For
-    /// trying a policy out; blocks. Returns its exit code and what it was kept
-    /// from, as far as the walls tell.
+    /// Runs a program in the sandbox with this process's standard streams and waits for it. Returns the
+    /// exit code (128 + signal if killed) and the violations. Blocks.
     pub fn run(&self, program: &Path, arguments: &[OsString], cwd: &Path) -> io::Result<(i32, Vec<String>)> {
         let numbers = FdAllocator { status: -1, order: 20, user: 21, net: 22 };
         let wrapped = self.wrap(numbers)?;
@@ -319,7 +318,7 @@ impl Confinement {
         Ok((code.unwrap_or(125), wrapped.guard.violations()))
     }
 
-    /// Wraps a launch.
+    /// Prepares one launch: creates placeholders, layers and the helper's request.
     pub fn wrap(&self, numbers: FdAllocator) -> io::Result<SandboxedLaunch> {
         let (held, protect) = self.sandbox.stand_ins.hold(&self.policy.protect)?;
         let layers = self.sandbox.layers(&self.policy, self.backend);
@@ -361,7 +360,7 @@ impl Confinement {
             }
             SandboxBackend::Landlock => (HelperMechanism::Landlock, HelperNetwork::Refuse),
         };
-        // A link to something hidden leads to nothing then.
+        // A symlink to a hidden file then points to the hidden place.
         let mut hide: Vec<PathBuf> =
             self.policy.hide.iter().filter_map(|it| it.path.canonicalize().ok()).collect();
         hide.sort();
@@ -380,7 +379,7 @@ impl Confinement {
         }
     }
 
-    /// What tells programs, and tests, where they are.
+    /// Environment variables that tell programs and tests about the sandbox.
     fn variables(&self) -> Vec<(String, String)> {
         let network = match (&self.policy.network, &self.space) {
             (Network::Open, _) => "open",
@@ -414,7 +413,7 @@ impl Confinement {
     }
 }
 
-/// An order the helper can read and nobody can change.
+/// A sealed memory file with the helper's request.
 fn written(order: &Order) -> io::Result<OwnedFd> {
     let text = serde_json::to_vec(order).map_err(io::Error::other)?;
     let mut file: File = rustix::fs::memfd_create("order", MemfdFlags::CLOEXEC)?.into();

@@ -1,4 +1,4 @@
-//! Telling a refusal of the sandbox from an error of the program.
+//! Distinguishes denials by the sandbox from errors of the program.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,40 +9,39 @@ use regex::Regex;
 
 use crate::{Network, SandboxPolicy};
 
-/// A line that says something was refused, and what.
+/// A line that reports a denied operation.
 static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)(read-only file system|permission denied|operation not permitted|device or resource busy|EROFS|EACCES|EPERM)").ok()
 });
-/// Something that looks like a path: quoted, or up to a blank or a colon.
+/// Text that looks like a path: quoted, or up to a space or colon.
 static PATH: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r#"['"`‘“]([^'"`’”\n]{1,4000})['"`’”]|(?:^|[\s:=(\[])((?:\.{0,2}/|~/)?[\w.@%+,-][^\s:;,'"()\[\]]*)"#,
     )
     .ok()
 });
-/// What programs say when there is no network.
+/// Messages of programs without a network.
 static UNREACHABLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)(network (is )?unreachable|(could not|unable to) resolve|temporary failure in name resolution|name or service not known|name does not resolve|no such host|unknown (\w+ )*host|UnknownHostException|bad address '|failed to lookup address|no servers could be reached|server misbehaving|ENETUNREACH|ENOTFOUND|EAI_AGAIN|getaddrinfo|no route to host)").ok()
 });
 
-/// What they say when somebody cannot be connected to. Of this machine itself that
-/// may be so without any walls.
+/// Messages about failed connections. On this machine these occur without a sandbox too.
 static NOT_CONNECTED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)(could(n't| not) connect|failed to connect|unable to connect|can(not|'t) connect|connection (to .* )?(refused|timed out|failed)|connect(\(\))?: (permission denied|operation not permitted)|ECONNREFUSED|EHOSTUNREACH)").ok()
 });
-/// An address or a name of another machine.
+/// A remote address or host name.
 static ELSEWHERE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b\d{1,3}(\.\d{1,3}){3}\b|\[?[0-9a-f]{1,4}(:[0-9a-f]{0,4}){2,}|\b[\w-]+(\.[\w-]+)*\.[a-z]{2,}\b").ok()
 });
-/// This machine itself.
+/// A loopback address or name.
 static HERE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)localhost|\b127\.\d|\b0\.0\.0\.0\b|::1\b").ok());
 
-/// How many refusals are named.
+/// Maximum number of denials reported.
 const MOST: usize = 5;
 
-/// What of an output was the sandbox: one line each, with the rule. What the
-/// policy would have allowed is the program's own trouble and not among them.
+/// Finds lines of `output` that were probably caused by the sandbox. Returns one line each with the
+/// rule, at most `MOST`. Ignores what the policy allows. Reads the disk.
 pub fn blocked(policy: &SandboxPolicy, cwd: &Path, output: &str) -> Vec<String> {
     let (Some(refused), Some(paths)) = (&*REFUSED, &*PATH) else { return Vec::new() };
     let mut found: Vec<String> = Vec::new();
@@ -80,8 +79,8 @@ pub fn blocked(policy: &SandboxPolicy, cwd: &Path, output: &str) -> Vec<String> 
     found
 }
 
-/// Only what could be meant as a place: a word of a message that happens to
-/// stand where a path could is not taken for one.
+/// Resolves a name only if it is plausibly a path: it exists, or its directory does and it contains `/`
+/// or `.`.
 fn absolute(cwd: &Path, name: &str) -> Option<PathBuf> {
     let plain = name.trim_end_matches(['.', ':']);
     if plain.is_empty() || plain.contains('\0') {
@@ -94,8 +93,8 @@ fn absolute(cwd: &Path, name: &str) -> Option<PathBuf> {
         .then_some(path)
 }
 
-/// A path the sandbox keeps from being written. A path the user could not write
-/// either is not the sandbox's doing.
+/// The rule that forbids writing `path`. `None` if the user could not write it without the sandbox
+/// either.
 fn forbidden_write(policy: &SandboxPolicy, path: &Path) -> Option<String> {
     let rule = policy.forbids_write(path)?;
     let is_there = path.symlink_metadata().is_ok();

@@ -10,38 +10,37 @@ use haft_process::{OutputCapture, ProcessOwner};
 
 use crate::helper_request::HELPER;
 
-/// What the kernel lets us do, as the helper found out by trying.
+/// Kernel support as determined by the helper, which tries each feature.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct KernelFeatures {
-    /// The version of Landlock; zero for none.
+    /// Landlock ABI version; zero if unsupported.
     pub landlock: i64,
-    /// What keeps us from namespaces of our own; nothing if this is empty.
+    /// Why we cannot create namespaces; `None` if we can.
     pub namespaces: Option<String>,
-    /// What keeps us from filtering system calls; nothing if this is empty.
+    /// Why we cannot install seccomp filters; `None` if we can.
     pub seccomp: Option<String>,
 }
 
-/// What the machine offers for confining commands.
+/// Sandbox features of the machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SandboxFeatures {
-    /// The kernel's part.
     pub kernel: KernelFeatures,
-    /// Where bubblewrap is, if it works.
+    /// Path of bubblewrap, if it works.
     pub bubblewrap: Option<PathBuf>,
 }
 
-/// Says which features to do without, separated by commas: `landlock`,
-/// `namespaces`, `seccomp`, `bubblewrap`. For trying out other machines.
+/// Environment variable with features not to use, comma-separated: `landlock`, `namespaces`, `seccomp`,
+/// `bubblewrap`. Simulates other machines.
 pub const WITHOUT: &str = "HAFT_SANDBOX_WITHOUT";
 
-/// Where bubblewrap is taken from: never from a directory of the workspace.
+/// Paths of bubblewrap: never in a workspace.
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// How long finding out may take.
+/// Maximum time for probing.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl SandboxFeatures {
-    /// Finds out. Blocks for as long as a few processes take to start.
+    /// Probes the machine. Starts a few processes and blocks until they exit.
     pub fn probe(helper: &Path, without: &str, bubblewrap: Option<&Path>) -> Self {
         let owner = ProcessOwner::unrecorded("sandbox");
         let told = ask(&owner, helper, &[HELPER, "probe"]);
@@ -67,7 +66,7 @@ impl SandboxFeatures {
                 ["--unshare-user", "--unshare-net", "--ro-bind", "/", "/", "/bin/sh", "-c", "echo ok >&9"];
             place.is_file() && ask(&owner, place, &arguments).is_some_and(|told| told == b"ok\n")
         };
-        // Only asked for when it is needed: it takes a while.
+        // Probed only when needed, because it is slow.
         let needed = kernel.namespaces.is_some() && !lacks("bubblewrap");
         let bubblewrap = places.filter(|_| needed).find(works);
         Self { kernel, bubblewrap }

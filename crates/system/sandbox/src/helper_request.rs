@@ -1,75 +1,73 @@
-//! What the helper process is told.
+//! The request to the helper process.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The word that makes a program the helper.
+/// First argument that makes a program act as the helper.
 pub(crate) const HELPER: &str = "__sandbox";
 
-/// What to do before the command takes the helper's place.
+/// What to set up before the helper executes the command.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Order {
-    /// How the walls are built.
+    /// How to build the sandbox.
     pub(crate) walls: HelperMechanism,
-    /// Where writing is allowed.
+    /// Writable paths.
     pub(crate) write: Vec<PathBuf>,
-    /// What may be written in a layer alone.
+    /// Directories to overlay.
     pub(crate) layers: Vec<OverlayLayer>,
-    /// What stays as it is; everything exists.
+    /// Read-only paths; all exist.
     pub(crate) protect: Vec<PathBuf>,
-    /// What cannot be read; everything exists.
+    /// Unreadable paths; all exist.
     pub(crate) hide: Vec<PathBuf>,
-    /// Whom it may talk to.
+    /// Network access.
     pub(crate) network: HelperNetwork,
     pub(crate) sockets: HelperSockets,
-    /// Sockets that are covered up, as far as they can be reached at all.
+    /// Existing sockets to cover with an empty file, if reachable.
     pub(crate) cover: Vec<PathBuf>,
-    /// A directory of ours that nothing else is in.
+    /// An empty directory of the session, used as mount point.
     pub(crate) hollow: PathBuf,
-    /// Where to say that it did not work.
+    /// Descriptor for error reports.
     pub(crate) status: i32,
 }
 
-/// A directory that stays as it is while a command seems to write there.
+/// A directory that is not modified: writes go to an overlay.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct OverlayLayer {
     /// The directory.
     pub(crate) path: PathBuf,
-    /// Where the overlay keeps what is written, and its own work; the directory is
-    /// read-only without.
+    /// Upper and work directory of the overlay; without them the directory is read-only.
     pub(crate) store: Option<(PathBuf, PathBuf)>,
 }
 
-/// Whether Unix sockets can be made.
+/// Which Unix sockets can be created.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum HelperSockets {
-    /// Only in pairs.
+    /// Only `socketpair`.
     Pairs,
-    /// Any.
     All,
 }
 
-/// How the walls are built.
+/// How the sandbox is built.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum HelperMechanism {
-    /// Namespaces and mounts of our own, Landlock, and a system call filter.
+    /// Own namespaces and mounts, Landlock, and a seccomp filter.
     Namespaces,
-    /// Somebody built the namespaces already; Landlock and the filter.
+    /// Inside bubblewrap's namespaces: Landlock and seccomp only.
     Inside,
-    /// Landlock and the filter alone.
+    /// Landlock and seccomp only.
     Landlock,
 }
 
-/// How the network is closed.
+/// Network access of the command.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum HelperNetwork {
-    /// It is not.
+    /// Not restricted.
     Open,
-    /// By joining the namespaces behind these descriptors.
+    /// Joins the namespaces of these descriptors.
     Join { user: i32, net: i32 },
-    /// By a namespace somebody built already.
+    /// Already inside a closed network namespace.
     Closed,
-    /// By refusing connections.
+    /// Connections are refused by Landlock and seccomp.
     Refuse,
 }

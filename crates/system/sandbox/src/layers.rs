@@ -1,5 +1,4 @@
-//! Where a session keeps what its commands write to directories that stay as
-//! they are.
+//! Overlay layers: store what a session's commands write to directories that must not change.
 
 use std::{
     fs::{DirBuilder, File, Permissions},
@@ -14,18 +13,17 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::helper_request::OverlayLayer;
 
-/// Maximum number of sets of layers, and so of commands at the same time that
-/// have one.
+/// Maximum number of layer sets, and thus of concurrent commands with layers.
 const MAX_SETS: usize = 64;
 
-/// The layers of one session, removed when it is dropped.
+/// The overlay layers of one session; deleted on drop.
 ///
-/// Two overlays may not share a layer, so every command has a set of its own while
-/// it runs. Commands that run one after the other get the same set.
+/// Two mounted overlays must not share a layer, so each running command has its own set. Consecutive
+/// commands reuse the same set.
 #[derive(Debug)]
 pub(crate) struct LayerStore {
     dir: PathBuf,
-    /// Held as long as the session lives: nobody else removes the directory.
+    /// Locked for the lifetime of the session, so that other sessions do not delete the directory.
     _lock: File,
 }
 
@@ -33,12 +31,12 @@ pub(crate) struct LayerStore {
 #[derive(Debug, Default)]
 pub(crate) struct HeldLayers {
     pub(crate) layers: Vec<OverlayLayer>,
-    /// Held as long as the command runs.
+    /// Locked while the command runs.
     _lock: Option<File>,
 }
 
 impl LayerStore {
-    /// A new store below `dir`. Removes the stores of sessions that are gone.
+    /// Creates a store below `dir`. Removes stores of sessions that no longer run.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         private(dir)?;
@@ -51,7 +49,7 @@ impl LayerStore {
                 made => made?,
             }
             let lock = File::open(&own)?;
-            // Whoever sweeps at this moment may have taken it away.
+            // A concurrent sweep may have deleted it.
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && own.exists() {
                 return Ok(Self { dir: own, _lock: lock });
             }
@@ -59,7 +57,7 @@ impl LayerStore {
         Err(io::Error::other("there is no place for layers"))
     }
 
-    /// Layers over these directories for one command.
+    /// Returns a free set of layers over these directories. Fails if all sets are in use.
     pub(crate) fn hold(&self, paths: &[PathBuf]) -> io::Result<HeldLayers> {
         for number in 0..MAX_SETS {
             let set = self.dir.join(number.to_string());
@@ -83,7 +81,7 @@ impl Drop for LayerStore {
 }
 
 impl HeldLayers {
-    /// Nothing may be written there.
+    /// Layers that make the directories read-only.
     pub(crate) fn read_only(paths: &[PathBuf]) -> Self {
         let layers = paths.iter().map(|path| OverlayLayer { path: path.clone(), store: None });
         Self { layers: layers.collect(), _lock: None }
@@ -97,7 +95,7 @@ fn layer(set: &Path, path: &Path) -> io::Result<OverlayLayer> {
     let (upper, work) = (own.join("upper"), own.join("work"));
     private(&upper)?;
     private(&work)?;
-    // The layer stands for the directory, so it has its mode.
+    // The layer represents the directory, so it gets its mode.
     std::fs::set_permissions(&upper, Permissions::from_mode(path.metadata()?.mode() & 0o777))?;
     Ok(OverlayLayer { path: path.to_owned(), store: Some((upper, work)) })
 }
@@ -106,7 +104,7 @@ fn private(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Removes the stores of sessions that are gone.
+/// Removes the stores of sessions that no longer run.
 fn sweep(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(lock) = File::open(entry.path()) else { continue };
@@ -116,7 +114,7 @@ fn sweep(dir: &Path) {
     }
 }
 
-/// Removes a store, with the directories of overlays that nobody can read.
+/// Removes a store, including overlay work directories, which are unreadable.
 fn remove(store: &Path) {
     let below = |dir: PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
     for work in below(store.to_owned()).flat_map(below).map(|it| it.join("work/work")) {

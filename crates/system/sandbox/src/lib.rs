@@ -1,17 +1,14 @@
-//! Walls around commands.
+//! Sandboxes for commands.
 //!
-//! A [`SandboxPolicy`] says what a command may do; a [`Sandbox`] finds out what of it
-//! this machine can enforce, says so in a [`SandboxReport`], and turns it into a
-//! [`Confinement`] for a command. The walls are built by a
-//! helper process that then becomes the command; see [`run_if_helper`].
-//! [`ReadOnlySandbox`] hold what is believed to only read, without a helper, and
-//! [`BaselineSandbox`] keep what undo needs from every other command.
+//! A [`SandboxPolicy`] says what a command may do. A [`Sandbox`] determines which parts this machine can
+//! enforce, lists them in a [`SandboxReport`], and turns the policy into a [`Confinement`] for commands.
+//! A helper process sets up the sandbox and then executes the command; see [`run_if_helper`].
+//! [`ReadOnlySandbox`] confines commands that are believed to only read, without a helper, and
+//! [`BaselineSandbox`] protects what undo needs from all other commands.
 //!
-//! **Does not know** shells, tools, rules or modes: who runs the command and why
-//! is the caller's business.
+//! **Does not know** shells, tools, rules or modes, nor why a command runs.
 //!
-//! **Invariant:** what is reported as enforced is enforced by the kernel. A
-//! wall that cannot be built keeps the command from running.
+//! **Invariant:** what is reported as enforced is enforced by the kernel. If a required part of the sandbox cannot be set up, the command does not run.
 
 mod baseline;
 mod bubblewrap;

@@ -25,11 +25,11 @@ use crate::{
     proxy::{Lookup, Proxy},
 };
 
-/// How long making it may take.
+/// Maximum time to create it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A network of its own that lives as long as somebody holds this, so that a
-/// server of one confined command can be reached by the next.
+/// A network namespace that lives as long as this value, so that one sandboxed command can reach a
+/// server started by another.
 #[derive(Debug)]
 pub(crate) struct NetNamespace {
     pub(crate) user: OwnedFd,
@@ -40,8 +40,8 @@ pub(crate) struct NetNamespace {
 }
 
 impl NetNamespace {
-    /// Makes one. Its proxy, on the only address that leads out, lets nothing
-    /// through until it is told otherwise.
+    /// Creates a namespace. Its proxy, on the only address that leads out, refuses everything until
+    /// domains are set.
     pub(crate) fn make(helper: &Path, lookup: Arc<dyn Lookup>) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(TIMEOUT))?;

@@ -1,5 +1,5 @@
-//! Something empty in the place of a protected path that is not there, for as
-//! long as a confined command runs: what exists can be protected.
+//! Placeholders: empty files or directories at protected paths that do not exist, for as long as a
+//! sandboxed command runs, because only what exists can be mounted read-only.
 
 use std::{
     collections::HashMap,
@@ -22,47 +22,46 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, inotify};
 
 use crate::{IfMissing, PathKind, Protected};
 
-/// How often a path is looked at again that other sessions place and take away.
+/// Attempts at a path that other sessions create and remove concurrently.
 const PLACING_ATTEMPTS: usize = 100;
 
-/// Long enough for whoever is just taking a stand-in away.
+/// Pause between attempts, long enough for another session to finish removing a placeholder.
 const PLACING_PAUSE: Duration = Duration::from_millis(2);
 
-/// No stand-in has more bytes.
+/// Maximum size of a placeholder file in bytes.
 const MAX_STAND_IN_BYTES: u64 = 64;
 
-/// The stand-ins of a session. Commands that run at the same time share them.
+/// The placeholders of a session, shared by its concurrent commands.
 #[derive(Debug)]
 pub(crate) struct Placeholders {
     placed: Mutex<HashMap<PathBuf, PlacedPlaceholder>>,
-    /// What was placed, on disk: whoever comes after a crash removes it.
+    /// On-disk list of the placeholders, so that a later session can remove them after a crash.
     journal: Mutex<File>,
 }
 
 #[derive(Debug)]
 struct PlacedPlaceholder {
     users: usize,
-    /// Which file or directory it is, to remove that and nothing else.
+    /// Device and inode, so that only the placeholder itself is removed.
     inode: (u64, u64),
 }
 
-/// What a policy protects, made to exist.
+/// The placeholders of one command.
 #[derive(Debug)]
 pub(crate) struct PlaceholderGuard {
     owner: Arc<Placeholders>,
-    /// Stand-ins this command uses.
+    /// Placeholders this command uses.
     used: Vec<PathBuf>,
-    /// What may be another session's stand-in, locked: it stays while this is held.
+    /// Shared locks on what may be another session's placeholders, so that they stay.
     foreign: Vec<File>,
-    /// Paths that were not there and must not be there afterwards.
+    /// Paths that did not exist and must not exist afterwards.
     absent: Vec<PathBuf>,
-    /// Tells when something is created where they would be.
+    /// inotify descriptor that reports files created at these paths.
     watch: Option<OwnedFd>,
 }
 
 impl Placeholders {
-    /// Stand-ins of this session, written down below `dir`. Removes what
-    /// sessions that are gone left.
+    /// Opens the session's list below `dir` and removes placeholders of sessions that no longer run.
     pub(crate) fn open(dir: &Path, session: &str) -> io::Result<Arc<Self>> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         sweep(dir);
@@ -72,10 +71,9 @@ impl Placeholders {
         Ok(Arc::new(Self { placed: Mutex::default(), journal: Mutex::new(file) }))
     }
 
-    /// Makes every path of a policy exist that has to, and says which paths the
-    /// helper can protect now. A link on the way to a path is protected too, and
-    /// so is where it leads. What is said to be there stays until the returned
-    /// [`PlaceholderGuard`] is dropped, whoever placed it.
+    /// Creates placeholders for all protected paths that need them. Returns the paths that the helper
+    /// can make read-only: symlinks on the way to a path, and its target. They exist until the returned
+    /// [`PlaceholderGuard`] is dropped.
     pub(crate) fn hold(
         self: &Arc<Self>,
         protect: &[Protected],
@@ -88,17 +86,17 @@ impl Placeholders {
             watch: None,
         };
         let mut paths = Vec::new();
-        // Held to the end, so that no command that ends takes away what was just
-        // seen. Declared after `held`, which takes the lock when it is dropped.
+        // Held to the end, so that a command that ends cannot remove a placeholder that was just found.
+        // Declared after `held`, whose drop takes the lock.
         let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
         for protected in protect {
             let (links, real) = followed(&protected.path);
             paths.extend(links);
             if held.used.iter().any(|used| real.starts_with(used)) {
-                // Nothing can be created in a stand-in.
+                // Nothing can be created in a placeholder.
                 continue;
             }
-            // Another command of this session may have placed it, or something above it.
+            // Another command of this session may have placed it or a parent.
             let own = real.ancestors().find(|it| placed.get(*it).is_some_and(|own| own.is_at(it)));
             if let Some((path, own)) = own.and_then(|path| Some((path, placed.get_mut(path)?))) {
                 own.users += 1;
@@ -119,8 +117,8 @@ impl Placeholders {
         Ok((held, paths))
     }
 
-    /// Puts a stand-in where the path begins not to exist; `None` where there is
-    /// no directory to put it in, so that nothing can be created either.
+    /// Creates a placeholder at the first missing component of the path. `None` if no directory exists
+    /// to put it in, so that nothing can be created there either.
     fn place(
         &self,
         placed: &mut HashMap<PathBuf, PlacedPlaceholder>,
@@ -128,7 +126,7 @@ impl Placeholders {
         kind: PathKind,
         held: &mut PlaceholderGuard,
     ) -> io::Result<Option<PathBuf>> {
-        // Another session may take away or place something at any moment.
+        // Another session may remove or create it concurrently.
         for attempt in 0..PLACING_ATTEMPTS {
             if 0 < attempt {
                 std::thread::sleep(PLACING_PAUSE);
@@ -150,7 +148,7 @@ impl Placeholders {
                 Err(err) if matches!(err.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
                     continue;
                 }
-                // Nobody can create it here, so nobody has to be kept from it.
+                // The user cannot create it here, so it needs no protection.
                 Err(err)
                     if matches!(
                         err.kind(),
@@ -169,7 +167,7 @@ impl Placeholders {
         Err(io::Error::other(format!("{} comes and goes", real.display())))
     }
 
-    /// Places it and writes that down.
+    /// Creates a placeholder and records it on disk.
     fn create(&self, path: &Path, kind: PathKind) -> io::Result<()> {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let mut line = path.as_os_str().as_bytes().to_vec();
@@ -180,8 +178,8 @@ impl Placeholders {
         })
     }
 
-    /// One command less uses this. The last one takes it away, unless a command
-    /// of another session relies on it: then it stays until somebody can.
+    /// Drops one use. The last one removes the placeholder, unless a command of another session relies
+    /// on it; then a later sweep does.
     fn release(&self, path: &Path) {
         let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(it) = placed.get_mut(path) else { return };
@@ -199,8 +197,7 @@ impl PlacedPlaceholder {
 }
 
 impl PlaceholderGuard {
-    /// Whether something is at this path and no session will take it away before
-    /// this is dropped.
+    /// Whether something exists at this path that no session will remove before this guard is dropped.
     fn stays(&mut self, path: &Path) -> bool {
         let Ok(meta) = path.symlink_metadata() else { return false };
         let may_be_stand_in = meta.is_dir() || meta.is_file() && meta.len() <= MAX_STAND_IN_BYTES;
@@ -209,7 +206,7 @@ impl PlaceholderGuard {
         }
         match locked(path, FlockOperation::NonBlockingLockShared) {
             Ok(file) => {
-                // What was opened may have been taken away before it was locked.
+                // It may have been removed between opening and locking.
                 let is_same = file.metadata().is_ok_and(|it| inode(&it) == inode(&meta));
                 let is_there = path.symlink_metadata().is_ok_and(|it| inode(&it) == inode(&meta));
                 if is_same && is_there {
@@ -217,20 +214,19 @@ impl PlaceholderGuard {
                 }
                 is_same && is_there
             }
-            // Somebody is taking it away, or has.
+            // Another session is removing it or has removed it.
             Err(err) if matches!(err.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => false,
-            // No stand-in of ours is unreadable, and some file systems lock nothing.
+            // Our placeholders are readable, and some file systems do not support locks.
             Err(_) => true,
         }
     }
 
-    /// Readable when something was created where nothing may be.
+    /// Becomes readable when something may have been created at a protected path.
     pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().map(AsFd::as_fd)
     }
 
-    /// Forgets what the watch has told so far, and watches directories that have
-    /// appeared meanwhile.
+    /// Discards pending events and watches directories created meanwhile.
     pub(crate) fn look_away(&self) {
         let Some(watch) = &self.watch else { return };
         let mut events = [0_u8; 4096];
@@ -238,8 +234,8 @@ impl PlaceholderGuard {
         watch_directories(watch, &self.absent);
     }
 
-    /// Takes away what should not have been created, into this directory, and
-    /// says what it was.
+    /// Moves what was created at protected paths to `quarantine`, or deletes it if that fails. Returns
+    /// the paths.
     pub(crate) fn take_back(&self, quarantine: &Path) -> Vec<PathBuf> {
         let created = self.absent.iter().filter(|path| path.symlink_metadata().is_ok());
         let mut taken = Vec::new();
@@ -259,8 +255,7 @@ impl PlaceholderGuard {
     }
 }
 
-/// Tells of everything that appears in the directories of these paths, or where
-/// those would be.
+/// Watches the parent directories of these paths, or their nearest existing ancestors.
 fn watched(paths: &[PathBuf]) -> Option<OwnedFd> {
     if paths.is_empty() {
         return None;
@@ -289,8 +284,7 @@ impl Drop for PlaceholderGuard {
     }
 }
 
-/// The links on the way to a path, and where they lead in the end, as far as
-/// there is anything.
+/// The symlinks on the way to a path and the final target, as far as it exists.
 fn followed(path: &Path) -> (Vec<PathBuf>, PathBuf) {
     const MOST: usize = 40;
     let parts = |path: &Path| -> Vec<OsString> {
@@ -298,7 +292,7 @@ fn followed(path: &Path) -> (Vec<PathBuf>, PathBuf) {
     };
     let mut links = Vec::new();
     let mut real = PathBuf::from("/");
-    // What is left to walk, the next part last.
+    // Remaining components, the next one last.
     let mut rest = parts(path);
     while let Some(part) = rest.pop() {
         if part == ".." {
@@ -325,7 +319,7 @@ fn create(path: &Path, kind: PathKind) -> io::Result<()> {
     file.write_all(empty(path))
 }
 
-/// What says nothing in a file of this name.
+/// Neutral content for a file of this name.
 fn empty(path: &Path) -> &'static [u8] {
     if path.file_name().is_some_and(|it| it == ".mcp.json") {
         b"{\"mcpServers\": {}}\n"
@@ -340,8 +334,7 @@ fn inode(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
 
-/// A file or directory, locked in this way: shared by who relies on a stand-in,
-/// alone by who takes it away.
+/// Opens and locks a file or directory: shared to rely on a placeholder, exclusive to remove it.
 fn locked(path: &Path, how: FlockOperation) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -349,8 +342,7 @@ fn locked(path: &Path, how: FlockOperation) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes a stand-in that is still one. `false` if it has to stay because a
-/// command of another session relies on it.
+/// Removes a placeholder if it is still empty. `false` if a command of another session relies on it.
 fn remove(path: &Path, placed: Option<(u64, u64)>) -> bool {
     let Ok(meta) = path.symlink_metadata() else { return true };
     if placed.is_some_and(|placed| inode(&meta) != placed) {
@@ -361,7 +353,7 @@ fn remove(path: &Path, placed: Option<(u64, u64)>) -> bool {
         lock => lock.ok(),
     };
     if meta.is_dir() {
-        // Fails if there is something in it, as it should.
+        // Fails, as intended, if it is not empty.
         std::fs::remove_dir(path).ok();
     } else if std::fs::read(path)
         .is_ok_and(|text| text == empty(path) || text.trim_ascii() == b"{}" || text.is_empty())
@@ -371,7 +363,7 @@ fn remove(path: &Path, placed: Option<(u64, u64)>) -> bool {
     true
 }
 
-/// Removes the stand-ins of sessions that are gone, where they are still empty.
+/// Removes placeholders of sessions that no longer run, if they are still empty.
 fn sweep(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(file) = File::options().read(true).open(entry.path()) else { continue };
@@ -380,7 +372,7 @@ fn sweep(dir: &Path) {
         }
         let paths = std::fs::read(entry.path()).unwrap_or_default();
         let mut is_done = true;
-        // Inner ones first.
+        // Nested ones first.
         for path in paths.split(|it| *it == 0).rev().filter(|it| !it.is_empty()) {
             is_done &= remove(Path::new(OsStr::from_bytes(path)), None);
         }

@@ -8,13 +8,12 @@ use std::{
 
 type RestrictedJob = Box<dyn FnOnce() + Send>;
 
-/// A thread that gave something up, for good and for everything it will ever
-/// start.
+/// A thread with irrevocable restrictions, which its child processes inherit.
 pub(crate) struct RestrictedThread(Mutex<Sender<RestrictedJob>>);
 
 impl RestrictedThread {
-    /// Starts it; `give_up` is the first thing it does, and if that fails there
-    /// is no thread.
+    /// Starts the thread. It first calls `give_up`; if that fails, the error is returned and the thread
+    /// ends.
     pub(crate) fn build(
         name: &str,
         give_up: impl FnOnce() -> Result<(), String> + Send + 'static,
@@ -36,7 +35,8 @@ impl RestrictedThread {
         Ok(Self(Mutex::new(door)))
     }
 
-    /// Runs this on it. Whatever it starts stays behind the walls.
+    /// Runs a closure on the thread and waits for the result. Processes it starts inherit the
+    /// restrictions.
     pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let (told, answer) = channel();
         let work: RestrictedJob = Box::new(move || drop(told.send(work())));
@@ -48,7 +48,7 @@ impl RestrictedThread {
 
 fn serve(inside: &Receiver<RestrictedJob>) {
     while let Ok(work) = inside.recv() {
-        // A panic drops the sender of its answer, and the thread goes on.
+        // A panic drops the result channel, which the caller sees as an error; the thread continues.
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok();
     }
 }

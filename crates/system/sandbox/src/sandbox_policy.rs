@@ -2,107 +2,102 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What a confined command may do. Roots come from the user and never from a
-/// model.
+/// What a sandboxed command may do. Paths come from the user, never from a model.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SandboxPolicy {
-    /// Where it may write, everything below included.
+    /// Writable paths, everything below included.
     pub write: Vec<PathBuf>,
-    /// Why it may not write elsewhere: ends the sentence "blocked by sandbox:
-    /// write /x (…)".
+    /// Why other paths are read-only: completes "blocked by sandbox: write /x (…)".
     pub write_rule: String,
-    /// Directories that programs outside trust, such as the sources a package
-    /// manager has fetched. They stay as they are: what a command writes there
-    /// goes into a layer that only the commands of this session see. Where the
-    /// machine has no overlays, nothing may be written there.
+    /// Directories whose content programs outside the sandbox trust, such as downloaded package sources.
+    /// Writes go to an overlay that only this session's commands see. Read-only on machines without
+    /// overlays.
     pub layers: Vec<PathBuf>,
-    /// What it may not change although it is inside of `write`.
+    /// Read-only paths inside `write`.
     pub protect: Vec<Protected>,
-    /// What it may not read, everything below included.
+    /// Unreadable paths, everything below included.
     pub hide: Vec<Hidden>,
-    /// Whom it may talk to.
+    /// Network access.
     pub network: Network,
-    /// Whether it may open Unix sockets of the machine.
+    /// Access to the machine's Unix sockets.
     pub sockets: UnixSockets,
-    /// Where it finds its temporary files and caches; inside of `write`.
+    /// Directory for temporary files and caches; inside `write`.
     pub scratch: Option<PathBuf>,
 }
 
-/// A path a command may not change.
+/// A path that a command must not change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Protected {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// What is there, or would be.
+    /// What exists there, or would.
     pub kind: PathKind,
-    /// What happens when it is not there.
+    /// What to do if it does not exist.
     pub absent: IfMissing,
 }
 
-/// What a path is.
+/// Type of a path.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum PathKind {
-    /// A file.
     File,
-    /// A directory.
     Directory,
 }
 
-/// How a path that is not there is protected.
+/// How to protect a path that does not exist.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum IfMissing {
-    /// It cannot be created: something empty stands in its place meanwhile.
+    /// Prevent its creation with an empty placeholder.
     Prevent,
-    /// If it is created, it is taken away afterwards.
+    /// Move it to quarantine if it is created.
     TakeBack,
 }
 
-/// A path a command may not read.
+/// A path that a command must not read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Hidden {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// The rule that says so, as written.
+    /// The rule that hides it, as written.
     pub rule: String,
 }
 
-/// Whom a command may talk to.
+/// Network access of a command.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Network {
-    /// Everybody.
+    /// Unrestricted.
     #[default]
     Open,
-    /// Nobody but servers of other confined commands, on the loopback address.
+    /// None, except for servers of other sandboxed commands on the loopback address.
     Off,
-    /// These domains, through a proxy; nobody if there are none.
+    /// These domains, through a proxy; none if the list is empty.
     Domains(Domains),
 }
 
-/// Which domains may be reached.
+/// Domains that may be reached.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Domains {
-    /// Names, `*.example.com` for every name below.
+    /// Allowed names; `*.example.com` matches all subdomains.
     pub allow: Vec<String>,
-    /// The same, and stronger.
+    /// Denied names; takes precedence over `allow`.
     pub deny: Vec<String>,
 }
 
-/// Whether a command may open Unix sockets: through them it could have others
-/// do what it may not.
+/// Which Unix sockets a command may use. Through a socket it could ask another process to do what it may
+/// not.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum UnixSockets {
-    /// None but pairs of its own.
+    /// Only socket pairs.
     #[default]
     Own,
-    /// These, and those in these directories; what else is there when a command
-    /// starts is out of reach.
+    /// These sockets and those in these directories; other sockets that exist when the command starts
+    /// are covered.
     Listed(Vec<PathBuf>),
-    /// Any.
+    /// All.
     All,
 }
 
 impl SandboxPolicy {
-    /// Nothing may be written but the scratch directory: plan mode.
+    /// A policy for plan mode: only the scratch directory is writable.
     pub fn read_only(scratch: &Path, rule: impl Into<String>) -> Self {
         Self {
             write: vec![scratch.to_owned()],
@@ -112,7 +107,7 @@ impl SandboxPolicy {
         }
     }
 
-    /// The rule that keeps a command from writing this path; `None` if it may.
+    /// The rule that forbids writing `path`; `None` if it is allowed.
     pub fn forbids_write(&self, path: &Path) -> Option<String> {
         let protected = self.protect.iter().find(|it| path.starts_with(&it.path));
         if let Some(protected) = protected {
@@ -122,14 +117,14 @@ impl SandboxPolicy {
         (!inside && !is_device(path)).then(|| self.write_rule.clone())
     }
 
-    /// The rule that keeps a command from reading this path; `None` if it may.
+    /// The rule that forbids reading `path`; `None` if it is allowed.
     pub fn forbids_read(&self, path: &Path) -> Option<String> {
         let hidden = self.hide.iter().find(|it| path.starts_with(&it.path))?;
         Some(hidden.rule.clone())
     }
 }
 
-/// Devices that are no storage.
+/// Devices that store nothing.
 pub(crate) const DEVICES: [&str; 8] = [
     "/dev/null",
     "/dev/zero",

@@ -2,15 +2,14 @@ use std::fmt;
 
 use crate::{Network, SandboxFeatures, SandboxPolicy, UnixSockets};
 
-/// What holds a confined command.
+/// Mechanism that confines a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SandboxBackend {
-    /// Namespaces and mounts of our own, with Landlock and a system call filter
-    /// as far as the kernel has them.
+    /// Own namespaces and mounts, with Landlock and seccomp if the kernel supports them.
     Namespaces,
-    /// Bubblewrap, and inside of it the same.
+    /// Bubblewrap, with Landlock and seccomp inside.
     Bubblewrap,
-    /// Landlock and a system call filter.
+    /// Landlock and seccomp.
     Landlock,
 }
 
@@ -24,19 +23,19 @@ impl SandboxBackend {
     }
 }
 
-/// What of a policy is enforced on this machine, and what is not.
+/// Which parts of a policy this machine enforces.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SandboxReport {
-    /// What holds the commands; `None` if nothing can.
+    /// The mechanism; `None` if there is none.
     pub backend: Option<SandboxBackend>,
-    /// What is enforced, a line each.
+    /// What is enforced, one line each.
     pub enforced: Vec<String>,
-    /// What the policy asks for and nothing enforces, a line each.
+    /// What the policy requires and nothing enforces, one line each.
     pub gaps: Vec<String>,
 }
 
 impl SandboxReport {
-    /// What this machine makes of a policy.
+    /// Compares `policy` with the machine's features.
     pub fn new(policy: &SandboxPolicy, features: &SandboxFeatures) -> Self {
         let kernel = &features.kernel;
         let filter = kernel.seccomp.is_none();
@@ -57,7 +56,7 @@ impl SandboxReport {
         report
     }
 
-    /// Whether all of the policy is enforced.
+    /// Whether the whole policy is enforced.
     pub fn is_complete(&self) -> bool {
         self.backend.is_some() && self.gaps.is_empty()
     }

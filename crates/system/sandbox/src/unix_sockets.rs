@@ -1,4 +1,4 @@
-//! Which Unix sockets of the machine a command can reach.
+//! Determines which Unix sockets of the machine a command can reach.
 
 use std::{
     os::unix::fs::FileTypeExt as _,
@@ -7,8 +7,8 @@ use std::{
 
 use crate::{UnixSockets, helper_request::HelperSockets};
 
-/// Places of sockets that lead out of any sandbox, whoever listens: in another
-/// namespace nobody lists them.
+/// Well-known sockets through which any sandbox can be left. Covered always, because a listener in
+/// another namespace is not in our kernel's list.
 const NOTORIOUS: [&str; 6] = [
     "/run/docker.sock",
     "/var/run/docker.sock",
@@ -18,7 +18,7 @@ const NOTORIOUS: [&str; 6] = [
     "/run/systemd/private",
 ];
 
-/// Whether commands can make sockets at all.
+/// Which sockets a command may create.
 pub(super) fn creation(sockets: &UnixSockets) -> HelperSockets {
     match sockets {
         UnixSockets::Own => HelperSockets::Pairs,
@@ -26,7 +26,7 @@ pub(super) fn creation(sockets: &UnixSockets) -> HelperSockets {
     }
 }
 
-/// The sockets that are there and not allowed.
+/// Existing sockets that are not allowed.
 pub(super) fn to_cover(sockets: &UnixSockets) -> Vec<PathBuf> {
     let UnixSockets::Listed(allowed) = sockets else { return Vec::new() };
     let real = |path: &Path| path.canonicalize().ok();
@@ -43,7 +43,7 @@ pub(super) fn to_cover(sockets: &UnixSockets) -> Vec<PathBuf> {
     found
 }
 
-/// The paths in the kernel's list.
+/// Socket paths in `/proc/net/unix`.
 fn bound(list: &str) -> impl Iterator<Item = PathBuf> {
     list.lines().filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])))
 }

@@ -1,4 +1,4 @@
-//! The usual policy for working in a directory.
+//! The default policy for working in a directory.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -10,8 +10,8 @@ use crate::{
     sandbox_policy::{PathKind::Directory, PathKind::File},
 };
 
-/// What decides what may run: a command that could change it could change what
-/// the next one may do. `true` where an empty stand-in disturbs nobody.
+/// Configuration that decides what may run: a command that changes it could extend the rights of the
+/// next one. `true` where an empty placeholder is harmless.
 const PROTECTED: [(&str, PathKind, bool); 52] = [
     (".claude/agents", Directory, false),
     (".claude/commands", Directory, false),
@@ -67,42 +67,42 @@ const PROTECTED: [(&str, PathKind, bool); 52] = [
     (".mvn/wrapper/maven-wrapper.properties", File, false),
 ];
 
-/// What of a git directory makes git run something, or look elsewhere.
+/// Files of a git directory that make git run a program or read another directory.
 const GIT_PROTECTED: [(&str, PathKind, IfMissing); 4] = [
     ("hooks", Directory, IfMissing::Prevent),
     ("config", File, IfMissing::Prevent),
     ("config.worktree", File, IfMissing::TakeBack),
-    // An empty one would stop git.
+    // An empty `commondir` would break git.
     ("commondir", File, IfMissing::TakeBack),
 ];
 
-/// What Cargo has fetched. The next build outside compiles and runs it without
-/// looking at checksums again, so it is never written itself.
+/// Cargo's downloads. Builds outside the sandbox compile and run them without verifying checksums again,
+/// so sandboxed writes go to an overlay.
 const LAYERS: [&str; 2] = [".cargo/registry", ".cargo/git"];
 
-/// The lock that Cargo takes to use those. There is nothing in it.
+/// Cargo's lock for these directories; an empty file.
 const LOCKS: [&str; 1] = [".cargo/.package-cache"];
 
-/// A policy for working in these directories.
+/// Inputs of the default policy.
 #[derive(Clone, Debug)]
 pub struct WorkspacePolicy<'a> {
-    /// The workspace and what was added to it.
+    /// The workspace and added directories.
     pub roots: &'a [PathBuf],
-    /// A directory of the session for temporary files.
+    /// The session's directory for temporary files.
     pub scratch: &'a Path,
-    /// What `~` means.
+    /// The home directory.
     pub home: Option<&'a Path>,
-    /// Further places to write.
+    /// Additional writable paths.
     pub write: &'a [PathBuf],
-    /// Further paths not to change.
+    /// Additional read-only paths.
     pub protect: &'a [PathBuf],
-    /// Paths not to read.
+    /// Unreadable paths.
     pub hide: &'a [Hidden],
 }
 
 impl WorkspacePolicy<'_> {
-    /// Write in the workspace and in the session's own temporary directory,
-    /// everything else is read-only.
+    /// The workspace and the session's temporary directory are writable; everything else is read-only.
+    /// Reads the disk.
     pub fn policy(&self, network: Network) -> SandboxPolicy {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut write: Vec<PathBuf> = self.roots.iter().chain(self.write).map(|it| real(it)).collect();
@@ -112,7 +112,7 @@ impl WorkspacePolicy<'_> {
             paths.filter(|path| path.exists()).map(|path| real(&path)).collect()
         };
         write.extend(of_home(&LOCKS).into_iter().filter(|it| it.is_file()));
-        // Who names one in the settings wants it written.
+        // A path named in the settings is meant to be written.
         let named: Vec<PathBuf> = self.write.iter().map(|it| real(it)).collect();
         let mut layers = of_home(&LAYERS);
         layers.retain(|it| it.is_dir() && !named.iter().any(|named| it.starts_with(named)));
@@ -123,14 +123,14 @@ impl WorkspacePolicy<'_> {
                 kind: *kind,
                 absent: if *quiet { IfMissing::Prevent } else { IfMissing::TakeBack },
             }));
-            // What the next git outside obeys, also where there is none yet.
+            // Files that git outside the sandbox would obey, also if they do not exist yet.
             protect.extend(dot_git(&root));
             for nested in nested_repositories(&root) {
                 protect.extend(dot_git(&nested));
                 protect.extend(git_directories(&nested).iter().flat_map(|git| obeyed_by_git(git)));
             }
             for git in git_directories(&root) {
-                // A linked worktree shares the directory of the main one.
+                // A linked worktree uses the main repository's git directory.
                 if !write.iter().any(|it| git.starts_with(it)) {
                     write.push(git.clone());
                 }
@@ -160,7 +160,8 @@ impl WorkspacePolicy<'_> {
 }
 
 impl WorkspacePolicy<'_> {
-    /// What is hidden, under every name it has in the workspace.
+    /// The hidden files, also under other hard links in the workspace. Searches at most `MAX_LOOKED`
+    /// entries; links beyond that are not found.
     fn hidden(&self) -> Vec<Hidden> {
         let mut hidden = self.hide.to_vec();
         let linked: Vec<(u64, u64, &Hidden)> = self
@@ -193,8 +194,8 @@ impl WorkspacePolicy<'_> {
     }
 }
 
-/// The file of a worktree that says where its repository is, or the repository
-/// that is not there yet: made inside, it would be obeyed outside.
+/// The `.git` of a worktree or of a repository that does not exist yet: created inside the sandbox, git
+/// outside would obey it.
 fn dot_git(root: &Path) -> Option<Protected> {
     let path = root.join(".git");
     match path.symlink_metadata() {
@@ -204,8 +205,7 @@ fn dot_git(root: &Path) -> Option<Protected> {
     }
 }
 
-/// What of a git directory makes git run something, those of its submodules
-/// included.
+/// Security-relevant files of a git directory, its submodules included.
 fn obeyed_by_git(git: &Path) -> Vec<Protected> {
     let mut out = Vec::new();
     let mut open = vec![(git.to_owned(), 0)];
@@ -223,12 +223,11 @@ fn obeyed_by_git(git: &Path) -> Vec<Protected> {
     out
 }
 
-/// As deep as repositories inside of a workspace are looked for, and as many
-/// directories as are looked at.
+/// Maximum depth for nested repositories, and maximum number of directories searched.
 const DEEPEST: usize = 4;
 const MAX_DIRECTORIES: usize = 4_000;
 
-/// Directories below that have a repository of their own.
+/// Directories below `root` that contain a repository.
 fn nested_repositories(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open: Vec<(PathBuf, usize)> = directories(root).map(|dir| (dir, 1)).collect();
@@ -248,7 +247,7 @@ fn nested_repositories(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The directories in one, without those that hold what was built or fetched.
+/// Subdirectories, without build output and dependencies.
 fn directories(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries
@@ -260,10 +259,10 @@ fn directories(dir: &Path) -> impl Iterator<Item = PathBuf> {
         .map(|entry| entry.path())
 }
 
-/// How many names are looked at to find the other names of a hidden file.
+/// Maximum number of directory entries searched for other hard links of hidden files.
 const MAX_LOOKED: usize = 100_000;
 
-/// The git directory of a workspace and the one it shares with others.
+/// The git directory of a workspace and the one it shares with other worktrees.
 fn git_directories(root: &Path) -> Vec<PathBuf> {
     let dot = root.join(".git");
     let Ok(meta) = dot.symlink_metadata() else { return Vec::new() };
@@ -275,8 +274,8 @@ fn git_directories(root: &Path) -> Vec<PathBuf> {
     let Ok(own) = root.join(target).canonicalize() else { return Vec::new() };
     let common = std::fs::read_to_string(own.join("commondir")).ok();
     let common = common.and_then(|text| own.join(text.trim()).canonicalize().ok());
-    // The file is the repository's word: only what looks like the linked
-    // worktree of a git directory is believed.
+    // `.git` is a file that anybody may have written: it is trusted only if the git directory refers
+    // back to this worktree.
     let linked = |common: &PathBuf| {
         own.parent() == Some(common.join("worktrees").as_path())
             && common.join("HEAD").is_file()
@@ -289,7 +288,7 @@ fn git_directories(root: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Where a linked worktree's own directory says the worktree is.
+/// The `.git` file recorded in a worktree's own git directory.
 fn back_link(own: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(own.join("gitdir")).ok()?;
     let path = PathBuf::from(text.trim());

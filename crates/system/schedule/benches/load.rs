@@ -1,5 +1,5 @@
-//! How long ten thousand stored prompts take to be read and judged, beside reading
-//! the same files and nothing else. `cargo xtask bench web`.
+//! Benchmark: loading ten thousand stored jobs and computing which are due, compared with only reading
+//! the files. `cargo xtask bench web`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -75,7 +75,7 @@ fn main() {
     );
 }
 
-/// Kilobytes of this process.
+/// Resident memory of this process in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();

@@ -2,26 +2,26 @@ use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// What time it is, and where.
+/// Source of the current time and the user's time zone.
 pub trait ScheduleClock: Send + Sync {
-    /// Now.
     fn now(&self) -> Timestamp;
 
-    /// The person's time zone.
+    /// The user's time zone.
     fn zone(&self) -> TimeZone;
 
-    /// Whether it is the clock of the system, which wakes those who wait for a time.
+    /// Whether this is the system clock, whose changes wake up waiting tasks.
     fn is_the_system(&self) -> bool {
         false
     }
 
-    /// Another clock may be set meanwhile: nobody sleeps longer without a look at it.
+    /// Maximum time to sleep before the clock is read again, because a clock other than the system's may
+    /// be set without a notification.
     fn glance(&self) -> Duration {
         Duration::from_secs(30)
     }
 }
 
-/// The clock of the system.
+/// [`ScheduleClock`] of the system.
 #[derive(Clone, Debug, Default)]
 pub struct SystemClock;
 
@@ -39,13 +39,13 @@ impl ScheduleClock for SystemClock {
     }
 }
 
-/// What a zone is called in a stored job. One without a name (a copy of a file, rules in
-/// a variable) is that of the system, where the job is read as where it was made.
+/// The zone name to store in a job. A zone without a name (such as a copied file or a rule in `TZ`) is
+/// stored as the system's zone.
 pub fn zone_name(zone: &TimeZone) -> &str {
     zone.iana_name().unwrap_or("local")
 }
 
-/// The zone of this name; that of the system where the name means nothing here.
+/// The zone of this name; the system's zone if the name is unknown here.
 pub fn zone_named(name: &str) -> TimeZone {
     TimeZone::get(name).unwrap_or_else(|_| TimeZone::system())
 }

@@ -8,9 +8,9 @@ use jiff::{
 
 use crate::mask::FieldMask;
 
-/// A cron expression: minute, hour, day of the month, month, day of the week,
-/// each `*`, `n`, `a-b`, `a,b` or one of these with `/n`. Sunday is 0 or 7; where
-/// both days are given, either counts.
+/// A cron expression: minute, hour, day of month, month, day of week. Each field is `*`, `n`, `a-b`,
+/// `a,b` or one of these with `/n`. Sunday is 0 or 7. If both day fields are restricted, either may
+/// match.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CronSpec {
     text: String,
@@ -21,7 +21,7 @@ pub struct CronSpec {
     weekday: FieldMask,
 }
 
-/// Why a text is no cron expression.
+/// Why a text is not a cron expression.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CronError(String);
 
@@ -33,11 +33,10 @@ impl fmt::Display for CronError {
 
 impl std::error::Error for CronError {}
 
-/// How far ahead a time is looked for.
+/// Years searched for the next time.
 const YEARS: i64 = 5;
 
 impl CronSpec {
-    /// Reads an expression.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields[..] else {
@@ -65,15 +64,14 @@ impl CronSpec {
         })
     }
 
-    /// The expression, with single blanks.
+    /// The expression with single spaces.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The first moment after `after`. A time of the day that a change of clocks
-    /// leaves out fires when the clocks were changed, one that occurs twice fires
-    /// the first time; an expression for every hour follows the hours that pass.
-    /// Nothing where there is no such moment within five years.
+    /// The first matching time after `after`. For an expression with fixed hours, a time skipped by a
+    /// clock change fires at the change, and a repeated time fires only the first time. An expression
+    /// for every hour follows elapsed hours. `None` if there is no match within five years.
     pub fn next_after(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let horizon = after.checked_add(SignedDuration::from_hours(24 * 366 * YEARS)).ok()?;
         let mut offset = zone.to_offset(after);
@@ -100,19 +98,19 @@ impl CronSpec {
             {
                 return Some(turns_at);
             }
-            // What was shown before is not shown again to a fixed time.
+            // A fixed time that was shown before the clocks went back does not fire again.
             from = if self.is_fixed() { new_start.max(old_end) } else { new_start };
             offset = next_offset;
             change = changes.next();
         }
     }
 
-    /// Whether it names hours of the day.
+    /// Whether the expression restricts the hours.
     fn is_fixed(&self) -> bool {
         !self.hour.wild
     }
 
-    /// The first time of the calendar from `from` on and before `end`.
+    /// The first matching local time in `from..end`.
     fn next_civil(&self, from: DateTime, end: DateTime) -> Option<DateTime> {
         let mut date = from.date();
         let mut start = (u32::from(from.hour().unsigned_abs()), u32::from(from.minute().unsigned_abs()));
@@ -143,7 +141,7 @@ impl CronSpec {
         }
     }
 
-    /// The first time of a day from `start` on.
+    /// The first matching time of day from `start` on.
     fn next_time(&self, start: (u32, u32)) -> Option<(u32, u32)> {
         (start.0..24).filter(|hour| self.hour.has(*hour)).find_map(|hour| {
             let first = if hour == start.0 { start.1 } else { 0 };
@@ -152,8 +150,7 @@ impl CronSpec {
     }
 }
 
-/// Up to where the clocks showed every time of the day already, in the hour
-/// after they were set back.
+/// In the hour after the clocks went back: the local time up to which every time was already shown.
 fn shown_before(after: Timestamp, offset: Offset, zone: &TimeZone) -> Option<DateTime> {
     let change = zone.preceding(after.checked_add(SignedDuration::from_nanos(1)).ok()?).next()?;
     let before = zone.to_offset(change.timestamp().checked_sub(SignedDuration::from_nanos(1)).ok()?);

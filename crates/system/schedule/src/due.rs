@@ -3,10 +3,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CronJob, CronSpec, MissedPolicy, zone_named};
 
-/// A run that is due.
+/// A due run of a job.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DueJob {
-    /// The time it was to run at; one run for each.
+    /// The scheduled time; at most one run per slot.
     pub slot: Timestamp,
     /// Why it runs now.
     pub why: RunReason,
@@ -16,20 +16,18 @@ pub struct DueJob {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunReason {
-    /// Its time has come.
     Scheduled,
-    /// Its time passed while nothing ran.
+    /// Its time passed while nothing ran, and it runs now instead.
     CatchUp,
-    /// Its time passed and is left out.
+    /// Its time passed while nothing ran, and it is skipped.
     Missed,
 }
 
-/// A run this late still counts as on time: timers tick once a minute.
+/// A run that is at most this late counts as on time; timers tick once a minute.
 const ON_TIME: SignedDuration = SignedDuration::from_secs(90);
-/// What is due of a job at `now`. `last` is the slot that was claimed last; a
-/// clock that was set back runs nothing twice. However many times passed, one
-/// run is due, for the newest; a job that runs once is due for its first time,
-/// and never after a slot of it was claimed.
+/// Returns the run of `job` that is due at `now`. `last` is the newest claimed slot, so a clock that was
+/// set back does not repeat runs. If several times have passed, one run is due, for the latest. A
+/// non-recurring job is due for its first time, until one slot was claimed.
 pub fn due(job: &CronJob, spec: &CronSpec, now: Timestamp, last: Option<Timestamp>) -> Option<DueJob> {
     let zone = zone_named(&job.zone);
     let ran_once = !job.recurring && last.is_some();
@@ -46,8 +44,7 @@ pub fn due(job: &CronJob, spec: &CronSpec, now: Timestamp, last: Option<Timestam
     Some(DueJob { slot, why: if on_time { RunReason::Scheduled } else { late(job) } })
 }
 
-/// The newest time after `since` that has come, found by halves: after the
-/// middle of what is left, there is one or there is none.
+/// The latest matching time in `since..=now`, by bisection.
 fn newest(spec: &CronSpec, since: Timestamp, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let passed = |after: Timestamp| spec.next_after(after, zone).filter(|it| *it <= now);
     let mut found = passed(since)?;

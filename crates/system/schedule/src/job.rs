@@ -5,72 +5,71 @@ use serde::{Deserialize, Serialize};
 
 use crate::CronJobId;
 
-/// A prompt that is to run later, and everything that decides how.
+/// A stored prompt with its schedule and limits.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CronJob {
-    /// Its name.
     pub id: CronJobId,
-    /// When, as it was written.
+    /// Cron expression, as written by the user.
     pub cron: String,
-    /// In which time zone.
+    /// Time zone of the expression.
     pub zone: Arc<str>,
-    /// What is asked.
+    /// The prompt.
     pub prompt: String,
-    /// Where it runs.
+    /// Working directory.
     pub dir: Arc<Path>,
-    /// Whether it runs again and again.
+    /// Whether it runs repeatedly or once.
     pub recurring: bool,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
-    /// The session that made it.
+    /// Id of the session that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<Arc<str>>,
-    /// When it ends by itself.
+    /// Time after which it no longer runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
-    /// What becomes of times that passed while nothing ran.
+    /// What to do with times that passed while nothing ran.
     #[serde(default)]
     pub missed: MissedPolicy,
-    /// How much it may do by itself.
+    /// Permissions of its runs.
     #[serde(default)]
     pub mode: JobMode,
-    /// Requests to the model at most.
+    /// Maximum model requests per run.
     pub max_turns: u32,
-    /// Minutes at most.
+    /// Maximum minutes per run.
     pub max_minutes: u64,
-    /// The store of the fleet whose clock it goes by; nothing here runs it then.
+    /// Fleet store that schedules the job; then nothing on this machine runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<Arc<str>>,
 }
 
-/// What becomes of times that passed while nothing ran.
+/// What to do with times that passed while nothing ran.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedPolicy {
-    /// One run makes up for all.
+    /// One run replaces all missed ones.
     #[default]
     Once,
-    /// They are left out.
+    /// Missed runs are skipped.
     Skip,
 }
 
-/// How much a job may do by itself. Nobody is asked, so that what would be asked
-/// is refused; no job ever skips the rules.
+/// Permissions of a job's runs. No approver is available, so calls that would ask are denied. Permission
+/// rules always apply.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum JobMode {
-    /// It only looks.
+    /// Plan mode: only reads.
     Plan,
-    /// What rules allow.
+    /// Runs what the permission rules allow.
     #[default]
     Default,
-    /// It also edits files of its directory.
+    /// Also edits files in its directory.
     AcceptEdits,
 }
 
 impl JobMode {
-    /// As flags and settings write it.
+    /// Name in flags and settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plan => "plan",

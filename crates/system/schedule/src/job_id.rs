@@ -7,20 +7,19 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// The name of a stored job: eight hexadecimal digits, so that it can be part of
-/// a path.
+/// Id of a stored job: eight hexadecimal digits, so it is safe in a path.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
 pub struct CronJobId([u8; 8]);
 
 impl CronJobId {
-    /// A new name that nobody can guess in advance.
+    /// Creates a random, unpredictable id.
     pub fn random() -> Self {
         let mut hasher = RandomState::new().build_hasher();
         hasher.write_u128(Timestamp::now().as_nanosecond().unsigned_abs());
         Self::numbered(u32::try_from(hasher.finish() >> 32).unwrap_or_default())
     }
 
-    /// The name with this number.
+    /// The id with this numeric value.
     pub fn numbered(number: u32) -> Self {
         let mut digits = [0; 8];
         for (digit, shift) in digits.iter_mut().zip((0..8).rev()) {
@@ -29,13 +28,13 @@ impl CronJobId {
         Self(digits)
     }
 
-    /// The name that a text is, if it is one.
+    /// Parses an id.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = <[u8; 8]>::try_from(text.as_bytes()).ok()?;
         digits.iter().all(u8::is_ascii_hexdigit).then_some(Self(digits))
     }
 
-    /// The name as a text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }

@@ -1,19 +1,14 @@
-//! When stored prompts are due.
+//! Stored prompts and when they are due.
 //!
-//! [`CronSpec`] is a cron expression of five fields; [`CronSpec::next_after`]
-//! says when it fires next in a time zone, also where clocks are changed. A
-//! [`CronJob`] is a prompt that is to run later, [`CronStore`] keeps jobs on
-//! disk, and [`fn@due`] says what is to run now.
+//! [`CronSpec`] is a cron expression with five fields; [`CronSpec::next_after`] computes when it fires
+//! next in a time zone, also across clock changes. A [`CronJob`] is a prompt to run later, [`CronStore`]
+//! stores jobs on disk, and [`fn@due`] decides what to run now.
 //!
-//! **Does not know** who runs prompts, sessions or tools, nor what time it is:
-//! every function takes the moment, and [`ScheduleClock`] is the one port that
-//! tells it.
+//! **Does not know** sessions, tools or who runs prompts. It reads no clock: functions take the current time, and [`ScheduleClock`] is the only source of it.
 //!
-//! **Invariant:** a slot of a job is claimed on disk before it runs, and only
-//! one process gets it.
+//! **Invariant:** a slot of a job is claimed on disk before it runs, and only one process can claim it.
 //!
-//! **Invariant:** jobs live in the person's own state directory. Nothing of a
-//! project becomes a job.
+//! **Invariant:** jobs are stored in the user's own state directory. Nothing in a project becomes a job.
 
 mod clock;
 mod cron;

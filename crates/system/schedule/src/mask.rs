@@ -1,8 +1,8 @@
-/// Which numbers of a field count, as bits.
+/// Values that match one cron field, as a bit set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct FieldMask {
     pub(crate) bits: u64,
-    /// Whether the field says nothing (`*` or a step over all of it).
+    /// Whether the field is unrestricted (`*` or `*/n`).
     pub(crate) wild: bool,
 }
 
@@ -11,7 +11,7 @@ impl FieldMask {
         number < 64 && self.bits & (1 << number) != 0
     }
 
-    /// Reads a field whose numbers lie between `low` and `high`.
+    /// Parses a field with values from `low` to `high`.
     pub(crate) fn parse(text: &str, low: u32, high: u32) -> Result<Self, String> {
         let mut mask = Self { bits: 0, wild: text.starts_with('*') };
         for part in text.split(',') {
@@ -22,7 +22,7 @@ impl FieldMask {
             let (first, last) = match (range, range.split_once('-')) {
                 ("*", _) => (low, high),
                 (_, Some((first, last))) => (number(first, low, high)?, number(last, low, high)?),
-                // A step from one number goes to the end.
+                // `n/step` extends to the maximum.
                 (one, None) => match step {
                     Some(_) => (number(one, low, high)?, high),
                     None => (number(one, low, high)?, number(one, low, high)?),

@@ -13,79 +13,76 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CronJob, CronJobId, RunReason};
 
-/// Jobs of one person.
+/// Maximum number of stored jobs.
 const MAX_JOBS: usize = 10_000;
-/// Bytes of a job.
+/// Maximum bytes of a job file.
 const MAX_BYTES: usize = 64 << 10;
-/// Claims of a job that are kept.
+/// Number of claims kept per job.
 const KEPT_CLAIMS: usize = 16;
-/// A slot this far ahead was claimed by a clock that was wrong.
+/// A slot further ahead than this was claimed while the clock was wrong.
 const FAR_AHEAD: SignedDuration = SignedDuration::from_hours(25);
-/// Claims of a job that is gone are kept this long.
+/// How long claims of a deleted job are kept.
 const GONE: SignedDuration = SignedDuration::from_hours(48);
-/// Bytes of the list of runs before it is begun anew.
+/// Size in bytes at which the run log is rotated.
 const RUNS_BYTES: u64 = 4 << 20;
 
-/// Jobs on disk: one file each, the slots that were claimed, and what came of
-/// runs.
+/// On-disk store of jobs (one file each), claimed slots and the run log.
 #[derive(Clone, Debug)]
 pub struct CronStore {
     dir: PathBuf,
 }
 
-/// What is stored.
+/// Result of [`CronStore::list`].
 #[derive(Clone, Debug, Default)]
 pub struct CronJobList {
     /// The jobs, oldest first.
     pub jobs: Vec<CronJob>,
-    /// Files that are none, each with the reason.
+    /// Files that could not be read as jobs, with reasons.
     pub problems: Vec<String>,
 }
 
-/// What came of a run.
+/// Log entry of a run.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunRecord {
-    /// Which job.
+    /// Job id.
     pub job: String,
-    /// For which time.
+    /// The slot it ran for.
     pub slot: Timestamp,
     /// Why it ran.
     pub why: RunReason,
-    /// When it began.
+    /// Start time.
     pub began: Timestamp,
-    /// When it ended.
+    /// End time.
     pub ended: Timestamp,
-    /// How.
     pub outcome: RunOutcome,
 }
 
-/// How a run ended, or that it began.
+/// Outcome of a run.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "reason")]
 pub enum RunOutcome {
-    /// It began, and nothing says yet how it ended.
+    /// It has started; the end is not recorded (yet).
     Began,
-    /// It did what it should.
+    /// It succeeded.
     Done,
-    /// It did not.
+    /// It failed; the reason.
     Failed(String),
-    /// It never began.
+    /// It could not start; the reason.
     NotStarted(String),
 }
 
 impl CronStore {
-    /// In this directory, which is made when something is stored.
+    /// A store in this directory, which is created on the first write.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
-    /// Where everything is.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where what a run prints goes.
+    /// File for the output of a run.
     pub fn output_of(&self, job: &str, slot: Timestamp) -> PathBuf {
         self.dir.join("output").join(format!("{job}-{}.txt", slot.as_second()))
     }
@@ -94,7 +91,7 @@ impl CronStore {
         self.dir.join("jobs").join(format!("{id}.json"))
     }
 
-    /// Stores a job; it is on the disk when this returns.
+    /// Stores a job; it is synced to disk when this returns. Fails if there are `MAX_JOBS` already.
     pub fn add(&self, job: &CronJob) -> io::Result<()> {
         let path = self.job_file(job.id);
         make_dir(&self.dir.join("jobs"))?;
@@ -105,7 +102,7 @@ impl CronStore {
         haft_paths::replace_file(&path, &text, ModeOnReplace::Private, Durability::ContentAndName)
     }
 
-    /// Removes a job; whether there was one.
+    /// Deletes a job. Returns whether it existed.
     pub fn remove(&self, id: &str) -> io::Result<bool> {
         let Some(id) = CronJobId::parse(id) else { return Ok(false) };
         match fs::remove_file(self.job_file(id)) {
@@ -115,7 +112,7 @@ impl CronStore {
         }
     }
 
-    /// All jobs. A file that is no job is named and left alone.
+    /// Lists all jobs. Invalid files are reported and not touched.
     pub fn list(&self) -> CronJobList {
         let mut stored = CronJobList::default();
         let Ok(entries) = fs::read_dir(self.dir.join("jobs")) else { return stored };
@@ -138,9 +135,8 @@ impl CronStore {
         self.dir.join("slots").join(id)
     }
 
-    /// Takes a slot of a job. Whether it is ours: of all processes one gets it,
-    /// once, also one that looked long ago and comes when the claim of another is
-    /// forgotten.
+    /// Claims a slot of a job. Returns true for exactly one caller in all processes, even if a slow
+    /// process tries again after old claims were pruned. Blocks until the claim is synced to disk.
     pub fn claim(&self, id: &str, slot: Timestamp) -> io::Result<bool> {
         if CronJobId::parse(id).is_none() {
             return Ok(false);
@@ -151,7 +147,7 @@ impl CronStore {
         let mine = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         match mine.map(|file| file.sync_all()) {
             Ok(Ok(())) => {}
-            // What is not surely on the disk is not claimed.
+            // A claim that may not be on disk is given up.
             Ok(Err(err)) => return fs::remove_file(&path).and(Err(err)),
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             Err(err) => return Err(err),
@@ -169,7 +165,7 @@ impl CronStore {
         Ok(true)
     }
 
-    /// Gives a slot back that was claimed and not begun: it is due again.
+    /// Removes the claim of a slot whose run did not start; it is due again.
     pub fn release(&self, id: &str, slot: Timestamp) -> io::Result<()> {
         if CronJobId::parse(id).is_none() {
             return Ok(());
@@ -177,13 +173,13 @@ impl CronStore {
         fs::remove_file(self.claims(id).join(slot.as_second().to_string()))
     }
 
-    /// The newest slot that anybody claimed.
+    /// The newest claimed slot.
     pub fn last_slot(&self, id: &str) -> Option<Timestamp> {
         slots(&self.claims(id)).into_iter().max().and_then(|it| Timestamp::from_second(it).ok())
     }
 
-    /// The newest slot that counts at `now`. A clock that was set back a little
-    /// has to come to where it was; slots of one that was days ahead do not count.
+    /// The newest claimed slot that counts at `now`. If the clock was set back by up to 25 hours, runs
+    /// wait until it catches up; slots claimed further in the future are ignored.
     pub fn last_slot_at(&self, id: &str, now: Timestamp) -> Option<Timestamp> {
         let newest = self.last_slot(id)?;
         if newest.duration_since(now) <= FAR_AHEAD {
@@ -193,7 +189,7 @@ impl CronStore {
         passed.max().and_then(|it| Timestamp::from_second(it).ok())
     }
 
-    /// Forgets claims of jobs that are gone, when nobody can still be at them.
+    /// Deletes claims of deleted jobs once they are 48 hours old.
     pub fn forget_gone(&self, now: Timestamp) {
         for dir in fs::read_dir(self.dir.join("slots")).into_iter().flatten().flatten() {
             let id = dir.file_name().to_string_lossy().into_owned();
@@ -206,7 +202,7 @@ impl CronStore {
         }
     }
 
-    /// Writes down what came of a run, or that it begins.
+    /// Appends the start or the result of a run to the run log.
     pub fn record(&self, run: &RunRecord) -> io::Result<()> {
         make_dir(&self.dir)?;
         let path = self.dir.join("runs.jsonl");
@@ -220,8 +216,7 @@ impl CronStore {
         file.sync_data()
     }
 
-    /// What came of runs, oldest first; each once, as it was written down last.
-    /// Torn lines are left out.
+    /// Runs in the log, oldest first, each with its latest record. Skips incomplete lines.
     pub fn runs(&self) -> Vec<RunRecord> {
         let text = |name: &str| fs::read_to_string(self.dir.join(name)).unwrap_or_default();
         let all = format!("{}{}", text("runs.old.jsonl"), text("runs.jsonl"));
@@ -240,9 +235,8 @@ impl CronStore {
     }
 }
 
-/// The claims of a job, oldest first: long before `slot`, around it, and long
-/// after it. A clock that is wrong for a while makes nobody forget what was
-/// claimed while it was right.
+/// The claims of a job, sorted, in three groups: long before `slot`, around it, and long after it. Each
+/// is pruned separately, so that claims made while the clock was wrong do not push out correct ones.
 fn eras(dir: &Path, slot: Timestamp) -> [Vec<i64>; 3] {
     let mut before = slots(dir);
     before.sort_unstable();
@@ -257,7 +251,7 @@ fn slots(dir: &Path) -> Vec<i64> {
     names.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Reads jobs one after the other. What many of them say is kept once.
+/// Reads several jobs and shares equal strings between them.
 #[derive(Default)]
 struct JobReader {
     text: Vec<u8>,
@@ -280,7 +274,7 @@ impl JobReader {
             if MAX_BYTES < length {
                 return Err(no_job());
             }
-            // The beginning of a job is none: what can be read is all of it.
+            // A file longer than the limit was truncated and does not parse.
             match serde_json::from_slice::<CronJob>(&self.text[..length]) {
                 Ok(job) => break job,
                 Err(err) if read == 0 => return Err(err.to_string()),
@@ -298,7 +292,7 @@ impl JobReader {
     }
 }
 
-/// The one that is equal to this.
+/// The already known equal value, or this one.
 fn shared<T: Ord + ?Sized>(known: &mut BTreeSet<Arc<T>>, one: &Arc<T>) -> Arc<T> {
     if let Some(found) = known.get(one) {
         return Arc::clone(found);

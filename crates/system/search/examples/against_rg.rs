@@ -1,5 +1,5 @@
-//! Prints how long searches take against the `rg` binary, as ratios within one
-//! run, so that the speed of the machine does not matter.
+//! Compares the speed of searches with the `rg` binary, as ratios within one run, so that the machine's
+//! speed does not matter.
 //!
 //! `cargo run --release -p haft-search --example against_rg -- LARGE_TREE SMALL_TREE`
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for a person")]

@@ -1,5 +1,4 @@
-//! Prints how long globs take in a huge tree, and how soon a search ends that
-//! is cancelled or out of time.
+//! Measures globs in a huge tree, and how quickly a search stops after cancellation or its deadline.
 //!
 //! `cargo run --release -p haft-search --example huge_tree -- TREE 'apps/**/tsconfig.json'`
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for a person")]

@@ -1,4 +1,4 @@
-//! Prints how long an index of a tree takes to build and to bring up to date.
+//! Measures building and refreshing the index of a tree.
 //!
 //! `cargo run --release -p haft-search --example index_speed -- TREE [QUERY...]`
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for a person")]

@@ -6,10 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// When a search has to end, although it is not done.
+/// Cancellation and deadline of a search. Clones share the cancellation.
 ///
-/// Every loop of this crate asks it at least once per file and once per 64 KiB
-/// of a large file.
+/// Every loop in this crate checks it at least once per file and once per 64 KiB of a large file.
 #[derive(Clone, Debug)]
 pub struct SearchStop {
     cancelled: Arc<AtomicBool>,
@@ -17,28 +16,28 @@ pub struct SearchStop {
     deadline: Option<Instant>,
 }
 
-/// Why a search ended before it was done.
+/// Why a search stopped early.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SearchStopReason {
-    /// Nobody wants the answer any more.
+    /// It was cancelled.
     Cancelled,
-    /// Its time is over; what was found so far counts.
+    /// Its deadline passed; results so far are valid.
     Deadline,
 }
 
 impl SearchStop {
-    /// Ends when it is cancelled.
+    /// Without a deadline; stops only when cancelled.
     pub fn never() -> Self {
         Self { cancelled: Arc::default(), started: Instant::now(), deadline: None }
     }
 
-    /// Ends when it is cancelled or after this time.
+    /// With a deadline `limit` from now.
     pub fn after(limit: Duration) -> Self {
         let stop = Self::never();
         Self { deadline: stop.started.checked_add(limit), ..stop }
     }
 
-    /// The same cancellation with another, not later, end.
+    /// Shares the cancellation; the deadline is at most `limit` from now and not later than this one.
     pub fn within(&self, limit: Duration) -> Self {
         let now = Instant::now();
         let own = now.checked_add(limit);
@@ -49,17 +48,17 @@ impl SearchStop {
         Self { cancelled: Arc::clone(&self.cancelled), started: now, deadline }
     }
 
-    /// Ends it now, in every clone.
+    /// Cancels the search, in all clones.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether to go on.
+    /// Whether to stop.
     pub fn is_over(&self) -> bool {
         self.reason().is_some()
     }
 
-    /// Why not to go on, if so.
+    /// Why to stop; `None` if the search may continue.
     pub fn reason(&self) -> Option<SearchStopReason> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Some(SearchStopReason::Cancelled);
@@ -70,7 +69,7 @@ impl SearchStop {
         }
     }
 
-    /// How long it has been running.
+    /// Time since it was created.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }

@@ -1,11 +1,9 @@
-//! Names and lines of files as text that can go anywhere: to a model, into a
-//! log, to a terminal.
+//! Formats file names and lines safely for models, logs and terminals.
 
 use std::ops::Range;
 
-/// A path as text. Two paths never look the same: what is not plain text (bytes
-/// that are no UTF-8, control characters, characters that reorder others) is
-/// written as `$'…'`, which shells understand.
+/// Formats a path. Distinct paths look distinct: invalid UTF-8, control characters and direction
+/// overrides are quoted as `$'…'`, which shells understand.
 pub fn path_text(path: &[u8]) -> String {
     match std::str::from_utf8(path) {
         Ok(text) if !text.starts_with("$'") && !text.chars().any(is_unsafe) => text.to_owned(),
@@ -39,16 +37,14 @@ fn push_byte(out: &mut String, byte: u8) {
     out.push_str(&format!("\\x{byte:02x}"));
 }
 
-/// Control characters, and those that change the order or the end of what is
-/// shown: a terminal would obey them, and a reader would see something else
-/// than is there.
+/// Control characters and characters that change the direction or end of a line, which a terminal would
+/// obey.
 fn is_unsafe(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
 }
 
-/// A line as text: bytes that are no UTF-8 and control characters are written
-/// as `\xNN`, tabs stay.
+/// Formats a line: invalid UTF-8 and control characters become `\xNN`; tabs stay.
 pub fn line_text(line: &[u8]) -> String {
     let mut out = String::with_capacity(line.len());
     for chunk in line.utf8_chunks() {
@@ -67,14 +63,14 @@ pub fn line_text(line: &[u8]) -> String {
     out
 }
 
-/// Longer lines are shown in part.
+/// Maximum characters of a line; longer ones are shortened.
 pub const MAX_LINE: usize = 500;
 
-/// How much of a long line is shown before the place that matters.
+/// Characters of a shortened line shown before the match.
 const LEAD: usize = 100;
 
-/// A line as text, and if it is long, the part around `focus` and where that
-/// is. A minified file must not fill the answer with one line.
+/// Formats a line; a long one is shortened to the part around `focus`, with the byte position. So a
+/// minified file cannot fill the answer with one line.
 pub fn clipped(line: &[u8], focus: &Range<usize>) -> String {
     if line.len() <= MAX_LINE {
         return line_text(line);
@@ -89,16 +85,14 @@ pub fn clipped(line: &[u8], focus: &Range<usize>) -> String {
     format!("{before}{text}{after} [columns {}-{end} of {}]", start + 1, line.len())
 }
 
-/// The part of a line around `focus` that is shown when nobody knows how long
-/// the line is.
+/// The part of a line around `focus`, for lines of unknown length.
 pub(crate) fn around(line: &[u8], focus: &Range<usize>) -> String {
     let start = char_start(line, focus.start.saturating_sub(LEAD));
     let end = char_start(line, (start + MAX_LINE).min(line.len()));
     format!("…{}…", line_text(&line[start..end]))
 }
 
-/// The start of the character a byte belongs to; where there is no text, the
-/// byte itself.
+/// Start of the character that contains the byte at `at`; `at` itself in invalid UTF-8.
 fn char_start(line: &[u8], at: usize) -> usize {
     let is_start = |at: &usize| line.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
     (at.saturating_sub(3)..=at).rev().find(is_start).unwrap_or(at)

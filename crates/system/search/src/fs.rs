@@ -1,5 +1,4 @@
-//! The few system calls everything here is made of. None of them follows a
-//! link, none blocks on a pipe, none opens a device.
+//! File system primitives of this crate. None follows a symlink, blocks on a pipe or opens a device.
 
 use std::{
     ffi::{CStr, CString, OsStr},
@@ -21,8 +20,7 @@ use rustix::{
     io::Errno,
 };
 
-/// A directory everything below is reached from, opened without following
-/// links.
+/// An open directory below which a search runs, opened without following symlinks.
 #[derive(Debug)]
 pub struct SearchRoot {
     fd: OwnedFd,
@@ -31,8 +29,8 @@ pub struct SearchRoot {
 }
 
 impl SearchRoot {
-    /// Opens the directory at a resolved path. A link anywhere on it is an
-    /// error: it was put there after the path was resolved.
+    /// Opens the directory at a resolved path. Fails if any component is a symlink, because it was
+    /// created after the path was resolved.
     pub fn open(path: &Path) -> io::Result<Self> {
         let fd = open_below(CWD, path.as_os_str().as_bytes(), DIRECTORY)?;
         if is_kernel_interface(&fd)? {
@@ -43,33 +41,34 @@ impl SearchRoot {
         Ok(Self { fd, path: path.to_owned(), device })
     }
 
-    /// Where it was opened.
+    /// The path it was opened with.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file system it is on.
+    /// Device number of its file system.
     pub(crate) fn device(&self) -> u64 {
         self.device
     }
 
-    /// Opens a directory below.
+    /// Opens a directory by its path below the root.
     pub(crate) fn open_dir(&self, rel: &[u8]) -> io::Result<OwnedFd> {
         let rel = if rel.is_empty() { b"." } else { rel };
         Ok(open_below(self.fd.as_fd(), rel, DIRECTORY)?)
     }
 
-    /// Opens a regular file below.
+    /// Opens a regular file by its path below the root.
     pub(crate) fn open_file(&self, rel: &[u8]) -> io::Result<(File, Stat)> {
         regular(open_below(self.fd.as_fd(), rel, FILE)?)
     }
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
-/// `NONBLOCK`: a pipe put in the place of a file must not hold us.
+/// `NONBLOCK`: opening a pipe that replaced a file must not block.
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Longer paths are walked in pieces: the kernel takes 4096 bytes at a time.
+/// Maximum bytes of a path per system call (the kernel's limit is 4096); longer ones are opened in
+/// steps.
 const PIECE: usize = 4000;
 
 fn open_below(dir: BorrowedFd<'_>, rel: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -93,7 +92,7 @@ fn open_piece(dir: BorrowedFd<'_>, rel: &[u8], flags: OFlags) -> Result<OwnedFd,
     loop {
         match openat2(dir, rel, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => (),
-            // Old kernels and some sandboxes do not have it.
+            // Not available in old kernels and some sandboxes.
             Err(Errno::NOSYS | Errno::PERM) => return open_by_component(dir, rel, flags),
             other => return other,
         }
@@ -122,17 +121,17 @@ pub(crate) fn open_entry(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<(File, 
     regular(openat(dir, name, FILE | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?)
 }
 
-/// What an open directory holds under this name, links not followed.
+/// Metadata of a directory entry; does not follow symlinks.
 pub(crate) fn stat_entry(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
     Ok(statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// What the link of this name in an open directory leads to.
+/// Metadata of a symlink's target.
 pub(crate) fn stat_target(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
     Ok(statat(dir, name, AtFlags::empty())?)
 }
 
-/// What the link of this name says; nothing if it is gone.
+/// Text of a symlink; empty if it cannot be read.
 pub(crate) fn read_link(dir: BorrowedFd<'_>, name: &CStr) -> Vec<u8> {
     rustix::fs::readlinkat(dir, name, Vec::new()).map(CString::into_bytes).unwrap_or_default()
 }
@@ -155,8 +154,8 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     Ok(regular(fd)?.0)
 }
 
-/// Reads a small configuration file; `None` when it is not there, not regular,
-/// or larger than anybody would write by hand.
+/// Reads a small configuration file. `None` if it does not exist, is not a regular file, or is
+/// unreasonably large.
 pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
     const MAX: u64 = 1 << 20;
     let fd = openat(CWD, path, FILE | OFlags::CLOEXEC, Mode::empty()).ok()?;
@@ -169,21 +168,18 @@ pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether a file system makes its files up on the fly.
+/// Whether the file system generates its files on read (proc, sysfs, …).
 pub(crate) fn is_kernel_interface(fd: impl AsFd) -> io::Result<bool> {
     Ok(haft_paths::is_kernel_interface(&fstatfs(fd)?))
 }
 
-/// What kind of thing a directory entry is.
+/// Type of a directory entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DiskKind {
-    /// A regular file.
     File,
-    /// A directory.
     Dir,
-    /// A symbolic link.
     Link,
-    /// A pipe, a socket or a device: never opened.
+    /// A pipe, socket or device; never opened.
     Special,
 }
 
@@ -198,10 +194,10 @@ impl DiskKind {
     }
 }
 
-/// The names in one directory, in one piece of memory.
+/// Names and types of a directory's entries, in one allocation.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryListing {
-    /// Names, each followed by a NUL.
+    /// NUL-terminated names.
     names: Vec<u8>,
     entries: Vec<(u32, DiskKind)>,
 }
@@ -235,7 +231,7 @@ impl DirectoryListing {
         self.entries.len()
     }
 
-    /// The name and kind of one entry.
+    /// Name and type of an entry.
     pub(crate) fn get(&self, index: usize) -> Option<(&CStr, DiskKind)> {
         let (start, kind) = *self.entries.get(index)?;
         let name = CStr::from_bytes_until_nul(self.names.get(start as usize..)?).ok()?;
@@ -247,7 +243,6 @@ impl DirectoryListing {
     }
 }
 
-/// A path from its bytes.
 pub(crate) fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }

@@ -1,22 +1,15 @@
-//! Finding things in trees of files: by name ([`GlobRun`]), by content
-//! ([`GrepRun`]), by what is defined and used where ([`TreeIndex`], [`Finder`]), or
-//! just what is there ([`TreeRun`]). Built on ripgrep's libraries, in process.
+//! Searches directory trees: by name ([`GlobRun`]), by content ([`GrepRun`]), by definitions and usages
+//! ([`TreeIndex`], [`Finder`]), or lists them ([`TreeRun`]). Built on ripgrep's libraries, in process.
 //!
-//! **Does not know** tools, rules or models. Whether a file may be shown it asks
-//! its caller; what to do with an encoding nobody declared, too ([`CharsetGuess`]).
+//! **Does not know** tools, rules or models. The caller decides whether a file may be shown and how to detect encodings ([`CharsetGuess`]).
 //!
-//! **Invariant:** no symbolic link is followed, no pipe, socket or device is
-//! opened, and everything below a [`SearchRoot`] is reached from its open directory,
-//! so a tree that changes during a search cannot lead it elsewhere.
+//! **Invariant:** no symlink is followed, no pipe, socket or device is opened, and everything below a [`SearchRoot`] is reached from its open directory, so a tree that changes during a search cannot redirect it.
 //!
-//! **Invariant:** every search can be stopped ([`SearchStop`]), uses a few threads,
-//! and keeps no more in memory than its answer needs.
+//! **Invariant:** every search can be cancelled ([`SearchStop`]), uses few threads, and keeps no more in memory than its answer needs.
 //!
-//! **Invariant:** what was left out is counted by reason. An answer that is not
-//! whole says so.
+//! **Invariant:** skipped files are counted by reason, and an incomplete answer says so.
 //!
-//! **Invariant:** the same tree gives the same answer, whatever thread was
-//! first.
+//! **Invariant:** results are deterministic and do not depend on thread timing.
 
 mod cancel;
 pub mod display_text;

@@ -1,4 +1,4 @@
-//! What is in a directory, and how much below it.
+//! Lists a directory tree with sizes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,73 +10,70 @@ use crate::{
     WalkLimits, WalkStats, WalkVisitor,
 };
 
-/// How a tree is looked at.
+/// Options of a tree listing.
 pub struct TreeRun<'a> {
-    /// Where relative things are relative to.
+    /// Working directory, to which git's global ignore rules are relative.
     pub cwd: &'a Path,
-    /// Which entries count.
+    /// Which entries are listed.
     pub filter: &'a WalkFilter,
-    /// Threads and file systems.
+    /// Threads and file system limits.
     pub limits: WalkLimits,
-    /// Directories down to here are kept with their entries; below, sums only.
+    /// Depth to which entries are listed; deeper directories only contribute to sums.
     pub depth: usize,
-    /// How many entries of one directory are kept; the rest is counted.
+    /// Maximum entries kept per directory; the others are counted.
     pub keep: usize,
-    /// Whether a file may be shown, by its place below the root.
+    /// Whether a file may be shown, by its path below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
-    /// When to give up.
+    /// Cancellation and deadline.
     pub stop: &'a SearchStop,
 }
 
-/// The directories below a place, as deep as was asked for.
+/// Result of a tree listing.
 #[derive(Debug, Default)]
 pub struct ListedTree {
-    /// The directories down to the asked depth by their place below the root;
-    /// the root is the empty place.
+    /// Directories down to the requested depth, by path below the root (empty for the root).
     pub dirs: BTreeMap<Vec<u8>, ListedDir>,
-    /// What the walk saw and left out.
+    /// What the walk visited and skipped.
     pub tally: WalkStats,
-    /// The sums are not complete.
+    /// Why the sums are incomplete, if they are.
     pub stopped: Option<SearchStopReason>,
 }
 
-/// One directory of a tree with its entries.
+/// A directory with its entries.
 #[derive(Debug, Default)]
 pub struct ListedDir {
-    /// Its entries by name, as far as they are kept.
+    /// Entries by name, at most [`TreeRun::keep`].
     pub entries: BTreeMap<Vec<u8>, TreeItem>,
-    /// Entries that are not kept.
+    /// Number of entries not kept.
     pub more: u64,
-    /// Files in it and below.
+    /// Number of files in it and below.
     pub files: u64,
-    /// The size of all files below, in bytes.
+    /// Total size of these files in bytes.
     pub bytes: u64,
 }
 
-/// What one entry of a directory is.
+/// Type of a directory entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TreeItem {
-    /// A directory.
     Dir,
-    /// A file, and its size.
+    /// A file with its size in bytes.
     File(u64),
-    /// A symbolic link, and what it says.
+    /// A symlink with its text.
     Link(Vec<u8>),
 }
 
-/// What was left out of a tree.
+/// A skipped entry.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct SkippedEntry {
-    /// Its place below the root.
+    /// Path below the root.
     pub rel: Vec<u8>,
-    /// Whether it is a directory.
     pub is_dir: bool,
-    /// What it needs to be seen.
+    /// What the request would need to include it.
     pub needs: FileRequirement,
 }
 
 impl TreeRun<'_> {
-    /// Looks at everything below a root.
+    /// Lists everything below `root`. Blocks.
     pub fn run(&self, root: &SearchRoot) -> ListedTree {
         let walk = TreeWalk::new(root, self.filter, self.cwd, self.limits, self.stop);
         let (parts, tally) = walk.run((), || TreePart { run: self, dirs: HashMap::new() });
@@ -95,7 +92,7 @@ impl TreeRun<'_> {
 }
 
 impl ListedTree {
-    /// What was left out, by path.
+    /// Skipped entries, sorted by path.
     pub fn left_out(&self) -> Vec<SkippedEntry> {
         let pruned = self.tally.pruned.iter();
         let mut entries: Vec<SkippedEntry> = pruned
@@ -107,7 +104,7 @@ impl ListedTree {
 }
 
 impl ListedDir {
-    /// Keeps the first entries by name.
+    /// Keeps the first `keep` entries by name.
     fn trim(&mut self, keep: usize) {
         while keep < self.entries.len() {
             self.entries.pop_last();
@@ -126,10 +123,10 @@ impl ListedDir {
     }
 }
 
-/// Adds what is below to what is above.
+/// Adds the sums of directories to their parents.
 fn add_up(dirs: &mut BTreeMap<Vec<u8>, ListedDir>) {
     let places: Vec<Vec<u8>> = dirs.keys().rev().cloned().collect();
-    // Deeper places sort behind those above them.
+    // Children sort after their parents.
     for place in places {
         let Some((files, bytes)) = dirs.get(&place).map(|dir| (dir.files, dir.bytes)) else { continue };
         if let Some(above) = above(&place) {
@@ -195,12 +192,12 @@ impl WalkVisitor for TreePart<'_> {
     }
 }
 
-/// How many directories a place is below the root.
+/// Number of components of a path.
 fn depth(rel: &[u8]) -> usize {
     if rel.is_empty() { 0 } else { memchr::memchr_iter(b'/', rel).count() + 1 }
 }
 
-/// The first `depth` names of a place.
+/// The first `depth` components of a path.
 fn cut(rel: &[u8], depth: usize) -> &[u8] {
     if depth == 0 {
         return b"";

@@ -1,18 +1,14 @@
-//! Prompts that others start: a delivery proves who sent it, counts once, and
-//! becomes a prompt by a template the person wrote.
+//! Prompts started by webhooks: a delivery is authenticated, deduplicated, and turned into a prompt with
+//! the user's template.
 //!
-//! A [`Trigger`] is one entry of the person's settings; [`verify`] judges a
-//! delivery; a [`TriggerStore`] remembers deliveries, keeps what waits, and what
-//! came of runs.
+//! A [`Trigger`] is one entry of the user's settings; [`verify`] authenticates a delivery; a
+//! [`TriggerStore`] stores received deliveries, queued runs and the run log.
 //!
-//! **Does not know** servers, sessions or models: who listens and who runs is
-//! decided above.
+//! **Does not know** servers, sessions or models: the caller listens and runs.
 //!
-//! **Invariant:** nothing of a delivery is read before its signature was found
-//! right over its raw bytes, in constant time.
+//! **Invariant:** no content of a delivery is parsed before its signature over the raw bytes was verified in constant time.
 //!
-//! **Invariant:** a delivery that was accepted is on disk, and starts one run at
-//! most, also after a crash and with several programs that listen.
+//! **Invariant:** an accepted delivery is on disk and starts at most one run, also after a crash and with several listening processes.
 
 mod signature;
 mod store;

@@ -1,4 +1,4 @@
-//! Who sent a delivery, and whether it is fresh.
+//! Authenticates deliveries and checks their age.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, Mac};
@@ -7,35 +7,34 @@ use sha2::{Digest as _, Sha256};
 
 use crate::SignatureScheme;
 
-/// A signed time may be this far away.
+/// Maximum difference between the signed time and the current time.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
-/// Signatures of one delivery that are tried.
+/// Maximum number of signatures checked per delivery.
 const MAX_SIGNATURES: usize = 10;
 
-/// A delivery that is what it says.
+/// An authenticated delivery.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VerifiedDelivery {
-    /// By what it is known again: the sender's own name for it where the signature
-    /// covers that, else what it holds.
+    /// Identifies the delivery for deduplication: the sender's id if the signature covers it, else a
+    /// hash of what it covers.
     pub key: String,
-    /// Which event it is, where that is said: by GitHub beside the body, by others
-    /// within it.
+    /// Event type, if known: GitHub sends it in a header, others in the body.
     pub event: Option<String>,
 }
 
-/// Why a delivery does not count.
+/// Why a delivery is rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DeliveryError {
-    /// It carries no signature of the kind that is wanted.
+    /// No signature of the expected kind.
     Unsigned,
-    /// The signature is another's.
+    /// The signature does not match.
     Forged,
-    /// It was signed long ago, or in the future.
+    /// The signed time is more than five minutes off.
     Stale,
 }
 
 impl DeliveryError {
-    /// In a few words.
+    /// Error text for the sender.
     pub fn words(self) -> &'static str {
         match self {
             Self::Unsigned => "no signature",
@@ -45,8 +44,7 @@ impl DeliveryError {
     }
 }
 
-/// Judges a delivery by its headers and its raw bytes. Names of headers are
-/// asked for in small letters.
+/// Verifies a delivery by its headers and raw body. `header` is called with lower-case names.
 pub fn verify<'a>(
     scheme: SignatureScheme,
     secret: &[u8],
@@ -61,7 +59,8 @@ pub fn verify<'a>(
                 need("x-hub-signature-256")?.strip_prefix("sha256=").ok_or(DeliveryError::Unsigned)?;
             check(secret, &[body], &[hex(signature)?])?;
             let event = header("x-github-event").map(str::to_owned);
-            // The signature covers the body alone: a changed id is no new delivery.
+            // The signature covers only the body, so the delivery id cannot be trusted for
+            // deduplication.
             Ok(VerifiedDelivery { key: digest(&[body]), event })
         }
         SignatureScheme::Stripe => {
@@ -103,14 +102,14 @@ pub fn verify<'a>(
     }
 }
 
-/// Which event a body says it is; Slack wraps the event that is meant.
+/// The event type in a body; Slack nests it in `event`.
 fn event_in(body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let event = body.pointer("/event/type").or_else(|| body.get("type"))?;
     event.as_str().map(str::to_owned)
 }
 
-/// Whether one of the signatures is ours. An empty key signs nothing.
+/// Whether one of the signatures matches. An empty secret never does.
 fn check(secret: &[u8], parts: &[&[u8]], signatures: &[Vec<u8>]) -> Result<(), DeliveryError> {
     if signatures.is_empty() {
         return Err(DeliveryError::Unsigned);
@@ -173,7 +172,7 @@ mod tests {
 
     #[test]
     fn github() {
-        // A signature somebody else computed.
+        // A signature computed independently.
         let known = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let secret = b"It's a Secret to Everybody";
         let header = |name: &str| (name == "x-hub-signature-256").then_some(concat_known());
@@ -200,7 +199,7 @@ mod tests {
         }
         let empty = verify(SignatureScheme::Github, b"", header, b"", now);
         assert_eq!(empty, Err(DeliveryError::Forged));
-        // Another id around the same body is the same delivery.
+        // The same body with another id is the same delivery.
         let one = judge(
             SignatureScheme::Github,
             &[("x-hub-signature-256", signed(b"a")), ("x-github-delivery", "1".into())],
@@ -230,7 +229,7 @@ mod tests {
                 judge(SignatureScheme::Stripe, &[("stripe-signature", stripe(at, b"x"))], b"x").map(drop);
             assert_eq!(got, want, "{at}");
         }
-        // Another time under the old signature.
+        // Another time with the old signature.
         let moved = stripe(NOW - 9_000, b"x").replace(&(NOW - 9_000).to_string(), &NOW.to_string());
         assert_eq!(
             judge(SignatureScheme::Stripe, &[("stripe-signature", moved)], b"x"),

@@ -1,4 +1,4 @@
-//! Deliveries that were accepted, runs that wait, and what came of runs.
+//! Store of accepted deliveries, queued runs and the run log.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -13,83 +13,84 @@ use haft_paths::{Durability, ModeOnReplace};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How long a delivery is known again.
+/// How long a started delivery is remembered for deduplication.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
-/// Runs that may wait.
+/// Maximum number of queued runs.
 const MAX_WAITING: usize = 100;
-/// Bytes of the list of runs before it is begun anew.
+/// Size in bytes at which the run log is rotated.
 const RUNS_BYTES: u64 = 4 << 20;
 
-/// What is kept of triggers.
+/// On-disk store of all triggers.
 #[derive(Clone, Debug)]
 pub struct TriggerStore {
     dir: PathBuf,
 }
 
-/// A run that waits.
+/// A queued run.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueuedRun {
-    /// Its name.
+    /// Id of the run.
     pub id: String,
-    /// Which trigger.
+    /// Name of the trigger.
     pub trigger: String,
-    /// Who fired it: `webhook`, or a person or session.
+    /// Source: `webhook`, or a user or session.
     pub origin: String,
-    /// When.
+    /// Time it was queued.
     pub at: Timestamp,
-    /// What is asked.
+    /// The prompt.
     pub prompt: String,
 }
 
-/// What became of a delivery.
+/// Result of queueing a delivery.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum AcceptOutcome {
-    /// It waits, under this name.
+    /// Queued under this id.
     Waits(String),
-    /// It was there before.
+    /// The delivery was received before.
     Repeated,
-    /// Too many wait already.
+    /// The queue is full.
     Full,
 }
 
-/// What came of a run.
+/// Log entry of a run.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggerRun {
-    /// Which run.
+    /// Id of the run.
     pub id: String,
-    /// Which trigger.
+    /// Name of the trigger.
     pub trigger: String,
-    /// Who fired it.
+    /// Source of the run.
     pub origin: String,
-    /// When it was fired.
+    /// Time it was queued.
     pub fired: Timestamp,
-    /// When it ended; nothing where it began and nothing says yet how it ended.
+    /// End time; `None` if only the start is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    /// Nothing where it did what it should, else why not.
+    /// Why it failed; `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
 impl TriggerStore {
-    /// In this directory, which is made when something is stored.
+    /// A store in this directory, which is created on the first write.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
-    /// Where what a run prints goes.
+    /// File for the output of a run.
     pub fn output_of(&self, run: &str) -> PathBuf {
         self.dir.join("output").join(format!("{run}.txt"))
     }
 
-    /// Takes a delivery, whose name is that of its run: it counts once, and waits
-    /// on disk when this returns.
+    /// Queues a delivery, whose id is the run's id. Deduplicates it; it is synced to disk when this
+    /// returns. Blocks.
     pub fn accept(&self, run: &QueuedRun) -> io::Result<AcceptOutcome> {
         make_dir(&self.dir.join("begun"))?;
         self.forget_old();
-        // A run that begins is among the begun before it waits no more.
+        // `take` records the start before it removes the queue entry, so one of the two files always
+        // exists.
         if self.waiting_file(&run.id).exists() || self.begun_file(&run.id).exists() {
             Ok(AcceptOutcome::Repeated)
         } else {
@@ -105,7 +106,7 @@ impl TriggerStore {
         self.dir.join("begun").join(id)
     }
 
-    /// Lets a run wait that nobody delivered.
+    /// Queues a run without deduplication, for runs that are not deliveries.
     pub fn put(&self, run: &QueuedRun) -> io::Result<AcceptOutcome> {
         make_dir(&self.dir.join("waiting"))?;
         if MAX_WAITING <= self.waiting().len() {
@@ -121,7 +122,7 @@ impl TriggerStore {
         Ok(AcceptOutcome::Waits(run.id.clone()))
     }
 
-    /// Runs that wait, oldest first.
+    /// Queued runs, oldest first.
     pub fn waiting(&self) -> Vec<QueuedRun> {
         let entries = fs::read_dir(self.dir.join("waiting")).into_iter().flatten().flatten();
         let json = entries.map(|it| it.path()).filter(|it| it.extension().is_some_and(|it| it == "json"));
@@ -131,8 +132,8 @@ impl TriggerStore {
         all
     }
 
-    /// Takes a run that waits; whether it is ours. Of all programs one gets it,
-    /// once. One that somebody took already waits no more.
+    /// Takes a run from the queue. Returns true for exactly one caller in all processes. If the run was
+    /// already taken, removes the leftover queue entry.
     pub fn take(&self, run: &QueuedRun) -> io::Result<bool> {
         make_dir(&self.dir.join("begun"))?;
         let begun =
@@ -159,13 +160,14 @@ impl TriggerStore {
         }
     }
 
-    /// Gives back a run that was taken and not begun: it waits again.
+    /// Queues a taken run again that could not start. Not atomic: a crash in between, or a full queue,
+    /// loses the run.
     pub fn release(&self, run: &QueuedRun) -> io::Result<()> {
         fs::remove_file(self.begun_file(&run.id))?;
         self.put(run).map(drop)
     }
 
-    /// Writes down what came of a run, or that it begins.
+    /// Appends the start or the result of a run to the run log.
     pub fn record(&self, run: &TriggerRun) -> io::Result<()> {
         make_dir(&self.dir)?;
         let path = self.dir.join("runs.jsonl");
@@ -179,7 +181,7 @@ impl TriggerStore {
         file.sync_data()
     }
 
-    /// What came of runs, oldest first; each once, as it was written down last.
+    /// Runs in the log, oldest first, each with its latest record.
     pub fn runs(&self) -> Vec<TriggerRun> {
         let text = |name: &str| fs::read_to_string(self.dir.join(name)).unwrap_or_default();
         let all = format!("{}{}", text("runs.old.jsonl"), text("runs.jsonl"));
@@ -227,7 +229,7 @@ mod tests {
         let store = TriggerStore::at(dir.path().join("triggers"));
         assert_eq!(store.accept(&run("1")).unwrap(), AcceptOutcome::Waits("1".into()));
         assert_eq!(store.accept(&run("1")).unwrap(), AcceptOutcome::Repeated);
-        // Another program that knows the same directory.
+        // Another process with the same directory.
         let other = TriggerStore::at(dir.path().join("triggers"));
         assert_eq!(other.accept(&run("1")).unwrap(), AcceptOutcome::Repeated);
         let waiting = other.waiting();
@@ -235,7 +237,7 @@ mod tests {
         assert!(store.take(&waiting[0]).unwrap());
         assert!(!other.take(&waiting[0]).unwrap());
         assert_eq!(store.waiting(), []);
-        // Also when it has begun.
+        // Also after it has started.
         assert_eq!(other.accept(&run("1")).unwrap(), AcceptOutcome::Repeated);
         let at = waiting[0].at;
         let (id, trigger, origin) = (String::from("1"), String::from("t"), String::from("webhook"));
@@ -256,7 +258,7 @@ mod tests {
         }
         assert_eq!(store.accept(&run("more")).unwrap(), AcceptOutcome::Full);
         assert!(store.take(&store.waiting()[0]).unwrap());
-        // What was turned away may come again.
+        // A rejected delivery can be retried.
         assert_eq!(store.accept(&run("more")).unwrap(), AcceptOutcome::Waits("more".into()));
     }
 }

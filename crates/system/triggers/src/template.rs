@@ -1,16 +1,15 @@
-//! Prompts from templates.
+//! Fills prompt templates.
 
 use serde_json::Value;
 
-/// Characters of one value.
+/// Maximum characters of one inserted value.
 const MAX_OF_VALUE: usize = 8_000;
-/// Characters of a prompt.
+/// Maximum characters of a prompt.
 const MAX_IN_ALL: usize = 40_000;
 
-/// Fills the places of a template: `{{body}}` is all that was delivered,
-/// `{{body.a.0.b}}` a part of it, `{{trigger}}` the name. What is missing is
-/// said in its place. Values are data: they cannot bring places of their own, and
-/// what cannot be seen in them is written out.
+/// Fills the placeholders of a template: `{{body}}` is the whole delivery, `{{body.a.0.b}}` a part of
+/// it, `{{trigger}}` the trigger's name. A missing part is named in its place. Placeholders in values
+/// are not expanded, and invisible characters in values are escaped. Truncates values and the result.
 pub fn fill(template: &str, trigger: &str, body: &[u8]) -> String {
     let text = seen(&String::from_utf8_lossy(body));
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
@@ -51,8 +50,7 @@ fn part<'a>(body: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// Text whose control characters, and those that turn the direction of writing
-/// or show nothing, are written out.
+/// Escapes control, invisible and direction-changing characters.
 fn seen(text: &str) -> String {
     let hides = |it: char| {
         (it.is_control() && !matches!(it, '\n' | '\t'))
@@ -85,7 +83,7 @@ mod tests {
         for (template, want) in [
             ("plain", "plain"),
             ("{{trigger}}: {{ body.pull.n }} {{body.all.0.x}}", "t: 7 true"),
-            // What was delivered stays what it is.
+            // Text in the delivery is not expanded.
             ("{{body.pull.title}}", "{{body}} and {{trigger}}"),
             ("{{body.pull}}", r#"{"title":"{{body}} and {{trigger}}","n":7}"#),
             ("{{body.no.such}} {{env.KEY}}", "(there is no body.no.such) (there is no env.KEY)"),

@@ -3,33 +3,32 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A prompt that others may start, as the person wrote it down.
+/// A prompt that webhooks or users may start, as configured.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Trigger {
-    /// Its name.
     #[serde(skip)]
     pub name: String,
-    /// What is asked, with places for what was delivered.
+    /// Prompt template, with placeholders for the delivery.
     pub prompt: String,
-    /// Where it runs.
+    /// Working directory; absolute.
     pub dir: PathBuf,
-    /// How deliveries are signed; without, only the person and their tools fire it.
+    /// How deliveries are signed. Without a scheme, only the user and local tools can fire the trigger.
     #[serde(default)]
     pub scheme: Option<SignatureScheme>,
-    /// Where the key is.
+    /// Where the signing key is stored.
     #[serde(default)]
     pub secret: Option<SecretSource>,
-    /// Which events count; all without.
+    /// Event types that start a run; empty for all.
     #[serde(default)]
     pub events: Vec<String>,
-    /// How much a run may do by itself.
+    /// Permissions of its runs.
     #[serde(default)]
     pub mode: TriggerMode,
-    /// Requests to the model at most.
+    /// Maximum model requests per run. Default 20.
     #[serde(default = "turns")]
     pub max_turns: u32,
-    /// Minutes at most.
+    /// Maximum minutes per run. Default 15.
     #[serde(default = "minutes")]
     pub max_minutes: u64,
 }
@@ -46,42 +45,42 @@ fn minutes() -> u64 {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SignatureScheme {
-    /// `X-Hub-Signature-256` over the body.
+    /// GitHub: `X-Hub-Signature-256` over the body.
     Github,
-    /// `Stripe-Signature` with `t=` and `v1=`.
+    /// Stripe: `Stripe-Signature` with `t=` and `v1=`.
     Stripe,
-    /// `X-Slack-Signature` with `X-Slack-Request-Timestamp`.
+    /// Slack: `X-Slack-Signature` with `X-Slack-Request-Timestamp`.
     Slack,
-    /// `webhook-id`, `webhook-timestamp` and `webhook-signature`.
+    /// Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`.
     Standard,
 }
 
-/// Where a key is.
+/// Where a signing key is stored.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum SecretSource {
-    /// In this variable.
+    /// In this environment variable.
     Env(String),
-    /// In this file, which only the person can read.
+    /// In this file, which must be readable only by the user.
     File(PathBuf),
 }
 
-/// How much a run may do by itself. Nobody is asked in either; rules of today
-/// hold in both.
+/// Permissions of a run. No approver is available, so calls that would ask are denied; the current
+/// permission rules apply.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TriggerMode {
-    /// What rules allow.
+    /// Runs what the permission rules allow.
     #[default]
     Default,
-    /// Looking only.
+    /// Plan mode: only reads.
     Plan,
-    /// Edits in the directory, too.
+    /// Also edits files in its directory.
     AcceptEdits,
 }
 
 impl TriggerMode {
-    /// As it is called on a command line.
+    /// Name in settings and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -91,10 +90,10 @@ impl TriggerMode {
     }
 }
 
-/// Triggers of one person.
+/// Maximum number of triggers.
 const MOST: usize = 200;
 
-/// Reads triggers from settings; what makes no sense is told and left out.
+/// Parses the `triggers` setting. Invalid entries are skipped and reported in the second value.
 pub fn read_triggers(settings: &Value) -> (BTreeMap<String, Trigger>, Vec<String>) {
     let (mut found, mut wrong) = (BTreeMap::new(), Vec::new());
     let Some(map) = settings.as_object() else {
@@ -122,8 +121,8 @@ pub fn read_triggers(settings: &Value) -> (BTreeMap<String, Trigger>, Vec<String
 }
 
 impl Trigger {
-    /// Whether an event starts it. Where events are named, a delivery that does
-    /// not say which it is starts nothing.
+    /// Whether an event type starts a run. If the trigger lists events, a delivery without an event type
+    /// does not.
     pub fn wants(&self, event: Option<&str>) -> bool {
         self.events.is_empty() || event.is_some_and(|event| self.events.iter().any(|it| it == event))
     }

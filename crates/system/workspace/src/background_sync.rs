@@ -1,10 +1,9 @@
-//! What reaches the disk right after a change, without the call waiting for it.
+//! Syncs changes to disk in the background, without the call waiting.
 //!
-//! The new content is on the disk before it gets its name, so a power cut never
-//! tears a file. What remains (the name itself, what it replaced, the entry in
-//! the undo log) is in the hands of the kernel when the call answers: no crash
-//! of ours can lose it. A thread of its own sees it onto the disk a moment
-//! later, for all changes of that moment at once.
+//! New content is synced before it gets its name, so a power failure never tears a file. The rest (the
+//! rename, the replaced content, the undo log entry) is only in the kernel's cache when the call
+//! returns, which is safe against crashes of Haft. A thread syncs it a moment later, together with other
+//! recent changes.
 
 use std::{
     collections::HashSet,
@@ -15,10 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Changes come in bursts, and each wait for the disk holds up the next change.
+/// Changes come in bursts, and each sync delays the next change; so sync what arrives within this time
+/// together.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// Something that has yet to reach the disk.
+/// Something to sync.
 #[derive(Debug)]
 pub(crate) enum SyncItem {
     Content(File),
@@ -27,7 +27,8 @@ pub(crate) enum SyncItem {
 
 impl SyncItem {
     fn sync(&self) {
-        // Nobody waits for an answer. Some file systems cannot sync directories.
+        // Errors are ignored: nobody waits for the result, and some file systems cannot sync
+        // directories.
         match self {
             Self::Content(file) => drop(file.sync_data()),
             Self::Names(dir) => drop(rustix::fs::fsync(dir)),
@@ -44,8 +45,7 @@ impl AsFd for SyncItem {
     }
 }
 
-/// A thread that is started by the first change; dropping it waits until
-/// everything is on the disk.
+/// A thread started by the first change. Dropping it waits until everything is synced.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundSync(Mutex<Option<SyncThread>>);
 
@@ -67,7 +67,7 @@ impl SyncThread {
     }
 }
 
-/// Everything that comes within a moment.
+/// Collects everything that arrives within `MOMENT`.
 fn gather(mut all: Vec<SyncItem>, waiting: &mpsc::Receiver<Vec<SyncItem>>) -> Vec<SyncItem> {
     let end = Instant::now() + MOMENT;
     while let Ok(more) = waiting.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -76,7 +76,7 @@ fn gather(mut all: Vec<SyncItem>, waiting: &mpsc::Receiver<Vec<SyncItem>>) -> Ve
     all
 }
 
-/// Many changes write to the same log, and often in the same directory.
+/// Removes duplicates: many changes write to the same log and directory.
 fn sync_once(all: &[SyncItem]) {
     let mut seen = HashSet::new();
     for one in all {
@@ -88,7 +88,7 @@ fn sync_once(all: &[SyncItem]) {
 }
 
 impl BackgroundSync {
-    /// Returns at once.
+    /// Queues items. Returns at once.
     pub(crate) fn sync(&self, batch: Vec<SyncItem>) {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_none() {
@@ -98,7 +98,7 @@ impl BackgroundSync {
             Some(running) => running.work.send(batch).err().map(|it| it.0),
             None => Some(batch),
         };
-        // Without a thread the call waits.
+        // Without a thread, sync here.
         left.iter().flatten().for_each(SyncItem::sync);
     }
 }

@@ -8,21 +8,19 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// What a file holds, as a fingerprint.
+/// BLAKE3 hash of a file's content.
 ///
-/// BLAKE3, because the same value names objects in the undo store: a weak hash
-/// would let a crafted file stand in for another one there, and of the strong
-/// ones it is by far the fastest without special instructions.
+/// It also names objects in the undo store, where a weak hash would let a crafted file replace another
+/// one. BLAKE3 is the fastest strong hash without special CPU instructions.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
-    /// The fingerprint of some bytes.
     pub fn hash(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The fingerprint of a byte sequence that lies in several pieces.
+    /// Hash of a byte sequence given in pieces.
     pub fn of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for piece in pieces {
@@ -31,10 +29,10 @@ impl ContentHash {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The fingerprint of everything a reader yields, in bounded memory.
+    /// Hash of everything a reader yields, in bounded memory.
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
-        // Most files are small, and a large block has to be cleared first.
+        // Most files are small, and a large buffer has to be zeroed first.
         let mut block = vec![0; 16 * 1024];
         loop {
             match reader.read(&mut block) {
@@ -51,11 +49,9 @@ impl ContentHash {
         }
     }
 
-    /// The fingerprint of what some work hands on, computed beside the work.
+    /// Hash of the bytes that `work` passes on, computed on another thread.
     ///
-    /// Reading or writing a large file and fingerprinting it take about equally
-    /// long, and neither needs the other. Without a second thread, one comes
-    /// after the other.
+    /// Reading or writing a large file takes about as long as hashing it, and the two are independent.
     pub(crate) fn beside<'a, T>(work: impl FnOnce(&mut dyn FnMut(&'a [u8])) -> T) -> (T, Self) {
         let (sender, receiver) = mpsc::channel::<&'a [u8]>();
         let queue = Mutex::new(receiver);
@@ -69,7 +65,7 @@ impl ContentHash {
         };
         thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, hash);
-            // Who takes them in lives as long as we do.
+            // The receiving thread outlives this closure.
             let done = work(&mut |piece| sender.send(piece).unwrap_or(()));
             drop(sender);
             let hash = match thread {
@@ -80,7 +76,7 @@ impl ContentHash {
         })
     }
 
-    /// The first ten digits, for people.
+    /// The first ten hexadecimal digits, for display.
     pub fn short(&self) -> String {
         let mut text = self.to_string();
         text.truncate(10);

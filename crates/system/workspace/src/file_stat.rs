@@ -1,26 +1,23 @@
 use rustix::fs::Stat;
 
-/// What the kernel says about a file, apart from what it holds.
+/// Metadata of a file.
 ///
-/// A stamp answers "is this the object I looked at" and "has it surely been
-/// touched". It never answers "is the content the same": times can be put back.
+/// Tells whether it is the same object and whether it was certainly modified. It cannot tell that the
+/// content is equal, because timestamps can be reset.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileStat {
-    /// Device and inode: which object this is.
+    /// Device and inode.
     pub id: (u64, u64),
-    /// Size in bytes.
     pub len: u64,
     /// Type and permission bits.
     pub mode: u32,
-    /// The user who owns the file.
     pub uid: u32,
-    /// The group that owns the file.
     pub gid: u32,
-    /// How many names the object has.
+    /// Number of hard links.
     pub links: u64,
-    /// Last change of the content.
+    /// Modification time (mtime): seconds and nanoseconds.
     pub modified: (i64, i64),
-    /// Last change of content or attributes.
+    /// Change time (ctime): seconds and nanoseconds.
     pub changed: (i64, i64),
 }
 
@@ -44,13 +41,12 @@ impl FileStat {
         self.mode & 0o7777
     }
 
-    /// Whether nobody has the right to write: a sign that people set on purpose,
-    /// and that counts for root too.
+    /// Whether no write bit is set, which users do deliberately; respected for root too.
     pub fn is_read_only(&self) -> bool {
         self.mode & 0o222 == 0
     }
 
-    /// Same object, and no sign that its content was touched.
+    /// Same object, and no sign that its content was modified.
     pub(crate) fn untouched_since(&self, earlier: &Self) -> bool {
         self.id == earlier.id && self.len == earlier.len && self.modified == earlier.modified
     }

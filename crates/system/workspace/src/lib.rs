@@ -1,27 +1,20 @@
-//! The one way to the file system: files as tools see them.
+//! File access for tools.
 //!
-//! [`Workspace`] reads and changes files, [`text::Text`] shows their content
-//! whatever the encoding, [`ReadState`] remembers what was seen, [`Journal`]
-//! what was changed. [`SessionFiles`] is all of it for one session. Everything here
-//! blocks; callers with a runtime use its blocking threads.
+//! [`Workspace`] reads and changes files, [`text::Text`] shows their content in any encoding,
+//! [`ReadState`] remembers what was read, and [`Journal`] what was changed. [`SessionFiles`] combines
+//! them for one session. All functions block; async callers use blocking threads.
 //!
-//! **Does not know** tools, rules, models, git or tasks. It takes resolved paths
-//! that the permission engine has judged.
+//! **Does not know** tools, rules, models, git or tasks. It takes resolved paths that the permission engine has approved.
 //!
-//! **Invariant:** the object opened is the object checked. No function follows a
-//! symbolic link, and none waits for a pipe or touches a device.
+//! **Invariant:** the opened object is the checked object. No function follows a symlink, blocks on a pipe or opens a device.
 //!
-//! **Invariant:** a file holds its old or its new content, never a part of
-//! either, whatever happens; a batch is carried out as a whole or not at all.
+//! **Invariant:** a file has its old or its new content, never a mixture; a batch is carried out completely or not at all, even after a crash.
 //!
-//! **Invariant:** nothing is changed that is not byte for byte what the change
-//! was made for, and no byte outside of the change is touched.
+//! **Invariant:** a file is changed only if it is byte for byte what the change was made for, and no byte outside the change is modified.
 //!
-//! **Invariant:** what our changes replaced can be brought back, and taking a
-//! change back never overwrites anybody else's.
+//! **Invariant:** content replaced by our changes can be restored, and undo never overwrites changes of others.
 //!
-//! **Invariant:** memory is bounded by what is asked for, not by the size of the
-//! file, except where a whole file is changed ([`MAX_EDITABLE`]).
+//! **Invariant:** memory is bounded by the request, not by the file size, except when a whole file is changed ([`MAX_EDITABLE`]).
 
 mod background_sync;
 mod cached_read;

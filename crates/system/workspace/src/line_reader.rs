@@ -1,8 +1,7 @@
-//! Lines of files of any size.
+//! Reads line ranges of files of any size.
 //!
-//! A range of lines is found by running over blocks of the file, so memory is
-//! bounded by what is asked for. No memory map: a file that shrinks under a map
-//! kills the process.
+//! Scans the file in blocks, so memory is bounded by the request. Does not use a memory map: truncating
+//! a mapped file kills the process.
 
 use std::ops::ControlFlow;
 
@@ -14,19 +13,19 @@ use crate::{
     text::{CarriageReturns, Charset, Encoding, char_units},
 };
 
-/// What ends a line in a file.
+/// Line terminator of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LineEnd {
-    /// A line ends with this byte.
+    /// This byte.
     Byte(u8),
-    /// A line feed of two bytes, low byte first.
+    /// A UTF-16 line feed, little endian.
     WideLe,
-    /// A line feed of two bytes, high byte first.
+    /// A UTF-16 line feed, big endian.
     WideBe,
 }
 
 impl LineEnd {
-    /// What ends lines, judged by the encoding and the beginning of the file.
+    /// Detects the terminator from the encoding and the beginning of the file.
     pub fn detect(encoding: Encoding, head: &[u8]) -> Self {
         match encoding.charset {
             Charset::Utf16Le => Self::WideLe,
@@ -38,7 +37,7 @@ impl LineEnd {
         }
     }
 
-    /// Places right after a line end, in ascending order.
+    /// Positions directly after line ends, ascending.
     fn ends<'a>(self, block: &'a [u8]) -> Box<dyn Iterator<Item = usize> + 'a> {
         match self {
             Self::Byte(byte) => Box::new(memchr_iter(byte, block).map(|at| at + 1)),
@@ -62,8 +61,7 @@ impl LineEnd {
     }
 }
 
-/// Line feeds of two bytes: `side` is where the meaningful byte is. Blocks
-/// start at even offsets.
+/// UTF-16 line feeds; `side` is the offset of the significant byte. Blocks start at even offsets.
 fn wide(block: &[u8], side: usize) -> impl Iterator<Item = usize> {
     memchr_iter(b'\n', block).filter(move |at| {
         let other = if side == 0 { at + 1 } else { at.wrapping_sub(1) };
@@ -71,37 +69,35 @@ fn wide(block: &[u8], side: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Which lines to read, and how much at most.
+/// Which lines to read.
 #[derive(Clone, Copy, Debug)]
 pub struct LineQuery {
-    /// The first line wanted; lines count from one.
+    /// First line, from 1.
     pub first: u64,
-    /// How many lines are wanted.
+    /// Maximum number of lines.
     pub count: u64,
-    /// How many bytes may be loaded. The last line is cut there.
+    /// Maximum bytes; the last line is truncated there.
     pub max_bytes: usize,
-    /// What ends a line.
     pub line_end: LineEnd,
 }
 
-/// Some lines of a file.
+/// Lines of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lines {
-    /// Their bytes, with their line ends.
+    /// Their bytes, including line ends.
     pub bytes: Vec<u8>,
-    /// Where they start in the file.
+    /// Byte offset of the first line.
     pub start: u64,
-    /// How many lines the file has.
+    /// Number of lines in the file.
     pub total: u64,
-    /// Whether the last line shown is cut for size.
+    /// Whether the last line was truncated.
     pub cut: bool,
 }
 
-/// A long read that the caller may want to stop.
+/// Cancellation check of a long read.
 pub type IsCancelled<'a> = &'a (dyn Fn() -> bool + 'a);
 
-/// Reads some lines. Runs over the whole file once, because the number of its
-/// lines is part of the answer.
+/// Reads some lines. Scans the whole file, because it also counts the lines.
 pub fn read_lines(
     file: &OpenFile,
     query: &LineQuery,
@@ -129,11 +125,11 @@ pub fn read_lines(
 
 struct LineWalk {
     query: LineQuery,
-    /// The line at the current place.
+    /// Number of the current line.
     line: u64,
     lines: Lines,
     started: bool,
-    /// Whether the current place is the start of a line.
+    /// Whether the current position is the start of a line.
     last_ended: bool,
 }
 
@@ -165,14 +161,14 @@ impl LineWalk {
     }
 }
 
-/// Where the last `count` lines of a file start, found from its end.
+/// Byte offset of the last `count` lines, found by scanning from the end.
 pub fn tail_start(file: &OpenFile, count: u64, line_end: LineEnd) -> Result<u64, FileError> {
     let len = file.restamp()?.len;
     let mut end = len;
     let mut missing = count;
     let mut block = vec![0; BLOCK];
     while 0 < end {
-        // Even offsets keep two-byte characters whole.
+        // Even offsets keep UTF-16 units whole.
         let start = end.saturating_sub(BLOCK as u64) & !1;
         let part = read_at(file, start, &mut block, end)?;
         for found in line_end.rends(part) {
@@ -190,7 +186,7 @@ pub fn tail_start(file: &OpenFile, count: u64, line_end: LineEnd) -> Result<u64,
     Ok(0)
 }
 
-/// How many lines there are before a place in the file.
+/// Number of lines before a byte offset.
 pub fn lines_before(
     file: &OpenFile,
     place: u64,
@@ -228,7 +224,7 @@ fn blocks(
     }
 }
 
-/// Fills the block from a place in the file, up to `end` or the end of file.
+/// Fills the buffer from an offset, up to `end` or the end of the file.
 fn read_at<'a>(file: &OpenFile, offset: u64, block: &'a mut [u8], end: u64) -> Result<&'a [u8], FileError> {
     let wanted = usize::try_from(end - offset).unwrap_or(usize::MAX).min(block.len());
     let mut len = 0;
@@ -243,7 +239,7 @@ fn read_at<'a>(file: &OpenFile, offset: u64, block: &'a mut [u8], end: u64) -> R
     Ok(&block[..len])
 }
 
-/// Reads some bytes from a place in the file.
+/// Reads up to `max` bytes from an offset.
 pub fn read_bytes(file: &OpenFile, offset: u64, max: usize) -> Result<Vec<u8>, FileError> {
     let mut bytes = vec![0; max];
     let len = read_at(file, offset, &mut bytes, u64::MAX)?.len();
@@ -251,8 +247,8 @@ pub fn read_bytes(file: &OpenFile, offset: u64, max: usize) -> Result<Vec<u8>, F
     Ok(bytes)
 }
 
-/// A stretch of characters of one byte each, within the line and no longer than
-/// asked: most lines are made of these, and a long one has millions.
+/// Length of a run of single-byte characters within the line, at most `most`. Fast path: most lines
+/// consist of these, and a long one has millions.
 fn plain_run(charset: Charset, bytes: &[u8], most: u64) -> usize {
     const STRETCH: usize = 4096;
     let wide = matches!(charset, Charset::Utf16Le | Charset::Utf16Be);
@@ -263,8 +259,8 @@ fn plain_run(charset: Charset, bytes: &[u8], most: u64) -> usize {
     }
 }
 
-/// How many bytes of a line, which starts at `start`, come before its
-/// `count`-th further character. Stops at the end of the line.
+/// Byte length of the next `count` characters of the line that starts at `start`. Stops at the end of
+/// the line.
 pub fn skip_characters(file: &OpenFile, start: u64, count: u64, charset: Charset) -> Result<u64, FileError> {
     let mut left = count;
     let mut skipped = 0_u64;

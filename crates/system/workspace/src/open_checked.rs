@@ -1,8 +1,7 @@
-//! Opening exactly what was checked.
+//! Opens exactly the file that was checked.
 //!
-//! Permission is decided on a resolved path, one without links. Between the
-//! decision and the call somebody may put a link there, so every open below
-//! refuses to follow any.
+//! Permission is decided on a resolved path without symlinks. Somebody may replace a component by a
+//! symlink before the call, so no open follows symlinks.
 
 use std::{
     fs::File,
@@ -18,8 +17,7 @@ use rustix::{
 
 use crate::{ContentHash, FileError, FileKind, FileObject, FileStat, cached_read};
 
-/// A regular file, open for reading, together with what the kernel said about
-/// it at that moment.
+/// An open regular file with its metadata at that time.
 #[derive(Debug)]
 pub struct OpenFile {
     file: File,
@@ -28,20 +26,19 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens the regular file at a resolved path. Whatever else is there is
-    /// refused at once: a pipe without a writer does not block and a device is
-    /// not touched.
+    /// Opens the regular file at a resolved path. Fails for anything else without blocking on a pipe or
+    /// touching a device.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let failed = |errno| FileError::from_errno(path, "open", errno);
-        // `O_PATH` looks at the object without opening it: opening some devices
-        // alone has effects.
+        // `O_PATH` examines the object without opening it, because opening some devices has side
+        // effects.
         let probe = open_no_links(path, OFlags::PATH).map_err(failed)?;
         let seen = regular(path, &probe)?;
         let fd = open_no_links(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(failed)?;
         Self::checked(fd, path, seen.id)
     }
 
-    /// An open object, if it is the one that was looked at.
+    /// Accepts an open object if it is the one that was examined.
     pub(crate) fn checked(fd: OwnedFd, path: &Path, seen: (u64, u64)) -> Result<Self, FileError> {
         let stat = fstat(&fd).map_err(|errno| FileError::from_errno(path, "open", errno))?;
         let stamp = FileStat::new(&stat);
@@ -51,34 +48,32 @@ impl OpenFile {
         Ok(Self { file: File::from(fd), path: path.to_owned(), stamp })
     }
 
-    /// Where it was opened.
+    /// The path it was opened with.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the kernel said when it was opened.
+    /// Metadata at the time it was opened.
     pub fn stamp(&self) -> &FileStat {
         &self.stamp
     }
 
-    /// The open file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Which object it is, whatever its names.
+    /// Identity of the object, independent of its names.
     pub(crate) fn object(&self) -> Option<FileObject> {
         self.file.metadata().ok().map(|it| FileObject::of(&it))
     }
 
-    /// What the kernel says now.
+    /// Current metadata.
     pub(crate) fn restamp(&self) -> Result<FileStat, FileError> {
         let stat = fstat(&self.file).map_err(|errno| FileError::from_errno(&self.path, "stat", errno))?;
         Ok(FileStat::new(&stat))
     }
 
-    /// Loads everything. Reads to the end whatever the size claims to be, and
-    /// stops as soon as `max` is passed.
+    /// Reads the whole file, regardless of its reported size. Fails if it exceeds `max` bytes.
     pub fn read_all(&self, max: u64) -> Result<Vec<u8>, FileError> {
         let too_large = |len| FileError::TooLarge { path: self.path.clone(), len, max };
         if max < self.stamp.len {
@@ -93,9 +88,9 @@ impl OpenFile {
         Ok(bytes)
     }
 
-    /// Loads everything, as [`OpenFile::read_all`] does, and fingerprints it.
+    /// Reads the whole file like [`OpenFile::read_all`] and hashes it.
     pub(crate) fn read_hashed(&self, max: u64) -> Result<(Vec<u8>, ContentHash), FileError> {
-        /// From here on a second thread pays.
+        /// From this size on a second thread is worthwhile.
         const LARGE: u64 = 4 * 1024 * 1024;
         const PART: usize = 512 * 1024;
         let len = self.stamp.len;
@@ -109,12 +104,12 @@ impl OpenFile {
                 from.read_exact(part)?;
                 hand_on(part);
             }
-            // What has grown meanwhile is read the plain way.
+            // A file that grew meanwhile is read the simple way.
             from.read(&mut [0])
         });
         match read {
             Ok(0) => Ok((bytes, hash)),
-            // It has another size than it had: begin anew, whatever the size.
+            // Its size changed: start again.
             Ok(_) => self.read_plainly(max),
             Err(err) if err.kind() == std::io::ErrorKind::UnexpectedEof => self.read_plainly(max),
             Err(err) => Err(FileError::from_io(&self.path, "read", err)),
@@ -127,12 +122,12 @@ impl OpenFile {
         Ok((bytes, hash))
     }
 
-    /// A reader of its own position, so that nobody else's matters.
+    /// A reader with its own position, starting at the beginning.
     pub fn from_start(&self) -> RewoundReader<'_> {
         RewoundReader { file: &self.file, offset: 0 }
     }
 
-    /// The first bytes, at most `max`.
+    /// The first `max` bytes.
     pub fn head(&self, max: usize) -> Result<Vec<u8>, FileError> {
         let mut bytes = vec![0; max];
         let mut len = 0;
@@ -164,13 +159,13 @@ impl Read for RewoundReader<'_> {
     }
 }
 
-/// The fingerprint of the regular file at a resolved path.
+/// Hash of the regular file at a resolved path.
 pub fn hash_file(path: &Path) -> Result<ContentHash, FileError> {
     let open = OpenFile::open(path)?;
     ContentHash::of_reader(open.from_start()).map_err(|err| FileError::from_io(path, "read", err))
 }
 
-/// Checks that an object is a stored regular file.
+/// Checks that an object is a regular file on a storage file system.
 fn regular(path: &Path, fd: &OwnedFd) -> Result<FileStat, FileError> {
     let failed = |errno| FileError::from_errno(path, "stat", errno);
     let stat = fstat(fd).map_err(failed)?;
@@ -178,7 +173,7 @@ fn regular(path: &Path, fd: &OwnedFd) -> Result<FileStat, FileError> {
     let refuse = |kind| FileError::NotRegular { path: path.to_owned(), kind };
     match kind {
         FileType::RegularFile => (),
-        // Without links followed, this is a link that came after the check.
+        // Symlinks are not followed, so this one was created after the check.
         FileType::Symlink => return Err(FileError::Moved { path: path.to_owned() }),
         other => return Err(refuse(FileKind::from_kind(other))),
     }
@@ -191,22 +186,21 @@ fn regular(path: &Path, fd: &OwnedFd) -> Result<FileStat, FileError> {
     Ok(stamp)
 }
 
-/// Opens a resolved path; a link anywhere on it fails with `ELOOP` (or
-/// `ENOTDIR` on the slow way).
+/// Opens a resolved path. A symlink in it fails with `ELOOP` (or `ENOTDIR` in the fallback).
 pub(crate) fn open_no_links(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     loop {
         match openat2(CWD, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => (),
-            // Old kernels do not know the call; some sandboxes forbid it.
+            // `openat2` is missing in old kernels and forbidden in some sandboxes.
             Err(Errno::NOSYS | Errno::PERM) => return walk_no_links(path, flags),
             other => return other,
         }
     }
 }
 
-/// The same, one component at a time.
+/// Fallback of [`open_no_links`]: opens one component at a time.
 fn walk_no_links(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut dir = openat(CWD, "/", step, Mode::empty())?;
@@ -226,7 +220,7 @@ fn walk_no_links(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
 pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd, FileError> {
     open_no_links(path, OFlags::RDONLY | OFlags::DIRECTORY)
         .or_else(|errno| match errno {
-            // A directory may be passable without being listable.
+            // A directory may be searchable but not readable.
             Errno::ACCESS => open_no_links(path, OFlags::PATH | OFlags::DIRECTORY),
             errno => Err(errno),
         })
@@ -244,7 +238,7 @@ pub(crate) fn open_in(dir: impl AsFd, name: &Path, path: &Path) -> Result<OpenFi
     OpenFile::checked(fd, path, seen.id)
 }
 
-/// Splits a resolved path into its directory and its name.
+/// Splits a resolved path into directory and name.
 pub(crate) fn split(path: &Path) -> Result<(&Path, &Path), FileError> {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => Ok((parent, Path::new(name))),

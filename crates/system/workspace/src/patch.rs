@@ -1,4 +1,4 @@
-//! What a change looks like to people and programs.
+//! Diffs of changes for users and programs.
 
 use std::{ops::Range, time::Duration};
 
@@ -7,42 +7,40 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
 use crate::text::{Splice, SpliceError, Text};
 
-/// One part of a patch, in the words of unified diffs.
+/// One hunk of a unified diff.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hunk {
-    /// First line in the old content.
+    /// First line in the old content, from 1.
     pub old_start: u64,
-    /// Lines of the old content.
+    /// Number of lines in the old content.
     pub old_lines: u64,
-    /// First line in the new content.
+    /// First line in the new content, from 1.
     pub new_start: u64,
-    /// Lines of the new content.
+    /// Number of lines in the new content.
     pub new_lines: u64,
-    /// The lines, each with ` `, `-` or `+` in front. Line ends are shown (as
-    /// `␍`) only where they differ.
+    /// The lines, prefixed by ` `, `-` or `+`. Line ends are shown (as `␍`) only where they differ.
     pub lines: Vec<String>,
 }
 
-/// Lines shown around a change.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
 
-/// How long a comparison may take before it gets coarser.
+/// Time after which the comparison becomes coarser.
 const TIMEOUT: Duration = Duration::from_millis(800);
 
-/// The difference between two texts, whose line breaks are as in the file.
+/// Diff of two texts whose line breaks are as in the file.
 pub fn patch(old: &str, new: &str) -> Vec<Hunk> {
     patch_at(old, new, 0, 0)
 }
 
-/// The same for programs that apply it: nothing in its lines is shown otherwise
-/// than it is, carriage returns included.
+/// Diff for programs that apply it: lines are exact, including carriage returns.
 pub fn exact_patch(old: &str, new: &str) -> Vec<Hunk> {
     let exact = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
     hunks_of(&exact(old), &exact(new), 0, 0, &LineShow::Exact)
 }
 
-/// The difference some splices make, looking only at their surroundings.
+/// Diff of splices, which only looks at their surroundings.
 pub fn patch_of_splices(text: &Text, splices: &[Splice]) -> Result<Vec<Hunk>, SpliceError> {
     let mut hunks = Vec::new();
     let mut shift = 0_i64;
@@ -72,7 +70,7 @@ struct HunkGroup {
     region: Range<usize>,
 }
 
-/// Puts splices together whose surroundings touch, with the lines they need.
+/// Groups splices whose context overlaps.
 fn neighbours(view: &str, splices: &[Splice]) -> Vec<HunkGroup> {
     let bytes = view.as_bytes();
     let mut groups: Vec<HunkGroup> = Vec::new();
@@ -150,20 +148,20 @@ fn start_of(range: &Range<usize>, first_line: usize, shift: i64) -> u64 {
     line.saturating_add_signed(shift)
 }
 
-/// Lines with their ends. A carriage return ends one only where there are no
-/// line feeds.
+/// Splits into lines with their ends. A lone carriage return ends a line only in a text without line
+/// feeds.
 fn lines(text: &str) -> Vec<&str> {
     let end = if text.contains('\n') { '\n' } else { '\r' };
     text.split_inclusive(end).collect()
 }
 
-/// How line ends are shown.
+/// How to show line ends.
 enum LineShow {
-    /// Not at all: they are all alike.
+    /// Hidden: all are alike.
     Hidden,
-    /// Carriage returns as a sign.
+    /// Carriage returns as a visible sign.
     Signs,
-    /// As they are.
+    /// Unchanged.
     Exact,
 }
 
@@ -197,7 +195,7 @@ impl LineShow {
     }
 }
 
-/// A patch as a unified diff, without a header.
+/// Formats hunks as a unified diff without a header.
 pub fn unified(hunks: &[Hunk]) -> String {
     let mut out = String::new();
     for hunk in hunks {
@@ -211,7 +209,7 @@ pub fn unified(hunks: &[Hunk]) -> String {
     out
 }
 
-/// Lines added and removed by a patch.
+/// Number of lines added and removed.
 pub fn counts(hunks: &[Hunk]) -> (usize, usize) {
     let count = |tag| hunks.iter().flat_map(|it| &it.lines).filter(|line| line.starts_with(tag)).count();
     (count('+'), count('-'))

@@ -18,26 +18,26 @@ use crate::{ContentHash, FileError};
 
 /// Locks on paths, across threads and processes.
 ///
-/// A lock is an `flock` on one of a fixed set of files in a directory of ours:
-/// nothing lies about in the user's tree, and the kernel drops the lock when
-/// its owner dies, however it dies.
+/// A lock is an `flock` on one of a fixed set of files in a private directory: no lock files appear in
+/// the user's tree, and the kernel releases the lock when its owner dies.
 #[derive(Debug)]
 pub(crate) struct PathLocks {
     dir: PathBuf,
 }
 
-/// Holds locks until it is dropped.
+/// Releases the locks on drop.
 #[derive(Debug)]
 pub(crate) struct PathLockGuard {
     _files: Vec<OwnedFd>,
 }
 
-/// How long to wait for another writer. One holds a lock for milliseconds.
+/// Maximum wait for another writer, which normally holds a lock for milliseconds. Then
+/// [`FileError::Busy`].
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl PathLocks {
-    /// Keeps the lock files below the state directory, or in a private
-    /// temporary one where that cannot be written.
+    /// Uses lock files below the state directory, or in a private temporary directory if that is not
+    /// writable.
     pub(crate) fn open(state_dir: &Path) -> Result<Self, FileError> {
         let preferred = state_dir.join("locks");
         let uid = rustix::process::geteuid().as_raw();
@@ -45,13 +45,12 @@ impl PathLocks {
         private_dir(&preferred).or_else(|_| private_dir(&fallback)).map(|dir| Self { dir })
     }
 
-    /// Those of a state directory that nobody may make for them.
+    /// For a state directory that must not be created.
     pub(crate) fn unmade(state_dir: &Path) -> Self {
         Self { dir: state_dir.join("locks") }
     }
 
-    /// Locks all paths together. Always in the same order, so that two batches
-    /// cannot wait for each other.
+    /// Locks all paths together, in a fixed order to prevent deadlocks. Blocks up to `TIMEOUT`.
     pub(crate) fn acquire(&self, paths: &[&Path]) -> Result<PathLockGuard, FileError> {
         let mut shards: Vec<(String, &Path)> = paths.iter().map(|path| (shard(path), *path)).collect();
         shards.sort();
@@ -88,15 +87,14 @@ impl PathLocks {
     }
 }
 
-/// The lock file of a path. A fixed number of them bounds what lies about; that
-/// two paths sometimes share one costs a short wait.
+/// Lock file of a path. A fixed number of files is shared, so unrelated paths sometimes wait briefly.
 fn shard(path: &Path) -> String {
     let mut name = ContentHash::hash(path.as_os_str().as_encoded_bytes()).to_string();
     name.truncate(2);
     name
 }
 
-/// Creates a directory only we can enter, and refuses one that is not ours.
+/// Creates a directory with mode 0700. Fails if it exists and is not ours.
 pub(crate) fn private_dir(path: &Path) -> Result<PathBuf, FileError> {
     let failed = |err| FileError::from_io(path, "create", err);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;

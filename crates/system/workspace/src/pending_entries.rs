@@ -1,22 +1,21 @@
-//! Changes that were made while nothing could be recorded.
+//! Changes made while the journal was not writable.
 //!
-//! What was there before them is lost, but that they happened is not: as soon as
-//! the log can be written, they are listed in it. An undo then finds them first
-//! and says why it cannot take them back, instead of taking back an older change.
+//! Their old content is lost, but they are added to the log as soon as possible. Undo then finds them
+//! first and reports that it cannot revert them, instead of reverting an older change.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{Journal, JournalEntry};
 
-/// More than this is not remembered.
+/// Maximum number of pending entries; more are dropped.
 const MOST: usize = 1_000;
 
-/// Entries that are not in the log yet, oldest first.
+/// Entries not yet in the log, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct PendingEntries(Mutex<Vec<JournalEntry>>);
 
 impl PendingEntries {
-    /// Remembers a change until the log can be written.
+    /// Adds an entry until the log can be written.
     pub(crate) fn add(&self, entry: JournalEntry) {
         let mut entries = self.entries();
         if entries.len() < MOST {
@@ -24,14 +23,14 @@ impl PendingEntries {
         }
     }
 
-    /// Writes what is remembered into the log, as far as that works.
+    /// Writes pending entries to the log, as far as possible.
     pub(crate) fn flush(&self, journal: &Journal) {
         let mut entries = self.entries();
         let written = entries.iter().take_while(|entry| journal.log().append(entry).is_ok()).count();
         entries.drain(..written);
     }
 
-    /// Whether nothing waits.
+    /// Whether there are no pending entries.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries().is_empty()
     }

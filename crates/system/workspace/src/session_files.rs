@@ -10,11 +10,11 @@ use crate::{
     ReadState, TurnId, Workspace, reads::printed_lines, text::Text,
 };
 
-/// Larger files are not compared with what a command printed.
+/// Maximum bytes of a file that is compared with printed output.
 const PRINTABLE: u64 = 8 * 1024 * 1024;
 
-/// The files of one session: the workspace, what was seen of it, and which turn
-/// it is. File tools are built on this.
+/// Files of one session: the workspace, what was read, and the current turn. File tools are built on
+/// this.
 #[derive(Debug)]
 pub struct SessionFiles {
     workspace: Arc<Workspace>,
@@ -24,7 +24,6 @@ pub struct SessionFiles {
 }
 
 impl SessionFiles {
-    /// The files of a session that starts now.
     pub fn new(
         workspace: Arc<Workspace>,
         session: Option<SessionId>,
@@ -33,35 +32,34 @@ impl SessionFiles {
         Self { workspace, reads: ReadState::new(context), session, turn: Mutex::new(None) }
     }
 
-    /// Whose files they are.
+    /// The session id.
     pub fn session(&self) -> Option<&SessionId> {
         self.session.as_ref()
     }
 
-    /// The way to the file system.
     pub fn workspace(&self) -> &Arc<Workspace> {
         &self.workspace
     }
 
-    /// What was seen.
+    /// The read state.
     pub fn reads(&self) -> &ReadState {
         &self.reads
     }
 
-    /// A turn starts: changes from now on belong to it.
+    /// Starts a turn; later changes belong to it.
     pub fn begin_turn(&self, turn: TurnId) {
         self.workspace.forget_clean_buffers();
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
     }
 
-    /// On whose behalf a call changes files now.
+    /// Origin for changes made by a call now.
     pub fn origin(&self, call: &CallId, tool: &str) -> ChangeOrigin {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).clone();
         ChangeOrigin { session: self.session.clone(), turn, call: call.clone(), tool: tool.to_owned() }
     }
 
-    /// A command that shows a file as it is, such as `cat` or `sed -n`, has
-    /// printed this: lines of the file that are in it count as seen.
+    /// Records that a command such as `cat` or `sed -n` printed `output` of a file: lines found in it
+    /// count as read.
     pub fn printed(&self, viewer: &ReadBy, path: &Path, output: &str) -> Result<(), FileError> {
         let file = OpenFile::open(path)?;
         if PRINTABLE < file.stamp().len {
@@ -82,8 +80,8 @@ impl SessionFiles {
                 clipped: false,
                 text: Some(text.view()),
             };
-            // Not a Read that a later one could refer to: commands print with
-            // decorations and cuts of their own.
+            // Not registered as a Read that a later one could refer to, because commands decorate and
+            // truncate their output.
             self.reads.knows(viewer, &view);
         }
         if !shown.is_empty() {
@@ -92,7 +90,7 @@ impl SessionFiles {
         Ok(())
     }
 
-    /// The current content of a file, for questions to the read state.
+    /// The current content of a file, for queries to the read state.
     pub fn current<'a>(snapshot: &FileSnapshot, text: &'a Text) -> CurrentFile<'a> {
         CurrentFile { version: snapshot.hash(), view: text.view() }
     }

@@ -14,44 +14,42 @@ use crate::{
     pending_entries::PendingEntries,
 };
 
-/// Where a workspace keeps its own files, and which trees are the user's.
+/// Configuration of a workspace.
 #[derive(Clone, Debug)]
 pub struct WorkspaceConfig {
-    /// Our own directory, such as `~/.haft`.
+    /// Haft's state directory, such as `~/.haft`.
     pub state_dir: PathBuf,
-    /// The directory the session works in, resolved.
+    /// Resolved working directory of the session.
     pub root: PathBuf,
-    /// What the journal may keep.
+    /// Limits of the journal.
     pub limits: JournalLimits,
 }
 
-/// The one way to the file system.
+/// Reads and changes the files of a session.
 #[derive(Debug)]
 pub struct Workspace {
     config: WorkspaceConfig,
     locks: PathLocks,
-    /// Opened as soon as that works.
+    /// Opened as soon as possible.
     journal: OnceLock<Journal>,
     unrecorded: PendingEntries,
     roots: RwLock<Vec<PathBuf>>,
     later: BackgroundSync,
-    /// What an editor shows.
+    /// State of the editor's buffers.
     pub(crate) buffers: Buffers,
 }
 
 impl Workspace {
-    /// Opens a workspace. A journal that cannot be kept (a full or read-only
-    /// home) does not prevent work: changes then say that they cannot be undone,
-    /// and it is tried again with each of them.
+    /// Opens a workspace. If the journal cannot be opened (full or read-only disk), changes are still
+    /// possible: they report that they cannot be undone, and each retries to open it.
     pub fn open(config: WorkspaceConfig) -> Result<Self, FileError> {
         let workspace = Self::with_locks(PathLocks::open(&config.state_dir)?, config);
-        // What is wrong with it is said by whoever needs it.
+        // Errors are reported when the journal is needed.
         workspace.journal().ok();
         Ok(workspace)
     }
 
-    /// A workspace of tools that are described and never called: nothing is made
-    /// on disk for it.
+    /// A workspace for tools that are described but never called; creates nothing on disk.
     pub fn described(config: WorkspaceConfig) -> Self {
         Self::with_locks(PathLocks::unmade(&config.state_dir), config)
     }
@@ -63,25 +61,25 @@ impl Workspace {
         Self { locks, journal, unrecorded, roots, config, later, buffers: Buffers::default() }
     }
 
-    /// Puts right what processes left behind that were killed in the middle of a
-    /// change: it is completed or taken back, and no temporary file stays.
+    /// Completes or reverts changes of processes that were killed in the middle, and removes their
+    /// temporary files.
     pub fn recover(&self) {
         if let Ok(journal) = self.journal() {
             journal.recover(&self.locks);
         }
     }
 
-    /// The directory the session works in.
+    /// Working directory of the session.
     pub fn root(&self) -> &Path {
         &self.config.root
     }
 
-    /// Our own directory.
+    /// Haft's state directory.
     pub fn state_dir(&self) -> &Path {
         &self.config.state_dir
     }
 
-    /// A further directory (resolved) counts as the user's.
+    /// Adds a resolved directory to the roots.
     pub fn add_root(&self, root: PathBuf) {
         let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
         if !roots.contains(&root) {
@@ -89,12 +87,12 @@ impl Workspace {
         }
     }
 
-    /// The directories that count as the user's.
+    /// The working directory and added directories.
     pub fn roots(&self) -> Vec<PathBuf> {
         self.roots.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The record of changes; the error says why there is none.
+    /// The journal; the error says why there is none. Retries to open it.
     pub fn journal(&self) -> Result<&Journal, String> {
         let journal = match self.journal.get() {
             Some(journal) => journal,
@@ -110,21 +108,21 @@ impl Workspace {
         Ok(journal)
     }
 
-    /// A command runs that may change something, and nothing can be recorded: that
-    /// it ran is listed as soon as possible.
+    /// Records that a command ran that may have changed files while nothing could be recorded; it is
+    /// added to the log as soon as possible.
     pub fn note_unseen(&self, origin: ChangeOrigin) {
         self.unrecorded.add(JournalEntry { how: How::Unseen, ..new_entry(origin, Vec::new(), Vec::new()) });
     }
 
-    /// Locks some resolved paths against every other writer of ours, in this
-    /// process and in others. Repairs first what a dead one left behind.
+    /// Locks resolved paths against other Haft writers in all processes. First repairs interrupted
+    /// changes. Blocks up to ten seconds; then fails with [`FileError::Busy`].
     pub fn lock(&self, paths: &[&Path]) -> Result<LockedFiles<'_>, FileError> {
         self.recover();
         Ok(LockedFiles { workspace: self, _guard: self.locks.acquire(paths)? })
     }
 }
 
-/// Files that nobody else of us writes meanwhile.
+/// Locked files. Released on drop.
 #[derive(Debug)]
 pub struct LockedFiles<'a> {
     pub(crate) workspace: &'a Workspace,
@@ -132,7 +130,7 @@ pub struct LockedFiles<'a> {
 }
 
 impl LockedFiles<'_> {
-    /// Loads a file to change it; `None` when there is none.
+    /// Reads a file to change it; `None` if it does not exist.
     pub fn read(&self, path: &Path) -> Result<Option<(FileSnapshot, Vec<u8>)>, FileError> {
         match OpenFile::open(path) {
             Ok(file) => self.workspace.load_to_change(file).map(Some),
@@ -141,8 +139,8 @@ impl LockedFiles<'_> {
         }
     }
 
-    /// Carries out a batch of changes: all of them or none. What an editor has
-    /// unsaved is changed by the editor.
+    /// Carries out a batch of changes completely or not at all. Files with unsaved text are changed
+    /// through the editor.
     pub fn commit(
         &self,
         changes: &[PlannedWrite<'_>],
@@ -171,7 +169,7 @@ impl LockedFiles<'_> {
         if let Err(reason) = journal {
             done.notes.push(format!("this change cannot be undone: {reason}"));
         }
-        // Perhaps there is room for one line, if not for contents.
+        // There may be room for a log line even if not for contents.
         self.workspace.journal().ok();
         Ok(done)
     }
@@ -179,7 +177,7 @@ impl LockedFiles<'_> {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // The last chance to list what could not be recorded.
+        // Last attempt to log pending entries.
         if !self.unrecorded.is_empty() {
             self.journal().ok();
         }

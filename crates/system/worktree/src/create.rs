@@ -1,4 +1,4 @@
-//! Making worktrees.
+//! Creates worktrees.
 
 use std::{
     fs, io,
@@ -13,60 +13,60 @@ use crate::{
     interrupted::BranchCleanup, repository::RepositoryInfo,
 };
 
-/// Where worktrees are, below the main checkout.
+/// Directory of worktrees, below the main checkout.
 const PLACE: [&str; 2] = [".claude", "worktrees"];
-/// As many changed files of the checkout are named.
+/// Maximum number of changed files listed by name.
 const NAMED_FILES: usize = 10;
 
-/// A worktree that is to be.
+/// Request to create a worktree.
 #[derive(Clone, Debug)]
 pub struct CreateWorktree<'a> {
-    /// Where the one that wants it works.
+    /// Working directory of the requester.
     pub from: &'a Path,
-    /// What it is called: checked before, so that it can be one of a directory
-    /// and of a branch.
+    /// Name of the worktree. The caller must have checked that it is valid in a directory and a branch
+    /// name.
     pub name: &'a str,
-    /// Who will work in it.
+    /// The session and agent that will work in it.
     pub holder: WorktreeUser,
-    /// Where it begins.
+    /// The start commit.
     pub base: WorktreeBase,
-    /// What is in it.
+    /// Partial content.
     pub shape: WorktreeContents,
 }
 
-/// What is in a new worktree beside, or instead of, everything of its commit.
+/// Partial content of a new worktree; by default all files of the commit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct WorktreeContents {
-    /// Ignored directories of the checkout that it has by links.
+    /// Ignored directories of the checkout to symlink.
     pub linked: Vec<String>,
-    /// Directories it has; all where this is empty.
+    /// Directories to check out; empty for all.
     pub sparse: Vec<String>,
 }
 
-/// Where a worktree begins.
+/// Start commit of a worktree.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum WorktreeBase {
-    /// At the commit the one that wants it is at.
+    /// HEAD of the requester's checkout.
     #[default]
     Head,
-    /// Where origin's main branch was when it was last fetched.
+    /// The main branch of `origin`, as last fetched.
     Fresh,
 }
 
-/// A worktree that is there.
+/// A worktree that is ready for use.
 #[derive(Clone, Debug)]
 pub struct CreatedWorktree {
-    /// As it is written down.
+    /// Its stored record.
     pub record: WorktreeRecord,
-    /// The branch it is on.
+    /// Its branch.
     pub branch: Option<String>,
-    /// What there is to know about it.
+    /// Notes for the user or model.
     pub notes: Vec<String>,
 }
 
 impl WorktreeManager {
-    /// Makes a worktree, or goes on with one of that name that is left.
-    /// `may_copy` says whether a file may be read.
+    /// Creates a worktree, or reuses an existing one of that name that is not in use. `may_copy` decides
+    /// which ignored files may be read and copied. Blocks: runs git.
     pub fn make(
         &self,
         order: &CreateWorktree<'_>,
@@ -78,7 +78,7 @@ impl WorktreeManager {
         let path = place.join(&flat);
         let branch = format!("worktree-{flat}");
         let _lock = self.registry.lock(&path)?;
-        // What a cut-off making of that name left goes, if nothing is in it.
+        // Remove an interrupted worktree of that name if it contains no work.
         let left = self
             .registry
             .read(&path)
@@ -88,7 +88,7 @@ impl WorktreeManager {
             return self.take_up(&repository, &path, order);
         }
         let branch_flag = match left {
-            // Of ours, and nothing is on it.
+            // The branch is ours and contains no commits.
             Some(BranchCleanup::Empty) => "-B",
             _ => "-b",
         };
@@ -143,14 +143,14 @@ impl WorktreeManager {
         Ok(CreatedWorktree { record, branch: Some(branch), notes })
     }
 
-    /// Takes back what git left when it failed or was killed. What cannot be is
-    /// nobody's from now on, so that it can be removed later.
+    /// Cleans up after git failed or was killed. What cannot be removed loses its owner, so that it can
+    /// be removed later.
     fn after_failure(&self, mut record: WorktreeRecord, why: String) -> String {
         record.owner = OwnerProcess::nobody();
         record.holder = None;
         match self.clear_untouched(&record) {
             Ok(BranchCleanup::Empty) => {
-                // The next one of that name takes the branch.
+                // The next worktree of that name takes over the branch.
                 self.registry.write(&record).ok();
                 why
             }
@@ -165,8 +165,8 @@ impl WorktreeManager {
         }
     }
 
-    /// Puts only some directories into a worktree that has nothing yet. What
-    /// cannot be followed leaves it with everything, and is said.
+    /// Checks out only some directories into an empty worktree. If git cannot, the worktree gets all
+    /// files and a note says so.
     fn check_out_sparsely(&self, path: &Path, wanted: &[String]) -> Result<String, String> {
         let repository = self.runner.repository(path)?;
         let wrong = wanted.iter().find(|it| !is_inside(it));
@@ -192,7 +192,7 @@ impl WorktreeManager {
         })
     }
 
-    /// Links an ignored directory of the checkout; nothing where there is none.
+    /// Symlinks an ignored directory of the checkout, if it exists.
     fn link(
         &self,
         repository: &RepositoryInfo,
@@ -223,7 +223,7 @@ impl WorktreeManager {
         Ok(crate::inspect::look(path, Path::new(name)))
     }
 
-    /// Writes down where git put its own part of a worktree.
+    /// Records git's administrative directory of the worktree.
     fn finish(&self, record: &mut WorktreeRecord) -> Result<(), String> {
         let link = fs::read_to_string(record.path.join(".git"))
             .map_err(|err| format!("the worktree is not complete: {err}"))?;
@@ -238,7 +238,7 @@ impl WorktreeManager {
         self.registry.write(record)
     }
 
-    /// Goes on with a worktree of ours that nobody works in.
+    /// Reuses a worktree of ours that is not in use.
     fn take_up(
         &self,
         repository: &RepositoryInfo,
@@ -269,8 +269,8 @@ impl WorktreeManager {
         Ok(CreatedWorktree { record, branch, notes })
     }
 
-    /// Goes into a worktree that is there. One that Haft did not make is never
-    /// removed.
+    /// Enters an existing worktree. One that Haft did not create is never removed. Fails if another
+    /// session or agent uses it.
     pub fn enter(&self, from: &Path, path: &Path, holder: WorktreeUser) -> Result<CreatedWorktree, String> {
         let repository = self.runner.repository(from)?;
         let real =
@@ -309,7 +309,7 @@ impl WorktreeManager {
         Ok(CreatedWorktree { record, branch: found.branch.clone(), notes: Vec::new() })
     }
 
-    /// Writes down a worktree that a hook made.
+    /// Records a worktree that a hook created.
     pub fn made_by_hook(
         &self,
         name: &str,
@@ -338,7 +338,7 @@ impl WorktreeManager {
         Ok(CreatedWorktree { record, branch, notes })
     }
 
-    /// The branch a checkout is on.
+    /// The branch of a checkout.
     fn branch_at(&self, dir: &Path) -> Result<Option<String>, String> {
         let repository = self.runner.repository(dir)?;
         let line = repository.line("symbolic-ref").flag("--quiet").flag("--short").flag("HEAD").text();
@@ -346,7 +346,7 @@ impl WorktreeManager {
         Ok(Some(said.text()).filter(|it| said.code == 0 && !it.is_empty()))
     }
 
-    /// Whether nothing is at a place, and no branch has a name that is wanted.
+    /// Fails if the path exists or a branch has that name.
     fn check_free(
         &self,
         repository: &RepositoryInfo,
@@ -366,7 +366,7 @@ impl WorktreeManager {
         }
     }
 
-    /// The commit a worktree begins at, and how far that is from others.
+    /// The start commit, and a note on how it relates to others.
     fn base(&self, repository: &RepositoryInfo, wanted: WorktreeBase) -> Result<(String, String), String> {
         let commit = |name: &str| {
             let line = repository.line("rev-parse").flag("--verify").flag("--quiet");
@@ -400,7 +400,7 @@ impl WorktreeManager {
         Ok((base, note))
     }
 
-    /// Changes of the checkout that are not in the worktree.
+    /// Note about uncommitted changes that the worktree does not contain.
     fn left_behind(&self, repository: &RepositoryInfo) -> Option<String> {
         let line = repository.line("status").flag("--porcelain=v2").flag("-z").flag("--branch").text();
         let said = self.runner.run(&repository.top, &line).ok().filter(|it| it.code == 0)?;
@@ -420,13 +420,13 @@ impl WorktreeManager {
     }
 }
 
-/// Whether a path stays inside, and is no option.
+/// Whether the path is relative, stays inside, and does not look like an option.
 fn is_inside(path: &str) -> bool {
     let is_plain = |it: Component<'_>| matches!(it, Component::Normal(_));
     !path.is_empty() && !path.starts_with(['-', ':', '!']) && Path::new(path).components().all(is_plain)
 }
 
-/// The directory of worktrees, made where it is not there. Never through a link.
+/// The directory of worktrees, created if necessary. Fails if it is a symlink.
 fn place_for(main: &Path) -> Result<PathBuf, String> {
     let mut place = main.to_owned();
     for step in PLACE {
@@ -441,7 +441,7 @@ fn place_for(main: &Path) -> Result<PathBuf, String> {
             return Err(format!("{} is no plain directory: worktrees cannot be made there", place.display()));
         }
     }
-    // Git of the main checkout does not see what is in it.
+    // Hides its content from git in the main checkout.
     let ignored = fs::OpenOptions::new().write(true).create_new(true).open(place.join(".gitignore"));
     if let Ok(mut file) = ignored {
         io::Write::write_all(&mut file, b"*\n").ok();

@@ -1,14 +1,14 @@
-//! Runs lines of git to their end.
+//! Runs git command lines to completion.
 
 use std::{ffi::CString, path::Path, sync::Arc, time::Duration};
 
 use haft_process::{OutputCapture, ProcessOwner, environment_entry};
 use haft_types::EnvVars;
 
-/// How long a line may take: a checkout of a large repository takes its time.
+/// Timeout; checking out a large repository takes long.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Where git of the surroundings could be pointed to; none of it counts here.
+/// Environment variables that redirect git; removed.
 const POINTERS: &str = "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY \
     GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT GIT_CONFIG GIT_EXTERNAL_DIFF \
     GIT_NAMESPACE GIT_COMMON_DIR GIT_PREFIX GIT_ATTR_SOURCE";
@@ -19,7 +19,7 @@ pub(crate) struct GitRunner {
     environment: Vec<CString>,
 }
 
-/// What a line printed and how it ended.
+/// Output and exit code of a git command line.
 #[derive(Debug)]
 pub(crate) struct GitOutput {
     pub(crate) code: i32,
@@ -32,7 +32,7 @@ impl GitOutput {
         String::from_utf8_lossy(&self.stdout).trim().to_owned()
     }
 
-    /// What was printed, if the line succeeded.
+    /// The output; an error if the command failed.
     pub(crate) fn checked(self, what: &str) -> Result<Self, String> {
         match self.code {
             0 => Ok(self),
@@ -55,12 +55,12 @@ impl GitRunner {
         Self { owner, environment }
     }
 
-    /// Runs a line in a directory. Blocks.
+    /// Runs a command line in a directory. Blocks.
     pub(crate) fn run(&self, dir: &Path, line: &str) -> Result<GitOutput, String> {
         self.feed(dir, line, Vec::new())
     }
 
-    /// Runs a line that reads something.
+    /// Runs a command line with standard input. Blocks.
     pub(crate) fn feed(&self, dir: &Path, line: &str, input: Vec<u8>) -> Result<GitOutput, String> {
         if !dir.is_dir() {
             return Err(format!("{} is no directory", dir.display()));

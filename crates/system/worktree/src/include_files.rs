@@ -1,4 +1,4 @@
-//! `.worktreeinclude`: ignored files that a new worktree begins with.
+//! `.worktreeinclude`: ignored files that are copied into new worktrees.
 
 use std::{
     fs, io,
@@ -8,14 +8,14 @@ use std::{
 
 use crate::{git_runner::GitRunner, repository::RepositoryInfo, worktree_record::IncludedFile};
 
-/// The file with the patterns, in the main checkout.
+/// The pattern file, in the main checkout.
 const PATTERNS: &str = ".worktreeinclude";
-/// As many files are copied.
+/// Maximum number of files copied.
 const MAX_FILES: usize = 2_000;
-/// As many bytes are copied.
+/// Maximum bytes copied.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What was copied, and what there is to know about it.
+/// Copied files, and notes about others.
 #[derive(Debug, Default)]
 pub(crate) struct IncludeReport {
     pub(crate) files: Vec<IncludedFile>,
@@ -23,8 +23,8 @@ pub(crate) struct IncludeReport {
 }
 
 impl GitRunner {
-    /// Copies ignored files that the patterns name from one checkout to another.
-    /// `may_copy` says whether a file may be read.
+    /// Copies ignored files that match the patterns from one checkout to another. `may_copy` decides
+    /// whether a file may be read.
     pub(crate) fn include(
         &self,
         repository: &RepositoryInfo,
@@ -89,7 +89,7 @@ fn copy_all(wanted: Vec<PathBuf>, from: &Path, to: &Path, may_copy: &dyn Fn(&Pat
     done
 }
 
-/// Copies a file to a place that is not there yet, through no link.
+/// Copies a file to a new path without following symlinks.
 fn copy_one(source: &Path, to: &Path, path: &Path) -> io::Result<IncludedFile> {
     let mut dir = to.to_owned();
     for step in path.parent().into_iter().flat_map(Path::components) {
@@ -113,12 +113,12 @@ fn copy_one(source: &Path, to: &Path, path: &Path) -> io::Result<IncludedFile> {
     Ok(IncludedFile { path: path.to_owned(), len: meta.len(), changed: changed(&meta) })
 }
 
-/// When a file was last changed, in nanoseconds since 1970.
+/// Modification time in nanoseconds since 1970.
 pub(crate) fn changed(meta: &fs::Metadata) -> i128 {
     i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec())
 }
 
-/// Paths separated by NUL.
+/// Parses NUL-separated paths.
 pub(crate) fn paths_of(printed: &[u8]) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     let names = printed.split(|it| *it == 0).filter(|it| !it.is_empty());

@@ -1,4 +1,4 @@
-//! What is in a worktree that is nowhere else.
+//! Finds work that exists only in a worktree.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -15,41 +15,41 @@ use crate::{
     worktree_record::IncludedFile,
 };
 
-/// As many entries are looked at.
+/// Maximum number of entries examined.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// What is in a worktree that is nowhere else.
+/// Work that exists only in a worktree.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnsavedWork {
-    /// The commit it is at.
+    /// HEAD commit.
     pub head: String,
-    /// Files with changes that are not committed.
+    /// Files with uncommitted changes.
     pub changed: Vec<ChangedFile>,
-    /// Whether the index has something that the last commit has not.
+    /// Whether the index differs from HEAD.
     pub is_staged: bool,
-    /// Ignored files that were made or changed in it.
+    /// Ignored files that were created or changed in it.
     pub ignored: Vec<IncludedFile>,
-    /// Commits that are on no other branch, tag or remote.
+    /// Number of commits on no other branch, tag or remote.
     pub commits: usize,
-    /// Commits that no branch has, not even its own, and that only it remembers.
+    /// Commits on no branch at all, reachable only through the worktree's own state (such as reflogs).
     pub loose: Vec<String>,
-    /// What git is in the middle of.
+    /// Git operation in progress, such as a rebase.
     pub operation: Option<&'static str>,
-    /// Why it cannot be removed without losing something.
+    /// Reasons why it cannot be removed without losing something.
     pub obstacles: Vec<String>,
 }
 
-/// A file with changes.
+/// A changed file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChangedFile {
-    /// Where, from the top.
+    /// Path relative to the worktree.
     pub path: PathBuf,
-    /// As it is now; nothing where it was deleted.
+    /// Its current state; `None` if it was deleted.
     pub(crate) now: Option<IncludedFile>,
 }
 
 impl UnsavedWork {
-    /// Whether nothing would be lost without it.
+    /// Whether nothing would be lost with the worktree.
     pub fn is_untouched(&self) -> bool {
         self.changed.is_empty()
             && !self.is_staged
@@ -60,13 +60,13 @@ impl UnsavedWork {
             && self.obstacles.is_empty()
     }
 
-    /// Whether only ignored files are in it that are nowhere else.
+    /// Whether at most ignored files would be lost.
     pub fn is_clean(&self) -> bool {
         let counted = Self { ignored: Vec::new(), obstacles: Vec::new(), ..self.clone() };
         counted.is_untouched()
     }
 
-    /// What is in it, in a few words.
+    /// Short description of the work.
     pub fn words(&self) -> String {
         let counts = [
             (self.changed.len(), "file(s) with changes that are not committed"),
@@ -82,7 +82,7 @@ impl UnsavedWork {
     }
 }
 
-/// Files of git's own directory that say what it is in the middle of.
+/// Files in the git directory that indicate an operation in progress.
 const OPERATIONS: [(&str, &str); 6] = [
     ("rebase-merge", "a rebase"),
     ("rebase-apply", "a rebase"),
@@ -92,7 +92,7 @@ const OPERATIONS: [(&str, &str); 6] = [
     ("BISECT_LOG", "a bisection"),
 ];
 
-/// Files of git's own directory that name commits.
+/// Files in the git directory that contain commit ids.
 const NAMING: [&str; 9] = [
     "HEAD",
     "ORIG_HEAD",
@@ -106,7 +106,7 @@ const NAMING: [&str; 9] = [
 ];
 
 impl WorktreeManager {
-    /// Looks into a worktree. Nothing is changed.
+    /// Inspects a worktree. Read-only. Blocks: runs git.
     pub fn inspect(&self, record: &WorktreeRecord) -> Result<UnsavedWork, String> {
         if record.state == WorktreeState::Making {
             return Err(self.cut_off_words(record));
@@ -133,7 +133,7 @@ impl WorktreeManager {
         let paths = paths.into_iter().chain(self.unwatched(&repository, record)?).collect::<BTreeSet<_>>();
         for path in paths {
             let now = look(&record.path, &path);
-            // A link of ours that git does not take for what it ignores.
+            // A symlink of ours that git does not count as ignored.
             if now.as_ref().is_some_and(|it| record.included.contains(it)) {
                 continue;
             }
@@ -152,7 +152,7 @@ impl WorktreeManager {
         Ok(found)
     }
 
-    /// Files that git was told not to look at, and that are there.
+    /// Existing files that git was told not to check (assume-unchanged, skip-worktree).
     fn unwatched(
         &self,
         repository: &RepositoryInfo,
@@ -199,8 +199,8 @@ impl WorktreeManager {
         self.runner.run(&repository.top, &line).is_ok_and(|it| it.code == 0)
     }
 
-    /// The newest of the commits that no branch, tag or remote has: what was
-    /// reset, amended or checked out without a branch.
+    /// The newest of the commits on no branch, tag or remote: results of a reset, an amend or a detached
+    /// HEAD.
     pub(crate) fn loose(
         &self,
         repository: &RepositoryInfo,
@@ -246,13 +246,13 @@ impl WorktreeManager {
     }
 }
 
-/// A file as it is now; nothing where there is none.
+/// Current state of a file; `None` if it does not exist.
 pub(crate) fn look(top: &Path, path: &Path) -> Option<IncludedFile> {
     let meta = top.join(path).symlink_metadata().ok()?;
     Some(IncludedFile { path: path.to_owned(), len: meta.len(), changed: changed(&meta) })
 }
 
-/// Names of commits in a file of git's own, up to the newest hundred thousand.
+/// Commit ids in a file of the git directory, at most the newest hundred thousand.
 fn hashes(file: &Path) -> Vec<String> {
     let text = fs::read(file).map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default();
     let is_hash = |it: &&str| {
@@ -279,7 +279,7 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Other repositories in a worktree: what is in them git does not see from here.
+/// Nested repositories, whose content git does not report here.
 pub(crate) fn nested(top: &Path) -> Vec<String> {
     let (mut found, mut seen) = (Vec::new(), 0_usize);
     let mut open = vec![top.to_owned()];

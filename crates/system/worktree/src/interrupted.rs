@@ -1,7 +1,6 @@
-//! Worktrees whose making was cut off: git, or the process that ran it, was
-//! killed in the middle. Nobody has worked in most of them: what is there is a
-//! part of their commit. Such a one goes without a word; any other only when a
-//! person says so, and what is in it is kept first.
+//! Interrupted worktrees: git or its caller was killed while creating them. Most contain no work, only
+//! part of their commit; those are removed silently. Others are removed only on request, after saving
+//! their content.
 
 use std::{
     collections::HashMap,
@@ -18,42 +17,42 @@ use crate::{
     inspect::nested, journal_backup::JournalBackup, repository::RepositoryInfo, rescue_commits::c_quoted,
 };
 
-/// What git writes into the file that locks a worktree it is making.
+/// Content of the lock file that git writes while creating a worktree.
 const GITS_OWN_LOCK: &str = "initializing";
-/// As many files are compared with the beginning of what they should hold.
+/// Maximum number of files compared with what they should contain.
 const MAX_BEGUN: usize = 200;
 
-/// What is left of a worktree whose making was cut off.
+/// State of an interrupted worktree.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct InterruptedWorktree {
-    /// Files, from the top, that are neither of its commit nor the beginning of one.
+    /// Files, relative to the worktree, that are neither in the commit nor the beginning of one that is.
     pub foreign: Vec<PathBuf>,
-    /// Commits that were made in it.
+    /// Commits created in it.
     pub commits: Vec<String>,
-    /// Git's own directories of it.
+    /// Its administrative git directories.
     admin_dirs: Vec<PathBuf>,
-    /// Why it cannot be removed without losing something.
+    /// Reasons why it cannot be removed without losing something.
     obstacles: Vec<String>,
 }
 
-/// What became of the branch of a worktree that was cleared away.
+/// State of the branch of a removed worktree.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum BranchCleanup {
-    /// There is none.
+    /// It does not exist.
     Gone,
-    /// It is there and holds nothing of its own.
+    /// It exists and contains no own commits.
     Empty,
-    /// It holds commits.
+    /// It contains commits.
     Used,
 }
 
 impl InterruptedWorktree {
-    /// Whether nothing would be lost without it.
+    /// Whether nothing would be lost with the worktree.
     pub fn is_untouched(&self) -> bool {
         self.foreign.is_empty() && self.commits.is_empty() && self.obstacles.is_empty()
     }
 
-    /// What is in it, in a few words.
+    /// Short description of its content.
     pub fn words(&self) -> String {
         let counts = [
             (self.foreign.len(), "file(s) that are not of its commit"),
@@ -66,7 +65,7 @@ impl InterruptedWorktree {
 }
 
 impl WorktreeManager {
-    /// Looks into a worktree whose making was cut off. Nothing is changed.
+    /// Inspects an interrupted worktree. Read-only. Blocks: runs git.
     pub fn inspect_cut_off(&self, record: &WorktreeRecord) -> Result<InterruptedWorktree, String> {
         let repository = self.runner.repository(&record.top)?;
         if repository.common_dir != record.common_dir {
@@ -100,7 +99,7 @@ impl WorktreeManager {
         Ok(found)
     }
 
-    /// In words, for a list of worktrees.
+    /// Description for a list of worktrees.
     pub(crate) fn cut_off_words(&self, record: &WorktreeRecord) -> String {
         if record.owner.is_alive() {
             return String::from("it is being made");
@@ -115,7 +114,7 @@ impl WorktreeManager {
         }
     }
 
-    /// Clears away what nothing is in; the error says what is.
+    /// Removes the worktree if it contains no work; otherwise the error describes the work.
     pub(crate) fn clear_untouched(&self, record: &WorktreeRecord) -> Result<BranchCleanup, String> {
         let found = self.inspect_cut_off(record)?;
         if found.is_untouched() {
@@ -131,8 +130,8 @@ impl WorktreeManager {
         }
     }
 
-    /// Removes one. What is not of its commit is kept first, in the journal and as
-    /// commits with a name.
+    /// Removes an interrupted worktree. First saves what is not in its commit, in the journal and as
+    /// named commits.
     pub(crate) fn remove_cut_off(
         &self,
         record: &mut WorktreeRecord,
@@ -182,18 +181,18 @@ impl WorktreeManager {
         Ok(RemovedWorktree { rescued, undo, branch_removed, notes, ..RemovedWorktree::default() })
     }
 
-    /// Takes files, git's own directories and an empty branch away.
+    /// Deletes its files, its administrative directories and an empty branch.
     fn clear(&self, record: &WorktreeRecord, found: &InterruptedWorktree) -> Result<BranchCleanup, String> {
         let places = [&record.path].into_iter().chain(&found.admin_dirs);
         for place in places.filter(|it| it.symlink_metadata().is_ok()) {
             fs::remove_dir_all(place)
                 .map_err(|err| format!("{} cannot be removed: {err}", place.display()))?;
         }
-        // Git removes it with the last one, too; it stays where there are others.
+        // Git removes this directory with the last worktree; fails if there are others.
         fs::remove_dir(record.common_dir.join("worktrees")).ok();
         let Some(branch) = &record.branch else { return Ok(BranchCleanup::Gone) };
         let lock = record.common_dir.join("refs/heads").join(format!("{branch}.lock"));
-        // Nobody but the one that died has a reason to hold it.
+        // Only the process that died could hold this lock.
         if was_made_since(&lock, record.made) {
             fs::remove_file(&lock).ok();
         }
@@ -210,7 +209,7 @@ impl WorktreeManager {
         Ok(if removed { BranchCleanup::Gone } else { BranchCleanup::Empty })
     }
 
-    /// Where its branch is, if that is not where it began.
+    /// Tip of its branch, if it moved from the start commit.
     fn tip_of_its_own(
         &self,
         repository: &RepositoryInfo,
@@ -225,7 +224,7 @@ impl WorktreeManager {
         Ok(Some(tip).filter(|it| *it != record.base))
     }
 
-    /// Those of some commits that no branch has.
+    /// Those of `commits` that no branch contains.
     fn nowhere_else(
         &self,
         repository: &RepositoryInfo,
@@ -236,7 +235,7 @@ impl WorktreeManager {
         Ok(commits.iter().filter(|it| Some(*it) != on_branch.as_ref()).cloned().collect())
     }
 
-    /// Files that are neither of the commit nor the beginning of one.
+    /// Files that are neither in the commit nor the beginning of one that is.
     fn foreign(&self, repository: &RepositoryInfo, record: &WorktreeRecord) -> Result<Vec<PathBuf>, String> {
         let line = repository.line("ls-tree").flag("-r").flag("-z").plain(&record.base).text();
         let listed = self.runner.run(&repository.top, &line)?.checked("git cannot list its commit")?;
@@ -278,7 +277,7 @@ impl WorktreeManager {
         Ok(foreign)
     }
 
-    /// Whether a file is the beginning of what it should hold, or a link all of it.
+    /// Whether a file is a prefix of its committed content, or a symlink equal to it.
     fn is_begun(&self, repository: &RepositoryInfo, path: &Path, hash: &str) -> Result<bool, String> {
         let line = repository.line("cat-file").flag("blob").plain(hash).text();
         let whole = self.runner.run(&repository.top, &line)?.checked("git cannot read its commit")?.stdout;
@@ -290,7 +289,7 @@ impl WorktreeManager {
     }
 }
 
-/// Everything in a worktree that is no directory, but for its link to git's own.
+/// All entries that are not directories, except the `.git` file.
 fn files_of(top: &Path) -> Result<Vec<PathBuf>, String> {
     let (mut found, mut open) = (Vec::new(), vec![top.to_owned()]);
     while let Some(dir) = open.pop() {
@@ -308,8 +307,8 @@ fn files_of(top: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Git's own directories of a worktree: those that lead to it, and one that was
-/// begun under its name and leads nowhere yet.
+/// Administrative directories of a worktree: those that refer to it, and an incomplete one with its
+/// name.
 fn admin_dirs(record: &WorktreeRecord) -> Vec<PathBuf> {
     let name = record.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let link = record.path.join(".git");
@@ -335,9 +334,9 @@ fn admin_dirs(record: &WorktreeRecord) -> Vec<PathBuf> {
     found
 }
 
-/// Whether something was last changed after a moment, in milliseconds since 1970.
+/// Whether a path was modified after `moment` (milliseconds since 1970).
 fn was_made_since(path: &Path, moment: u64) -> bool {
-    // Clocks of file systems may be a tick behind.
+    // File system clocks may lag slightly.
     let moment = UNIX_EPOCH + Duration::from_millis(moment.saturating_sub(2_000));
     path.symlink_metadata().and_then(|it| it.modified()).is_ok_and(|it| moment <= it)
 }

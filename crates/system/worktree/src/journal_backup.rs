@@ -1,4 +1,4 @@
-//! Keeping files in the journal, so that undo brings them back.
+//! Saves files in the undo journal before they are deleted.
 
 use std::{
     fs,
@@ -8,22 +8,22 @@ use std::{
 
 use haft_workspace::{ChangeOrigin, FileChange, FileState, OpenFile, Workspace};
 
-/// As many files are kept.
+/// Maximum number of files saved.
 const MAX_FILES: usize = 50_000;
-/// As many bytes are kept.
+/// Maximum bytes saved.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// Files that are about to go.
+/// Files that are about to be deleted.
 #[derive(Debug, Default)]
 pub(crate) struct JournalBackup {
     files: Vec<PathBuf>,
-    /// Those below come after those above.
+    /// Parents before children.
     dirs: Vec<PathBuf>,
     bytes: u64,
 }
 
 impl JournalBackup {
-    /// Everything at and below these places; nothing where that is too much.
+    /// Everything at and below these paths; `None` if it exceeds the limits.
     pub(crate) fn below<'a>(places: impl IntoIterator<Item = &'a Path>) -> Option<Self> {
         let mut going = Self::default();
         let mut open: Vec<PathBuf> = places.into_iter().map(Path::to_owned).collect();
@@ -44,7 +44,7 @@ impl JournalBackup {
         Some(going)
     }
 
-    /// A directory that goes as soon as nothing is in it any more.
+    /// Adds a directory that is removed once it is empty.
     pub(crate) fn with_emptied(mut self, dir: &Path) -> Self {
         let entries = fs::read_dir(dir).map_or(0, |it| it.flatten().count());
         if entries == 1 {
@@ -53,7 +53,7 @@ impl JournalBackup {
         self
     }
 
-    /// These files and nothing else; nothing where that is too much.
+    /// Only these files; `None` if they exceed the limits.
     pub(crate) fn only(files: impl IntoIterator<Item = PathBuf>) -> Option<Self> {
         let files: Vec<PathBuf> = files.into_iter().collect();
         let len = |it: &PathBuf| it.symlink_metadata().map_or(0, |it| it.len());
@@ -61,7 +61,7 @@ impl JournalBackup {
         (!going.is_too_much()).then_some(going)
     }
 
-    /// With the directories they are in, from one on.
+    /// Adds their parent directories, starting at `top`.
     pub(crate) fn with_directories_from(mut self, top: &Path) -> Self {
         let above = self.files.iter().flat_map(|it| it.ancestors().skip(1)).filter(|it| it.starts_with(top));
         let mut dirs: Vec<PathBuf> = above.map(Path::to_owned).collect();
@@ -75,7 +75,7 @@ impl JournalBackup {
         MAX_FILES < self.files.len() + self.dirs.len() || MAX_BYTES < self.bytes
     }
 
-    /// Keeps them, and writes down that they go. The id is one of `haft undo`.
+    /// Saves the files and records their deletion. Returns the journal entry id for `haft undo`.
     pub(crate) fn keep(&self, workspace: &Workspace, origin: &ChangeOrigin) -> Result<String, String> {
         let journal = workspace.journal()?;
         let mut changes = Vec::new();

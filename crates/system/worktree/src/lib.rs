@@ -1,24 +1,17 @@
-//! Worktrees that cannot lose work.
+//! Git worktrees that cannot lose work.
 //!
-//! A [`WorktreeManager`] makes git worktrees below `.claude/worktrees` of a
-//! repository, knows whose they are ([`WorktreeRecord`]), says what is in one
-//! that is nowhere else ([`UnsavedWork`]), and removes them: what was changed is
-//! kept first, as commits under `refs/haft/rescue` and in the journal of the
-//! files. Everything here blocks.
+//! A [`WorktreeManager`] creates git worktrees below `.claude/worktrees` of a repository, tracks who
+//! uses them ([`WorktreeRecord`]), reports work that exists only in one ([`UnsavedWork`]), and removes
+//! them. Before removal, changes are saved as commits below `refs/haft/rescue` and in the undo journal.
+//! All functions block.
 //!
-//! **Does not know** sessions, agents, tools, rules or hooks: who owns a
-//! worktree is two texts and a process.
+//! **Does not know** sessions, agents, tools, rules or hooks: a user of a worktree is two strings and a process.
 //!
-//! **Invariant:** a worktree is written down before git makes it, and only what
-//! is written down is ever removed.
+//! **Invariant:** a worktree is recorded before git creates it, and only recorded worktrees are removed.
 //!
-//! **Invariant:** before a worktree is removed, every byte in it that is in no
-//! other place can be reached by a name. Where that cannot be made sure of, it
-//! stays.
+//! **Invariant:** before a worktree is removed, every byte that exists only in it is reachable by a name. If that cannot be guaranteed, the worktree is kept.
 //!
-//! **Invariant:** no program that a repository names runs: hooks, filters and
-//! the like of its own configuration are switched off, and a worktree whose link
-//! to its repository was changed is not touched.
+//! **Invariant:** no program named by a repository runs (hooks, filters and similar are switched off), and a worktree whose link to its repository was changed is not touched.
 
 mod create;
 mod git_runner;
@@ -48,33 +41,31 @@ use haft_types::EnvVars;
 
 use self::{git_runner::GitRunner, worktree_record::WorktreeRegistry};
 
-/// Makes, knows and removes worktrees.
+/// Creates, tracks and removes worktrees.
 pub struct WorktreeManager {
     runner: GitRunner,
     registry: WorktreeRegistry,
 }
 
 impl WorktreeManager {
-    /// Writes down what it does below a state directory. Git runs with these
-    /// variables, owned by this owner.
+    /// Stores records below the state directory. Git runs with these variables as a process of `owner`.
     pub fn new(state: &Path, owner: Arc<ProcessOwner>, variables: &EnvVars) -> Self {
         let registry = WorktreeRegistry::at(state.join("worktrees"));
         Self { runner: GitRunner::new(owner, variables), registry }
     }
 
-    /// All worktrees that are written down, those of other repositories
-    /// included, the oldest first.
+    /// All recorded worktrees of all repositories, oldest first.
     pub fn records(&self) -> Vec<WorktreeRecord> {
         self.registry.all()
     }
 
-    /// Those of the repository a directory is in.
+    /// Recorded worktrees of the repository that contains `dir`.
     pub fn records_here(&self, dir: &Path) -> Result<Vec<WorktreeRecord>, String> {
         let repository = self.runner.repository(dir)?;
         Ok(self.records().into_iter().filter(|it| it.common_dir == repository.common_dir).collect())
     }
 
-    /// The worktree that somebody works in, if there is one.
+    /// The worktree that an agent works in, if any.
     pub fn held_by(&self, session: &str, agent: &str) -> Option<WorktreeRecord> {
         let is_held = |it: &WorktreeRecord| {
             it.state == WorktreeState::Ready
@@ -83,14 +74,14 @@ impl WorktreeManager {
         self.records().into_iter().rev().find(is_held)
     }
 
-    /// This process has a worktree from now on, for somebody or nobody.
+    /// Makes this process the owner of a worktree, used by `holder` or by nobody.
     pub fn claim(&self, record: &mut WorktreeRecord, holder: Option<WorktreeUser>) -> Result<(), String> {
         record.owner = OwnerProcess::of_this_one();
         record.holder = holder;
         self.registry.write(record)
     }
 
-    /// Nobody works in a worktree any more; it stays.
+    /// Gives up ownership of a worktree; it is kept on disk.
     pub fn release(&self, record: &mut WorktreeRecord) -> Result<(), String> {
         record.holder = None;
         record.owner = OwnerProcess::nobody();

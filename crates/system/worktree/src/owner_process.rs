@@ -1,41 +1,39 @@
 use serde::{Deserialize, Serialize};
 
-/// A process, and not another one that got its number later.
+/// Identifies a process; pid plus start time, because pids are reused.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct OwnerProcess {
-    /// Its number; 0 is nobody.
+    /// Process id; 0 for none.
     pub pid: u32,
-    /// When it started, in clock ticks since the machine did.
+    /// Start time in clock ticks since boot.
     pub start: u64,
 }
 
 impl OwnerProcess {
-    /// The process we are.
+    /// This process.
     pub fn of_this_one() -> Self {
         let pid = std::process::id();
         Self { pid, start: started(pid).unwrap_or_default() }
     }
 
-    /// No process.
     pub fn nobody() -> Self {
         Self::default()
     }
 
-    /// Whether it lives.
+    /// Whether the process is running.
     pub fn is_alive(self) -> bool {
         self.pid != 0 && started(self.pid) == Some(self.start)
     }
 
-    /// Whether it is the one we are.
     pub fn is_this_one(self) -> bool {
         self.pid == std::process::id() && self.is_alive()
     }
 }
 
-/// When a process started; nothing for one that is dead or gone.
+/// Start time of a process; `None` if it has ended or is a zombie.
 fn started(pid: u32) -> Option<u64> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may hold anything.
+    // The name in parentheses may contain any characters.
     let close = text.iter().rposition(|it| *it == b')')?;
     let rest = std::str::from_utf8(text.get(close + 2..)?).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();

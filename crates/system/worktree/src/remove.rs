@@ -1,4 +1,4 @@
-//! Removing worktrees: what is in them is kept first.
+//! Removes worktrees after saving their work.
 
 use std::path::{Path, PathBuf};
 
@@ -9,34 +9,34 @@ use crate::{
     repository::RepositoryInfo,
 };
 
-/// A worktree that is gone.
+/// A removed worktree.
 #[derive(Clone, Debug, Default)]
 pub struct RemovedWorktree {
-    /// What was in it.
+    /// Work that was in it.
     pub found: UnsavedWork,
-    /// Names of commits that hold what was changed in it.
+    /// Refs of the commits that hold its changes.
     pub rescued: Vec<String>,
-    /// What brings it back as it was, with `haft undo`.
+    /// Journal entry with which `haft undo` restores it.
     pub undo: Option<String>,
-    /// Whether its branch is gone, too.
+    /// Whether its branch was deleted.
     pub branch_removed: bool,
-    /// What there is to know.
+    /// Notes for the user or model.
     pub notes: Vec<String>,
 }
 
-/// What is kept of a worktree that is removed.
+/// What to save in the journal before removing a worktree.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RemovalBackup {
-    /// All of it, so that it can be brought back as it was.
+    /// Everything, so that it can be restored exactly.
     Everything,
-    /// Nothing where nothing is only in it; all of it otherwise.
+    /// Nothing if no work exists only there, everything otherwise.
     WhatIsOnlyThere,
 }
 
 impl WorktreeManager {
-    /// Removes a worktree. Whatever is only in it is kept first: as commits with
-    /// a name, and in the journal. An error says why it stays; then it is as it
-    /// was.
+    /// Removes a worktree after saving its work as commits and in the journal. On error the worktree is
+    /// kept; commits and journal entries made so far remain. For a worktree made by a hook it only saves
+    /// the content: the hook removes it. Blocks: runs git.
     pub fn remove(
         &self,
         record: &mut WorktreeRecord,
@@ -72,7 +72,7 @@ impl WorktreeManager {
         };
         record.undo.clone_from(&undo);
         self.registry.write(record)?;
-        // What was found is named now; everything else has to be as it was.
+        // Loose commits are reachable by a ref now; everything else must be unchanged.
         let again = UnsavedWork { loose: found.loose.clone(), ..self.inspect(record)? };
         if again != found {
             return Err(format!("{} stays: something in it changed just now", record.path.display()));
@@ -88,8 +88,7 @@ impl WorktreeManager {
         Ok(RemovedWorktree { found, rescued, undo, branch_removed, notes })
     }
 
-    /// A worktree that a hook made, and is about to remove: everything in it is
-    /// kept.
+    /// Saves the whole content of a worktree that a hook is about to remove.
     fn give_up(
         &self,
         record: &mut WorktreeRecord,
@@ -108,7 +107,7 @@ impl WorktreeManager {
         Ok(RemovedWorktree { undo: Some(undo), ..RemovedWorktree::default() })
     }
 
-    /// Removes a branch that holds nothing of its own.
+    /// Deletes a branch without own commits.
     pub(crate) fn remove_branch(
         &self,
         repository: &RepositoryInfo,
@@ -132,8 +131,7 @@ impl WorktreeManager {
     }
 }
 
-/// Keeps everything of a worktree in the journal, or where that is too much
-/// what is only in it.
+/// Saves the whole worktree in the journal or, if it is too large, only what exists nowhere else.
 fn keep_files(
     record: &WorktreeRecord,
     found: &UnsavedWork,

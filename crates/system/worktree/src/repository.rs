@@ -4,30 +4,30 @@ use haft_git::{ExecutableSetting, GitInvocation, facts_line, parse_facts};
 
 use crate::{WorktreeRecord, git_runner::GitRunner};
 
-/// A repository, seen from one of its checkouts.
+/// A repository as seen from one of its checkouts.
 #[derive(Clone, Debug)]
 pub(crate) struct RepositoryInfo {
     /// The checkout.
     pub(crate) top: PathBuf,
-    /// The first checkout, below which worktrees are made.
+    /// The main checkout, below which worktrees are created.
     pub(crate) main: PathBuf,
-    /// Git's own directory of this checkout.
+    /// Git directory of this checkout.
     pub(crate) git_dir: PathBuf,
-    /// Git's own directory of all of them.
+    /// Git directory shared by all checkouts.
     pub(crate) common_dir: PathBuf,
     pub(crate) sinks: Vec<ExecutableSetting>,
 }
 
 impl RepositoryInfo {
-    /// A line that runs nothing the repository names. Also for lines that change
-    /// something of git's own: hooks and filters stay out of it.
+    /// A git call that runs nothing the repository names, no hooks and no filters, also if it modifies
+    /// the repository.
     pub(crate) fn line(&self, subcommand: &str) -> GitInvocation {
         GitInvocation::reading(subcommand, &self.sinks)
     }
 }
 
 impl GitRunner {
-    /// The repository a directory is in.
+    /// The repository that contains `dir`.
     pub(crate) fn repository(&self, dir: &Path) -> Result<RepositoryInfo, String> {
         let printed = self.run(dir, &facts_line())?;
         let facts = parse_facts(&printed.stdout).filter(|_| printed.code == 0);
@@ -57,14 +57,14 @@ impl GitRunner {
         Ok(seen)
     }
 
-    /// All checkouts git knows, the first one first.
+    /// All checkouts known to git, the main one first.
     pub(crate) fn worktrees(&self, repository: &RepositoryInfo) -> Result<Vec<ListedCheckout>, String> {
         let line = repository.line("worktree").flag("list").flag("--porcelain").flag("-z").text();
         let printed = self.run(&repository.top, &line)?.checked("git cannot list its worktrees")?;
         Ok(parse_list(&printed.stdout))
     }
 
-    /// The repository of a worktree, if the worktree still is what was made.
+    /// The repository of a worktree, if the worktree's link to it is unchanged.
     pub(crate) fn repository_of(&self, record: &WorktreeRecord) -> Result<RepositoryInfo, String> {
         let link = record.path.join(".git");
         let is_file = link.symlink_metadata().is_ok_and(|it| it.is_file());
@@ -85,13 +85,13 @@ impl GitRunner {
     }
 }
 
-/// A checkout that git lists.
+/// A checkout listed by git.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ListedCheckout {
     pub(crate) path: PathBuf,
     pub(crate) branch: Option<String>,
     pub(crate) is_bare: bool,
-    /// Why it is locked, if it is.
+    /// Reason of its lock, if locked.
     pub(crate) locked: Option<String>,
 }
 

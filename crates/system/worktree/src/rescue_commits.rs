@@ -1,4 +1,4 @@
-//! Keeping what is in a worktree as commits that a name leads to.
+//! Saves the work in a worktree as commits with refs.
 
 use std::{
     fs,
@@ -10,15 +10,15 @@ use haft_git::quoted;
 
 use crate::{UnsavedWork, WorktreeManager, WorktreeRecord, repository::RepositoryInfo};
 
-/// Below this, every worktree has names of its own.
+/// Prefix of these refs; each worktree has its own directory below.
 const NAMES: &str = "refs/haft/rescue";
-/// Who makes the commits.
+/// Author and committer of these commits.
 const AUTHOR: &str = "GIT_AUTHOR_NAME=Haft GIT_AUTHOR_EMAIL=haft@localhost GIT_COMMITTER_NAME=Haft \
     GIT_COMMITTER_EMAIL=haft@localhost";
 
 impl WorktreeManager {
-    /// Keeps what is changed or known to nobody else in a worktree: names of
-    /// commits that hold it byte for byte. Nothing in the worktree changes.
+    /// Saves changed files (byte for byte) and loose commits of a worktree. Returns the refs that hold
+    /// them. Does not change the worktree.
     pub fn rescue(&self, record: &WorktreeRecord, found: &UnsavedWork) -> Result<Vec<String>, String> {
         let repository = self.runner.repository_of(record)?;
         let mut commits = found.loose.clone();
@@ -28,7 +28,7 @@ impl WorktreeManager {
         self.name_commits(&repository, record, commits)
     }
 
-    /// Gives commits names below those of a worktree.
+    /// Creates refs for commits below the worktree's prefix.
     pub(crate) fn name_commits(
         &self,
         repository: &RepositoryInfo,
@@ -39,7 +39,7 @@ impl WorktreeManager {
         let first = self.next_number(repository, record)?;
         for (number, commit) in (first..).zip(commits) {
             let name = format!("{NAMES}/{}/{number}", record.name.replace('/', "+"));
-            // Only a name that is not there yet.
+            // Only creates the ref, never overwrites.
             let nothing = "0".repeat(commit.len());
             let line = repository.line("update-ref").plain(&name).plain(&commit).plain(&nothing).text();
             self.runner.run(&repository.top, &line)?.checked("what is in it could not be named")?;
@@ -57,8 +57,7 @@ impl WorktreeManager {
         Ok(numbers.max().unwrap_or(0) + 1)
     }
 
-    /// A commit with every changed file as it is on disk; before it, one with
-    /// what was staged, where that is something else again.
+    /// A commit with every changed file as on disk, preceded by one with the index if that differs.
     fn commit_changes(
         &self,
         repository: &RepositoryInfo,
@@ -71,7 +70,7 @@ impl WorktreeManager {
         let tree = tree?;
         let head_tree = self.printed(repository, record, &format!("{}^{{tree}}", found.head))?;
         let mut parents = vec![found.head.clone()];
-        // Conflicts cannot be written as a tree; what they are made of is in commits.
+        // An index with conflicts cannot be written as a tree; its parts are in commits already.
         let staged = self.runner.run(&record.path, &repository.line("write-tree").text())?;
         if staged.code == 0 && staged.text() != head_tree && staged.text() != tree {
             let staged = staged.text();
@@ -108,7 +107,7 @@ impl WorktreeManager {
         Ok(self.runner.run(&record.path, &line)?.checked("git cannot find its commit")?.text())
     }
 
-    /// A tree with the files as they are: no filter, no line ends changed.
+    /// A tree with the unmodified bytes of the files: no filters, no line ending conversion.
     fn tree_of_files(
         &self,
         repository: &RepositoryInfo,
@@ -167,7 +166,7 @@ fn unreadable(path: &Path, err: &std::io::Error) -> String {
     format!("{} cannot be read: {err}", path.display())
 }
 
-/// A path as git reads one that stands in quotes, and the end of the line.
+/// A path in git's quoted notation, with a line end.
 pub(crate) fn c_quoted(path: &Path) -> Vec<u8> {
     let mut out = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {

@@ -1,4 +1,4 @@
-//! Clearing away worktrees that nobody has any more and nothing is in.
+//! Removes abandoned worktrees without work.
 
 use std::path::Path;
 
@@ -6,19 +6,18 @@ use haft_workspace::{ChangeOrigin, Workspace};
 
 use crate::{RemovalBackup, WorktreeManager, WorktreeRecord, WorktreeState, interrupted::BranchCleanup};
 
-/// What became of worktrees that killed sessions left.
+/// Worktrees of killed sessions.
 #[derive(Clone, Debug, Default)]
 pub struct SweptWorktrees {
-    /// Those that are gone: nothing was in them.
+    /// Removed: no work in them.
     pub removed: Vec<WorktreeRecord>,
-    /// Those with something in them, and what that is.
+    /// Kept, with a description of their work.
     pub left: Vec<(WorktreeRecord, String)>,
 }
 
 impl WorktreeManager {
-    /// Clears away worktrees of the repository around a directory that were made
-    /// for other sessions, whose process is gone, and that hold nothing that is
-    /// not elsewhere. All others stay.
+    /// Removes worktrees of the repository around `dir` that belong to other sessions, whose process has
+    /// ended, and that contain no work of their own. All others are kept.
     pub fn sweep(
         &self,
         dir: &Path,
@@ -41,7 +40,7 @@ impl WorktreeManager {
                 && !record.owner.is_alive()
         };
         for path in all.into_iter().filter(|it| is_meant(it)).map(|it| it.path) {
-            // Somebody may have taken it since, or be about to.
+            // Another process may have claimed it or be claiming it.
             let Some(_lock) = self.registry.try_lock(&path) else { continue };
             let Some(mut record) = self.registry.read(&path).filter(|it| is_meant(it)) else { continue };
             if record.state == WorktreeState::Making {
@@ -58,7 +57,7 @@ impl WorktreeManager {
                 continue;
             }
             if !record.is_there() {
-                // Somebody else removed it.
+                // Another process removed it.
                 continue;
             }
             let found = match self.inspect(&record) {

@@ -1,5 +1,4 @@
-//! What is written down about worktrees: one file each, in the person's own
-//! state directory.
+//! Stored records of worktrees: one file each, in the user's state directory.
 
 use std::{
     fs::{DirBuilder, File},
@@ -12,100 +11,97 @@ use serde::{Deserialize, Serialize};
 
 use crate::OwnerProcess;
 
-/// A worktree, as it is written down.
+/// Stored information about a worktree.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WorktreeRecord {
-    /// What it is called.
     pub name: String,
-    /// Where it is.
     pub path: PathBuf,
-    /// The branch that was made for it; nothing for one that was there before.
+    /// The branch created for it; `None` if an existing one is used.
     pub branch: Option<String>,
-    /// The commit it begins at.
+    /// Start commit.
     pub base: String,
-    /// The main checkout of its repository.
+    /// Main checkout of its repository.
     pub top: PathBuf,
-    /// Git's own directory of all worktrees.
+    /// Git directory shared by all worktrees.
     pub common_dir: PathBuf,
-    /// Git's own directory of this one.
+    /// Git directory of this worktree.
     pub admin_dir: PathBuf,
-    /// What its file `.git` says. One that says something else was tampered with.
+    /// Content of its `.git` file when created. A different content means tampering.
     pub link: String,
-    /// Whether Haft made it: others are never removed.
+    /// Whether Haft created it; others are never removed.
     pub is_ours: bool,
-    /// Whether somebody wants to keep it: then it is not cleared away.
+    /// Whether the user wants to keep it; then it is not swept.
     pub is_kept: bool,
-    /// Whether a hook made it, which then also removes it.
+    /// Whether a hook created it, which then also removes it.
     pub is_of_hook: bool,
-    /// The session it was made for.
+    /// The session it was created for.
     pub session: String,
-    /// Who works in it now.
+    /// The agent that works in it now.
     pub holder: Option<WorktreeUser>,
-    /// The process that has it.
+    /// The process that owns it.
     pub owner: OwnerProcess,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub made: u64,
     /// Ignored files that were copied into it.
     pub included: Vec<IncludedFile>,
-    /// How far it is.
+    /// Its state.
     pub state: WorktreeState,
-    /// Names under which its changes were kept.
+    /// Refs that hold its changes.
     pub rescued: Vec<String>,
-    /// The entry of the journal that brings it back.
+    /// Journal entry that restores it.
     pub undo: Option<String>,
 }
 
-/// Who works in a worktree.
+/// The user of a worktree.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WorktreeUser {
-    /// The session.
     pub session: String,
-    /// The agent of it.
+    /// The agent's id.
     pub agent: String,
-    /// Where that agent was before.
+    /// Working directory of the agent before it entered.
     pub came_from: PathBuf,
 }
 
-/// How far a worktree is.
+/// State of a worktree.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorktreeState {
-    /// Git was about to make it.
+    /// Being created.
     #[default]
     Making,
-    /// It is there.
+    /// Ready.
     Ready,
-    /// It was removed.
+    /// Removed.
     Removed,
 }
 
-/// A file of a worktree, as it was at a moment.
+/// State of a file at one point in time.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct IncludedFile {
-    /// Where, from the top.
+    /// Path relative to the worktree.
     pub path: PathBuf,
-    /// Its size.
+    /// Size in bytes.
     pub len: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub changed: i128,
 }
 
 impl WorktreeRecord {
-    /// Whether the process that made it died before it was done.
+    /// Whether the process that created it died before it was ready.
     pub fn is_cut_off(&self) -> bool {
         self.state == WorktreeState::Making && !self.owner.is_alive()
     }
 
-    /// Whether there is something at its place.
+    /// Whether its path exists.
     pub fn is_there(&self) -> bool {
         self.path.symlink_metadata().is_ok()
     }
 }
 
-/// Where worktrees are written down.
+/// Directory of the records.
 #[derive(Debug)]
 pub(crate) struct WorktreeRegistry {
     dir: PathBuf,
@@ -123,7 +119,7 @@ impl WorktreeRegistry {
         self.dir.join(format!("{}-{key}.json", haft_process::file_name_of_id(&name)))
     }
 
-    /// Writes a worktree down, whole and at once.
+    /// Writes a record atomically.
     pub(crate) fn write(&self, record: &WorktreeRecord) -> Result<(), String> {
         let written = || {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
@@ -138,15 +134,15 @@ impl WorktreeRegistry {
         written().map_err(|err| format!("the worktree could not be written down: {err}"))
     }
 
-    /// Waits until nobody else makes or clears away what is at a path, and keeps
-    /// them away until the file is dropped.
+    /// Locks a worktree path against other processes that create or remove it, until the file is
+    /// dropped. Blocks.
     pub(crate) fn lock(&self, path: &Path) -> Result<File, String> {
         let lock = self.lock_file(path)?;
         lock.lock().map_err(|err| format!("the worktree could not be locked: {err}"))?;
         Ok(lock)
     }
 
-    /// The same without waiting; nothing where somebody is at it.
+    /// Like [`Self::lock`], without blocking; `None` if it is locked.
     pub(crate) fn try_lock(&self, path: &Path) -> Option<File> {
         let lock = self.lock_file(path).ok()?;
         lock.try_lock().ok().map(|()| lock)
@@ -169,7 +165,7 @@ impl WorktreeRegistry {
         std::fs::remove_file(self.file(&record.path)).ok();
     }
 
-    /// All that can be read.
+    /// All readable records.
     pub(crate) fn all(&self) -> Vec<WorktreeRecord> {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let mut all: Vec<WorktreeRecord> = entries

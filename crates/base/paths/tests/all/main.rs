@@ -1,4 +1,4 @@
-//! The one test program of this crate.
+//! Integration tests; one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 mod replaced;

@@ -1,5 +1,4 @@
-//! Writers that die, and disks that are full: a reader finds the old content or
-//! the new one.
+//! Crashing writers and full disks: a reader sees the complete old or new content.
 
 use std::{
     fs,
@@ -47,7 +46,7 @@ fn role(name: &str, target: &Path) -> Child {
         .unwrap()
 }
 
-/// Whether this is one whole content; its number.
+/// Checks that `bytes` is one complete content and returns its number.
 fn whole(bytes: &[u8]) -> u64 {
     let number = std::str::from_utf8(&bytes[..8]).unwrap().parse().unwrap();
     assert!(bytes == content(number), "a torn file");
@@ -61,7 +60,7 @@ fn a_killed_writer_leaves_a_whole_file_and_what_it_left_is_swept() {
     for round in 0..12 {
         let mut writer = role("replaced::role_writer", &target);
         let deadline = Instant::now() + Duration::from_secs(120);
-        // Every round dies after another number of writes, at any point of one.
+        // Each round kills the writer after a different number of writes.
         while !fs::read(&target).is_ok_and(|bytes| round <= whole(&bytes)) {
             assert!(Instant::now() < deadline, "the writer does not write");
         }
@@ -92,7 +91,7 @@ fn a_write_that_fails_in_the_middle_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("f");
     fs::write(&target, content(1)).unwrap();
-    // The signal that comes with the limit has to be ignored, and that is inherited.
+    // The limit raises SIGXFSZ; ignoring it is inherited by the child.
     let exe = std::env::current_exe().unwrap();
     let script = "trap '' XFSZ; exec \"$0\" --ignored --exact replaced::role_limited --nocapture";
     let status = Command::new("sh")

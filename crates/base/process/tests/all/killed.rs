@@ -1,5 +1,5 @@
-//! What happens when we are killed: the guardian ends what it guards, of every
-//! session, and leaves the rest to whoever reads the registry.
+//! SIGKILL of this process: the guardian ends guarded trees of every session and leaves the others to
+//! the reader of the registry.
 
 use std::{path::Path, process::Stdio, time::Duration};
 

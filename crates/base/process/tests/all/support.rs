@@ -9,7 +9,6 @@ use haft_process::{
 };
 use tokio::process::{Child, Command};
 
-/// Starts a script in a tree of its own.
 pub fn tree(
     owner: &Arc<ProcessOwner>,
     name: &str,
@@ -23,8 +22,7 @@ pub fn tree(
     ProcessTree::spawn(owner, plan, command).unwrap()
 }
 
-/// A script whose processes get away in every way we know, each leaving its
-/// number in a file below `dir`.
+/// A script that starts one process per known way to escape, each writing its pid to a file in `dir`.
 pub fn escaping(dir: &Path, names: &[&str]) -> String {
     let dir = dir.display();
     let script = |name: &&str| {
@@ -43,7 +41,7 @@ pub fn escaping(dir: &Path, names: &[&str]) -> String {
 
 pub const WAYS: [&str; 4] = ["child", "deaf", "session", "bare"];
 
-/// The numbers the processes of [`escaping`] left, once all are there.
+/// Waits for the pid files of [`escaping`] and returns the pids.
 pub fn numbers(dir: &Path, names: &[&str]) -> Vec<i32> {
     let read = |name: &&str| std::fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok();
     let mut found = Vec::new();
@@ -54,13 +52,13 @@ pub fn numbers(dir: &Path, names: &[&str]) -> Vec<i32> {
     found
 }
 
-/// Whether a process lives; a dead one nobody asked about does not.
+/// Whether the process is alive and not a zombie.
 pub fn lives(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("").starts_with(['Z', 'X']))
 }
 
-/// Waits for something that happens soon.
+/// Polls until the condition is true; fails the test after a deadline.
 #[track_caller]
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);

@@ -58,8 +58,7 @@ async fn a_program_that_cannot_start_leaves_no_trace() {
     assert!(everything(dir.path()).is_empty());
 }
 
-/// Many sessions live in one program: what one of them ends, lists or forgets is
-/// its own.
+/// Several sessions share one process: ending, listing and forgetting affect only their own session.
 #[tokio::test]
 async fn ending_one_session_touches_no_process_of_another() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Which hooks run, how often, and what becomes of their answers.
+//! Which hooks run, how often, and how their answers are applied.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -62,17 +62,17 @@ async fn json_and_exit_status_together() {
     let wrong_event = r#"{"hookSpecificOutput":{"hookEventName":"Stop","permissionDecision":"allow"}}"#;
     for (line, want) in [
         (format!("echo '{allow}'"), "allow"),
-        // Exit 2 cannot be talked away.
+        // Exit status 2 overrides an allow.
         (format!("echo '{allow}'; exit 2"), "block"),
         (format!("echo '{allow}'; echo because >&2; exit 2"), "block: because"),
-        // Any other status: JSON that decides, decides.
+        // With any other status, JSON decisions count.
         (format!("echo '{allow}'; exit 1"), "allow"),
         (format!("echo '{ask}'; exit 3"), "ask: sure?"),
         ("echo '{\"systemMessage\":\"x\"}'; exit 1".to_owned(), "none"),
-        // A crash takes a yes with it, not a no.
+        // A crash invalidates an allow, but not a denial.
         (format!("echo '{allow}'; kill -9 $$"), "none"),
         (format!("echo '{ask}'; kill -9 $$"), "ask: sure?"),
-        // An answer for somebody else, or with more behind it, is no yes.
+        // An answer for another event, or with trailing output, does not allow.
         (format!("echo '{wrong_event}'"), "none"),
         (format!("echo '{allow} trailing'"), "none"),
         (format!("echo '{ask} trailing'"), "ask: sure?"),
@@ -129,7 +129,7 @@ async fn permission_requests_are_answered_and_a_no_wins() {
         (permission.behavior, permission.message.as_deref()),
         (PermissionBehavior::Deny, Some("no\nnever"))
     );
-    // Exit 2 decides nothing here, and a broken hook leaves it to the person.
+    // Exit status 2 has no effect here, and after a failed hook the user is asked.
     assert_eq!(ask(json!([command("exit 2", 30.0)])).await.extras.permission, None);
     let closed = ask(json!([with(command("exit 1", 30.0), "on_error", "closed")])).await;
     assert_eq!(closed.extras.permission.unwrap().behavior, PermissionBehavior::Deny);
@@ -277,7 +277,7 @@ async fn hooks_nobody_waits_for() {
     let hooks = rig.hooks(&json!({"PreToolUse": [{"hooks": [
         with(with(command(&format!("{wait}; exit 1"), 60.0), "async", true), "id", "a"),
         with(with(command(&format!("{wait}; echo wake up >&2; exit 2"), 60.0), "asyncRewake", true), "id", "b"),
-        // This one announces it by itself, and may then not decide any more.
+        // This hook announces it itself and must not decide afterwards.
         with(command(&format!("echo '{{\"async\":true}}'; {wait}; exit 2"), 60.0), "id", "c"),
         with(with(command("exit 0", 60.0), "statusMessage", "checking"), "id", "d"),
     ]}]}));

@@ -1,4 +1,4 @@
-//! What a gate does, times what its author wants when it breaks.
+//! Result of a gate for all combinations with its error policy.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -7,7 +7,7 @@ use common::{Rig, command, reason, with};
 use haft_hooks::{BlockCause, ErrorEffect, HookDecision, HookFailure, HookRunResult, RefusedRewrite};
 use serde_json::{Value, json};
 
-/// What becomes of the call.
+/// Result of the call.
 #[derive(Debug, PartialEq)]
 enum Fate {
     Runs,
@@ -16,7 +16,7 @@ enum Fate {
 }
 use Fate::{CouldNotRun, Runs, SaidNo};
 
-/// The mechanism of the pipeline: a rewritten input must be one the tool takes.
+/// Like the pipeline: the tool must accept a rewritten input.
 fn accepts(input: &Value) -> Result<(), String> {
     match input.get("command") {
         Some(Value::String(_)) => Ok(()),
@@ -116,15 +116,14 @@ async fn the_public_spelling_and_the_default_mean_the_same_machinery() {
     let broken = command("exit 7", 60.0);
     assert_eq!(fate(&rig, with(broken.clone(), "onFailure", "block")).await.0, CouldNotRun);
     assert_eq!(fate(&rig, with(broken, "onFailure", "continue")).await.0, Runs);
-    // Without a word about errors, a note on standard output is just a note.
+    // Without `on_error`, text on standard output is only a note.
     assert_eq!(fate(&rig, command("echo checking", 60.0)).await.0, Runs);
-    // What has no handler, and what makes no sense, could not run either.
+    // A handler without an implementation and an invalid one fail too.
     assert_eq!(fate(&rig, json!({"type": "prompt", "prompt": "?"})).await.0, CouldNotRun);
     assert_eq!(fate(&rig, json!({"type": "comand", "command": "true"})).await.0, CouldNotRun);
 }
 
-/// Hooks are written for programs in which nothing but status 2 blocks; a setting holds
-/// all of them to more.
+/// Hooks are written for programs that block only on status 2; the setting is stricter.
 #[tokio::test]
 async fn failing_commands_block_only_with_status_two_unless_strict() {
     let mut rig = Rig::default();
@@ -143,22 +142,22 @@ async fn failing_commands_block_only_with_status_two_unless_strict() {
             let hook = command(line, 60.0);
             let want = if strict { CouldNotRun } else { Runs };
             assert_eq!(fate(&rig, hook.clone()).await.0, want, "{line}, strict: {strict}");
-            // What a definition says counts more than the setting.
+            // The definition takes precedence over the setting.
             assert_eq!(fate(&rig, with(hook.clone(), "on_error", "open")).await.0, Runs, "{line}");
             assert_eq!(fate(&rig, with(hook, "on_error", "closed")).await.0, CouldNotRun, "{line}");
         }
         for (line, want) in [
             ("exit 0", Runs),
             ("exit 2", SaidNo),
-            // Status 2 blocks, also that of an interpreter without its script.
+            // Status 2 blocks, also from an interpreter without its script.
             ("python3 missing.py", CouldNotRun),
-            // An answer that breaks off is no status.
+            // A truncated answer is not an exit status.
             ("echo '{\"decision\": '", CouldNotRun),
         ] {
             assert_eq!(fate(&rig, command(line, 60.0)).await.0, want, "{line}, strict: {strict}");
         }
         assert_eq!(fate(&rig, command("sleep 600", 0.3)).await.0, CouldNotRun);
-        // A twin that is a declared gate makes the handler one.
+        // An identical definition that is a declared gate applies to both.
         let twins = json!([command("exit 1", 60.0), with(command("exit 1", 60.0), "on_error", "closed")]);
         let hooks = rig.hooks(&json!({"PreToolUse": [{"hooks": twins}]}));
         assert!(matches!(rig.ask(&hooks).await.decision, HookDecision::Block { .. }));
@@ -233,7 +232,7 @@ async fn after_three_crashes_the_message_says_how_to_disable_the_hook() {
         let outcome = rig.ask(&hooks).await;
         assert_eq!(reason(&outcome).contains(advice), advised, "{crash}: {}", reason(&outcome));
     }
-    // New settings do not forget it; a success does.
+    // New settings keep the count; a success resets it.
     let hooks = hooks.reconfigured(hooks.definitions().cloned().collect(), rig.ports.clone());
     assert!(reason(&rig.ask(&hooks).await).contains(advice));
     std::fs::write(&flag, "").unwrap();

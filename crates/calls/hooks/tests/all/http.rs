@@ -1,5 +1,4 @@
-//! HTTP hooks against a server on the loopback interface that does what the
-//! test says, right or wrong.
+//! HTTP hooks with a loopback server controlled by the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -17,14 +16,14 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Answers every request with the same bytes and remembers what it was sent.
+/// Sends the same bytes to every request and records the requests.
 struct Server {
     url: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// `answer` is what goes over the wire; none means silence.
+    /// `answer` is the raw response; `None` for no response.
     async fn answering(answer: Option<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -168,7 +167,7 @@ async fn a_silent_or_absent_server_is_a_gate_that_could_not_run() {
     assert!(matches!(outcome.decision, HookDecision::Block { .. }));
     assert!(outcome.reports[0].notice().unwrap().contains("within 0.3 s"));
     assert!(started.elapsed() < Duration::from_secs(60));
-    // A port nobody listens on.
+    // An unused port.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let outcome = rig.ask(&rig.gate(json!({"type": "http", "url": format!("http://{free}/")}))).await;
     assert!(outcome.reports[0].notice().unwrap().contains("refused"), "{:?}", outcome.reports[0]);

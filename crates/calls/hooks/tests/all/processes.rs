@@ -1,5 +1,4 @@
-//! Hooks that hang, crash, flood, daemonise or ignore us: their processes are
-//! ours, and so is their end.
+//! Hooks that hang, crash, flood, daemonise or ignore signals: all their processes are killed.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -17,18 +16,18 @@ fn failure(outcome: &haft_hooks::HooksOutcome) -> &HookFailure {
     }
 }
 
-/// Writes this shell's number to a file, in one piece.
+/// Writes the shell's pid to a file atomically.
 fn tell_pid(name: &str) -> String {
     format!("echo $BASHPID > {name}.new && mv {name}.new {name}")
 }
 
-/// Time limits of a hook that has to do something before they are over, which takes
-/// longer on a busy machine: the first that is enough counts.
+/// Timeouts for a hook that must finish something first, which takes longer on a busy machine: the first
+/// sufficient one counts.
 const LIMITS: [u32; 3] = [3, 15, 60];
 
 #[tokio::test]
 async fn a_timeout_is_kept_and_the_whole_group_ends() {
-    // The leader ignores SIGTERM, its child holds the pipes and ignores it too.
+    // The leader ignores SIGTERM; its child holds the pipes open and ignores SIGTERM too.
     let line = format!(
         "trap '' TERM; ( {}; while :; do sleep 600; done ) & {}; while :; do sleep 600; done",
         tell_pid("child"),
@@ -43,7 +42,8 @@ async fn a_timeout_is_kept_and_the_whole_group_ends() {
         let took = started.elapsed();
         assert_eq!(*failure(&outcome), HookFailure::TimedOut(limit));
         assert!(limit <= took, "{took:?}");
-        // The promise is 200 ms, measured apart; here only that nobody waits for the sleepers.
+        // The promise is 200 ms, which a benchmark measures; here only that the sleepers are not waited
+        // for.
         assert!(took < limit + Duration::from_secs(60), "{took:?}");
         let pids = ["leader", "child"].map(|name| pid_in(&rig.path(name)));
         for pid in pids.into_iter().flatten() {
@@ -84,7 +84,7 @@ async fn an_answer_does_not_wait_for_what_a_hook_leaves_behind() {
     let outcome = rig.ask(&hooks).await;
     assert!(matches!(outcome.decision, HookDecision::Block { .. }));
     assert!(started.elapsed() < Duration::from_secs(120), "it waited for the pipe");
-    // What it left may go on, but not longer than the hooks themselves.
+    // Processes it left may continue, but not longer than the hooks.
     let pid = pid_in(&rig.path("left")).unwrap();
     assert!(lives(pid));
     drop(hooks);
@@ -186,7 +186,7 @@ async fn megabytes_of_output_neither_block_nor_reach_anybody() {
 #[tokio::test]
 async fn twenty_hooks_of_one_event_run_at_the_same_time() {
     let rig = Rig::default();
-    // Each waits for all the others: one after the other they would never end.
+    // Each waits for all others, so running them one after the other would never end.
     let hook = |n: usize| {
         let line = format!(
             "touch at-{n}; until [ $(ls at-* | wc -l) -eq 20 ]; do sleep 0.02; done; echo '{{\"systemMessage\":\"{n}\"}}'"

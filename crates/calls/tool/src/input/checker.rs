@@ -1,4 +1,4 @@
-//! The walk over schema and value.
+//! Walks schema and value together.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::schema::{constants, resolve};
 
-/// Deeper values are refused: no tool needs them, and the walk is recursive.
+/// Maximum nesting of a value; deeper ones are rejected, because the walk is recursive.
 const MAX_DEPTH: usize = 100;
 
-/// A chain of references longer than this refers to itself.
+/// Maximum length of a chain of references; longer ones are circular.
 const MAX_REFS: usize = 32;
 
-/// Whether a wrong value may be brought into shape.
+/// Whether values may be coerced.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum CoercionMode {
     Coerce,
@@ -37,7 +37,7 @@ impl<'a> InputChecker<'a> {
         Self { root, issues: Vec::new(), shape: CoercionMode::Coerce, depth: 0 }
     }
 
-    /// Checks a whole input and returns every problem.
+    /// Checks the whole input and returns all problems.
     pub(super) fn run(mut self, input: &mut Value) -> Vec<String> {
         let root = self.root;
         if !input.is_object() {
@@ -98,7 +98,7 @@ impl<'a> InputChecker<'a> {
         }
     }
 
-    /// Reports and says so when the value cannot be of the schema's type.
+    /// Reports a value that cannot have the schema's type. Returns whether it did.
     fn wrong_type(&mut self, node: &Map<String, Value>, path: &str, value: &mut Value) -> bool {
         let Some(ty) = node.get("type") else { return false };
         let types: Vec<&str> = match ty {
@@ -147,8 +147,8 @@ impl<'a> InputChecker<'a> {
         true
     }
 
-    /// Takes the first arm that fits as it is, else the first that fits after
-    /// coercion, else reports what the most likely arm misses.
+    /// Uses the first arm that matches without coercion, else the first that matches with it, else
+    /// reports the problems of the most likely arm.
     fn union(&mut self, arms: &'a [Value], path: &str, value: &mut Value) {
         if arms.iter().any(|arm| self.problems(arm, path, &mut value.clone(), CoercionMode::Exact).is_empty())
         {
@@ -178,8 +178,7 @@ impl<'a> InputChecker<'a> {
         }
     }
 
-    /// What only holds for some values: `if`, `not`, and what goes with a
-    /// parameter that is given.
+    /// Conditional keywords: `if`, `not`, and dependencies of a given parameter.
     fn conditions(&mut self, node: &'a Map<String, Value>, path: &str, value: &mut Value) {
         let fits = |me: &Self, schema: &'a Value, value: &Value| {
             me.problems(schema, path, &mut value.clone(), CoercionMode::Exact).is_empty()
@@ -210,7 +209,7 @@ impl<'a> InputChecker<'a> {
         }
     }
 
-    /// The problems of one arm, without keeping them.
+    /// The problems of one arm, without recording them.
     fn problems(&self, arm: &'a Value, path: &str, value: &mut Value, shape: CoercionMode) -> Vec<String> {
         let mut inner = Self { root: self.root, issues: Vec::new(), shape, depth: self.depth };
         inner.value(arm, path, value);
@@ -249,7 +248,7 @@ impl<'a> InputChecker<'a> {
         self.count(node, path, object.len(), ["minProperties", "maxProperties"], "entries");
     }
 
-    /// `null` for a parameter that may be left out and cannot be null.
+    /// Removes `null` for an optional parameter that is not nullable.
     fn drop_absent(
         &self,
         properties: Option<&'a Map<String, Value>>,
@@ -283,7 +282,7 @@ impl<'a> InputChecker<'a> {
         }
     }
 
-    /// Names some part of the schema that applies to this object speaks about.
+    /// Properties mentioned by any subschema that applies to this object.
     fn evaluated(
         &self,
         node: &'a Map<String, Value>,
@@ -328,7 +327,7 @@ impl<'a> InputChecker<'a> {
     fn string(&mut self, node: &Map<String, Value>, path: &str, text: &str) {
         self.count(node, path, text.chars().count(), ["minLength", "maxLength"], "characters");
         if let Some(pattern) = node.get("pattern").and_then(Value::as_str)
-            // A pattern our engine cannot read is the server's to enforce.
+            // A pattern our regex engine cannot parse is left to the server.
             && let Ok(regex) = Regex::new(pattern)
             && !regex.is_match(text)
         {
@@ -378,7 +377,7 @@ fn child(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Whether the value carries the tag of this arm of a tagged union.
+/// Whether the value has the tag of this arm of a tagged union.
 fn tags_agree(root: &Value, arm: &Value, value: &Value) -> bool {
     let arm = arm.get("$ref").and_then(Value::as_str).and_then(|it| resolve(root, it)).or(arm.as_object());
     let properties = arm.and_then(|arm| arm.get("properties")).and_then(Value::as_object);
@@ -387,7 +386,7 @@ fn tags_agree(root: &Value, arm: &Value, value: &Value) -> bool {
     tags.peek().is_some() && tags.all(|(name, schema)| value.get(name) == schema.get("const"))
 }
 
-/// An arm in words: its tag if it has one, else its type or its parameters.
+/// Describes an arm by its tag, type or parameters.
 fn arm_words(root: &Value, arm: &Value) -> String {
     let resolved = arm.get("$ref").and_then(Value::as_str).and_then(|it| resolve(root, it));
     let arm = resolved.map_or_else(|| arm.clone(), |it| Value::Object(it.clone()));

@@ -1,9 +1,9 @@
-//! Lossless coercion of one value towards the types a schema allows.
+//! Lossless coercion of a value to a type that the schema allows.
 
 use serde_json::{Number, Value};
 
-/// Turns a value that is not of one of `types` into one that is, if nothing is
-/// lost by it. Where a string is legal, a string stays a string.
+/// Coerces a value that has none of `types`, if that is lossless. A string stays a string where one is
+/// allowed.
 pub(super) fn coerce(types: &[&str], value: &mut Value) {
     if types.iter().any(|ty| is_type(ty, value)) {
         return;
@@ -18,7 +18,7 @@ pub(super) fn coerce(types: &[&str], value: &mut Value) {
     }
 }
 
-/// Whether a value is of a JSON Schema type. `1.0` is an integer there.
+/// Whether a value has a JSON Schema type. `1.0` counts as an integer.
 pub(super) fn is_type(ty: &str, value: &Value) -> bool {
     match (ty, value) {
         ("integer", Value::Number(number)) => is_integer(number),
@@ -59,7 +59,7 @@ fn from_text(ty: &str, text: &str) -> Option<Value> {
     }
 }
 
-/// A number that survives the way through `f64` or an integer unharmed.
+/// Parses a number that is represented exactly.
 fn number(text: &str) -> Option<Value> {
     let text = text.strip_prefix('+').unwrap_or(text);
     if !text.starts_with(|it: char| it == '-' || it.is_ascii_digit()) {
@@ -73,17 +73,17 @@ fn number(text: &str) -> Option<Value> {
     (digits(&back) == digits(text)).then_some(Value::Number(parsed))
 }
 
-/// The significant digits of a number's mantissa. (The exponent needs no look:
-/// the parser refuses one that does not fit.)
+/// The significant digits of a number's mantissa. The exponent needs no check: the parser rejects one
+/// that does not fit.
 fn digits(text: &str) -> String {
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     digits.trim_matches('0').to_owned()
 }
 
-/// `10.0` is ten.
+/// Converts `10.0` to `10`.
 fn whole(number: &Number) -> Option<Value> {
-    /// Every whole number up to here has an exact `f64`.
+    /// All integers up to this have an exact `f64`.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = number.as_f64()?;
     if float.fract() != 0.0 || EXACT < float.abs() {

@@ -1,4 +1,4 @@
-//! Schemas and values in words a model understands.
+//! Describes schemas and values for a model.
 
 use haft_types::text;
 use serde_json::Value;
@@ -56,7 +56,7 @@ fn range(schema: &Value) -> String {
     }
 }
 
-/// What came, as part of a sentence: `string "two"`.
+/// What was given, as part of a sentence: `string "two"`.
 pub(super) fn got(value: &Value) -> String {
     let shown = value.to_string();
     let short = text::one_line(&shown, 60);
@@ -70,7 +70,7 @@ pub(super) fn got(value: &Value) -> String {
     }
 }
 
-/// A few names, then how many more.
+/// A few names, then the number of others.
 pub(super) fn list(names: impl Iterator<Item = String>) -> String {
     const SHOWN: usize = 12;
     let names: Vec<String> = names.collect();

@@ -1,21 +1,21 @@
-//! A minimal valid input for a schema.
+//! Generates a minimal valid input for a schema.
 
 use serde_json::{Map, Value, json};
 
 use crate::schema::{constants, resolve};
 
-/// The smallest input the schema accepts, as far as keywords we know can say:
-/// required parameters only, with values a reader recognises as placeholders.
+/// The smallest input that the schema accepts, as far as supported keywords tell: required parameters
+/// with recognisable placeholder values.
 pub fn example(schema: &Value) -> Value {
     let value = make(schema, schema, "", 0);
     if value.is_object() { value } else { json!({}) }
 }
 
-/// How deep an example goes, where every level has one child.
+/// Maximum depth of an example in which every level has one child.
 const MAX_DEPTH: usize = 16;
 
-/// Where children are that have so many siblings: the more there are at every
-/// level, the fewer levels there are, so that no schema has an endless example.
+/// Depth of children with this many siblings; wide schemas get fewer levels, so that examples stay
+/// small.
 fn deeper(depth: usize, siblings: usize) -> usize {
     depth + 1 + siblings.checked_ilog2().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)
 }
@@ -94,15 +94,15 @@ fn array(root: &Value, schema: &Value, name: &str, depth: usize) -> Value {
         make(root, schema.unwrap_or(&Value::Null), name, below)
     };
     if count == 0 && limit("maxItems") != Some(0) {
-        // An empty list may be valid, but to some tools it means to clear
-        // everything: an example that is copied must do no harm.
+        // An empty list may be valid, but some tools treat it as "clear all", so a copied example must
+        // not contain it.
         let one = item(0);
         return Value::Array(if holds_null(&one) { Vec::new() } else { vec![one] });
     }
     Value::Array((0..count).map(item).collect())
 }
 
-/// Whether something in it could not be made up.
+/// Whether part of the example could not be generated.
 fn holds_null(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -1,9 +1,9 @@
-//! Schema-driven input check: fixes what models commonly get slightly wrong and
-//! reports everything else at once, in words the model can act on.
+//! Checks tool input against its schema: fixes common small mistakes of models and reports all others at
+//! once.
 //!
-//! Own code instead of a validator library because coercion has to happen
-//! inside the choice between union arms, and because the messages are for a
-//! model: every problem, where, what was expected, what came, and an example.
+//! Own code instead of a validator library, because coercion must happen while choosing between union
+//! arms, and because messages are for a model: each problem with its location, what was expected, what
+//! was given, and an example.
 
 mod checker;
 mod coerce;
@@ -22,18 +22,17 @@ pub use schema_check::schema_problem;
 use crate::ToolError;
 use checker::InputChecker;
 
-/// How many problems are listed before the rest is only counted.
+/// Maximum number of problems listed; further ones are only counted.
 const MAX_LISTED: usize = 20;
 
-/// Coerces `input` in place and checks it against `schema`.
+/// Coerces `input` in place and checks it against `schema`. The error lists all problems.
 ///
-/// Coercion is lossless and only happens where a string is not allowed: `"10"`
-/// becomes `10`, `"true"` becomes `true`, a JSON text becomes the array or
-/// object it spells, and `null` for a parameter that may be left out leaves it
-/// out.
+/// Coercion is lossless and happens only where a string is not allowed: `"10"` becomes `10`, `"true"`
+/// becomes `true`, JSON text becomes the array or object it contains, and `null` for an optional
+/// parameter removes it.
 pub fn check(tool: &str, schema: &Value, input: &mut Value) -> Result<(), ToolError> {
     if input.is_null() || input.as_str().is_some_and(|text| text.trim().is_empty()) {
-        // Some models send nothing at all for a tool they call without arguments.
+        // Some models send nothing for a tool without arguments.
         *input = Value::Object(Map::new());
     }
     let issues = InputChecker::new(schema).run(input);
@@ -43,14 +42,14 @@ pub fn check(tool: &str, schema: &Value, input: &mut Value) -> Result<(), ToolEr
     Err(problem(tool, schema, &issues))
 }
 
-/// The typed form of checked input. What the schema could not express (a number
-/// too large for its type, say) is reported in the same words.
+/// Deserialises checked input. Problems that the schema cannot express (such as a number out of range)
+/// are reported in the same form.
 pub(crate) fn parse<T: DeserializeOwned>(tool: &str, schema: &Value, input: &Value) -> Result<T, ToolError> {
     let err = match serde_path_to_error::deserialize::<_, T>(input) {
         Ok(typed) => return Ok(typed),
         Err(err) => err,
     };
-    // `()` and unit structs are spelt `null` in serde and `{}` by models.
+    // `()` and unit structs are `null` in serde and `{}` from models.
     if input.as_object().is_some_and(Map::is_empty)
         && let Ok(unit) = serde_json::from_value(Value::Null)
     {

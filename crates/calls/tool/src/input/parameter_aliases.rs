@@ -1,13 +1,12 @@
-//! Parameters under names models use for them.
+//! Alternative parameter names.
 
 use serde_json::{Map, Value};
 
 use crate::schema::resolve;
 
-/// Renames parameters the schema does not know: those a synonym names, and those
-/// that differ from a known one only in case and separators (`filePath` for
-/// `file_path`). A parameter that is given under its own name keeps its value,
-/// and what two could mean is left alone: the check says what is wrong with it.
+/// Renames unknown parameters: synonyms, and names that differ from a known one only in case and
+/// separators (`filePath` for `file_path`). A parameter given under its own name takes precedence.
+/// Ambiguous names are left for the check to report.
 pub(crate) fn translate(schema: &Value, synonyms: &[(&str, &str)], input: &mut Map<String, Value>) {
     let target = schema.get("$ref").and_then(Value::as_str).and_then(|link| resolve(schema, link));
     let node = target.or(schema.as_object());
@@ -29,7 +28,7 @@ pub(crate) fn translate(schema: &Value, synonyms: &[(&str, &str)], input: &mut M
     }
 }
 
-/// Flags such as `-A` and `-a` differ in nothing but case, so theirs counts.
+/// Flags such as `-A` and `-a` differ only in case, so their case is kept.
 fn fold(name: &str) -> String {
     if name.starts_with('-') {
         return name.to_owned();

@@ -1,11 +1,10 @@
-//! Whether a schema that a person wrote means anything: a misspelt type would
-//! otherwise let everything or nothing through.
+//! Checks a user-written schema: a misspelt type would otherwise accept everything or nothing.
 
 use serde_json::{Map, Value};
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "object", "array", "boolean", "null"];
 
-/// Keywords whose value is one schema.
+/// Keywords whose value is a schema.
 const SCHEMA: [&str; 10] = [
     "items",
     "additionalProperties",
@@ -22,17 +21,16 @@ const SCHEMA: [&str; 10] = [
 const SCHEMAS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /// Keywords whose value is an object of schemas.
 const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
-/// Keywords whose value is a number that is not negative.
+/// Keywords whose value is a non-negative number.
 const COUNTS: [&str; 6] =
     ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
 /// Keywords whose value is a number.
 const NUMBERS: [&str; 5] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
 
-/// Deeper schemas are taken for an attack.
+/// Maximum nesting of a schema; deeper ones are treated as an attack.
 const MAX_DEPTH: usize = 64;
 
-/// What is wrong with a schema and where, as a JSON pointer; `None` for one that
-/// can be checked against.
+/// The first problem of a schema with its JSON pointer; `None` if it is valid.
 pub fn schema_problem(schema: &Value) -> Option<String> {
     let problem = problem_in(schema, schema, &mut String::from("#"), 0)?;
     Some(format!("the schema cannot be used: {problem}"))
@@ -70,7 +68,7 @@ fn type_problem(fields: &Map<String, Value>, at: &str) -> Option<String> {
     }
 }
 
-/// Problems of keywords that hold no schema.
+/// Problems of keywords whose value is not a schema.
 fn value_problem(root: &Value, fields: &Map<String, Value>, at: &str) -> Option<String> {
     let is_text = |value: &Value| value.is_string();
     let wrong = |name: &str, wanted: &str| Some(format!("{at}/{name} must be {wanted}"));

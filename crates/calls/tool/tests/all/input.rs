@@ -1,5 +1,4 @@
-//! What a model writes against what a tool takes: strictness, coercion, and
-//! errors that say everything at once.
+//! Input from models: strictness, coercion, and errors that list all problems.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::collections::BTreeMap;
@@ -96,12 +95,12 @@ fn coercion_is_lossless_or_does_not_happen() {
             json!({"shape": "{\"kind\":\"square\",\"side\":\"4\"}"}),
             json!({"shape": {"kind": "square", "side": 4}}),
         ),
-        // A string is legal here, so it stays one.
+        // A string is allowed here, so it stays one.
         (json!({"who": "10"}), json!({"who": "10"})),
         (json!({"text": "10"}), json!({"text": "10"})),
         (json!({"text": "{\"a\":1}"}), json!({"text": "{\"a\":1}"})),
         (json!({"tags": ["1", "true"]}), json!({"tags": ["1", "true"]})),
-        // Nothing said is nothing given.
+        // `null` means that the parameter is omitted.
         (json!({"count": null, "limit": null, "at": null}), json!({})),
     ] {
         let mut given = given;
@@ -238,7 +237,7 @@ fn flattened_parts_count_as_known() {
     assert!(Arc::clone(&tool).parse(bad, &cx).is_err());
 }
 
-/// Schemas from outside may say anything; the check must neither panic nor hang.
+/// Arbitrary schemas must not make the check panic or hang.
 #[test]
 fn odd_schemas_are_survived() {
     for schema in [
@@ -261,7 +260,7 @@ fn odd_schemas_are_survived() {
     }
 }
 
-/// Schemas of the kinds people write.
+/// Schemas similar to real ones.
 fn schemas() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
@@ -294,7 +293,7 @@ fn object(fields: Vec<(Value, bool)>) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// Any JSON a model might write.
+/// Arbitrary JSON.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -331,7 +330,7 @@ proptest! {
     }
 }
 
-/// What only holds for some inputs, in the words of servers' schemas.
+/// Conditional keywords, as in schemas of real servers.
 #[test]
 fn conditions_are_checked() {
     let sized = json!({

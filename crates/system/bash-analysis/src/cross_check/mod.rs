@@ -1,9 +1,8 @@
-//! A second opinion on the grammar.
+//! Cross-checks the parse with a second, independent parser.
 //!
-//! Two parsers that share no code rarely misread the same text in the same
-//! way. Each reading is reduced to a [`CommandShape`]: the words of every simple
-//! command and the targets of every redirection, wherever they are nested. Only
-//! equal shapes count as certain.
+//! Two parsers that share no code rarely misread the same text in the same way. Each parse is reduced to
+//! a [`CommandShape`]: the words of every simple command and the targets of every redirection, at any
+//! nesting. Only equal shapes count as certain.
 
 mod own_ast;
 mod shuck;
@@ -12,10 +11,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::syntax::ShellScript;
 
-/// Stands for whatever is only known when the command runs.
+/// Placeholder for text known only at run time.
 const HOLE: char = '\u{1}';
 
-/// What a command line consists of, whatever the order.
+/// Content of a command line, independent of order.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct CommandShape {
     commands: Vec<Vec<String>>,
@@ -23,8 +22,7 @@ pub(crate) struct CommandShape {
 }
 
 impl CommandShape {
-    /// Backslashes are left out of the comparison: the other parser keeps some
-    /// of those that escape a quote.
+    /// Backslashes are not compared, because the other parser keeps some that escape a quote.
     fn sorted(mut self) -> Self {
         for text in self.commands.iter_mut().flatten().chain(&mut self.redirects) {
             text.retain(|c| c != '\\');
@@ -35,9 +33,9 @@ impl CommandShape {
     }
 }
 
-/// Whether another parser reads `source` as `script`.
+/// Whether the other parser reads `source` like `script`.
 ///
-/// A panic over there is its opinion, not our end.
+/// A panic in the other parser counts as disagreement.
 pub(crate) fn agrees(source: &str, script: &ShellScript) -> bool {
     let other = catch_unwind(AssertUnwindSafe(|| shuck::shape(source))).ok().flatten();
     other.is_some_and(|other| other.sorted() == own_ast::shape(script).sorted())

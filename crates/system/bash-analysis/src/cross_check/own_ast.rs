@@ -1,4 +1,4 @@
-//! The shape of our own tree.
+//! The shape of our own syntax tree.
 
 use super::{CommandShape, HOLE};
 use crate::syntax::{
@@ -110,7 +110,7 @@ impl CommandShape {
         redirect.heredoc.iter().filter_map(|body| body.get()).for_each(|body| drop(self.word(body)));
     }
 
-    /// The text with holes; commands inside are added on the way.
+    /// Text of a word with placeholders; nested commands are added to the shape.
     fn word(&mut self, word: &Word) -> String {
         let mut out = String::new();
         self.pieces(&word.pieces, &mut out);

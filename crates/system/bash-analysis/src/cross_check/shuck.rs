@@ -1,4 +1,4 @@
-//! The shape of the tree that `shuck-parser` builds.
+//! The shape of the syntax tree of `shuck-parser`.
 
 use shuck_ast::{
     ArithmeticExpr, ArithmeticExprNode, ArithmeticLvalue, ArrayElem, Assignment, AssignmentValue,
@@ -43,7 +43,7 @@ fn unescape(raw: &str, quoting: Quoting, out: &mut String) {
 struct ShuckReader<'s> {
     source: &'s str,
     shape: CommandShape,
-    /// Nothing was met that this parser is known to read loosely.
+    /// False once a construct was met that this parser is known to read imprecisely.
     sound: bool,
 }
 
@@ -56,7 +56,7 @@ impl ShuckReader<'_> {
 
     fn statement(&mut self, statement: &Stmt) {
         let heredocs = statement.redirects.iter().filter(|redirect| redirect.heredoc().is_some()).count();
-        // The body of a second heredoc is lost over there.
+        // The other parser loses the body of a second heredoc.
         self.sound &= heredocs <= 1;
         for redirect in &statement.redirects {
             self.redirect(redirect);
@@ -267,7 +267,7 @@ impl ShuckReader<'_> {
         }
     }
 
-    /// Arithmetic that could not be read may be a command after all.
+    /// Arithmetic that could not be parsed may be a command.
     fn optional_arithmetic(&mut self, expression: Option<&ArithmeticExprNode>) {
         match expression {
             Some(expression) => self.arithmetic(expression),
@@ -324,7 +324,7 @@ impl ShuckReader<'_> {
     fn parts(&mut self, parts: &[WordPartNode], quoting: Quoting, out: &mut String) {
         for node in parts {
             match &node.kind {
-                // A slice of the source still has its backslashes.
+                // A slice of the source still contains its backslashes.
                 WordPart::Literal(text) if matches!(text, LiteralText::Source) => {
                     unescape(text.as_str(self.source, node.span), quoting, out);
                 }

@@ -1,4 +1,4 @@
-//! What looks into archives and compressed files.
+//! Commands that read archives and compressed files.
 
 use super::{
     ProgramAnalysis, TouchedFile, files,
@@ -10,7 +10,7 @@ use crate::{
     expansion::Field,
 };
 
-/// The outer `Option` says whether the name is one of these.
+/// The outer `Option` is `None` if the name is not one of these programs.
 pub(super) fn classify(name: &str, args: &[Field]) -> Option<Option<ProgramAnalysis>> {
     let verdict = match name {
         "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" => decompress(args),
@@ -23,9 +23,8 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Option<ProgramAnaly
     Some(verdict)
 }
 
-/// To standard output, or a look at the index. The last of several modes wins,
-/// so a mode that writes must not be among them unless all goes to standard
-/// output.
+/// Decompression to standard output, or listing. The last of several mode options wins, so a mode that
+/// writes is accepted only together with `-c`.
 fn decompress(args: &[Field]) -> Option<ProgramAnalysis> {
     let parsed = parse(
         "-cdlkqtvf --stdout --to-stdout --decompress --list --test --keep --quiet",
@@ -37,17 +36,17 @@ fn decompress(args: &[Field]) -> Option<ProgramAnalysis> {
     (printed || looks).then(|| ProgramAnalysis::reads(found_files(&parsed.operands, COMPRESSED)))
 }
 
-/// `zcat` and its like.
+/// `zcat` and similar programs.
 fn print(args: &[Field]) -> Option<ProgramAnalysis> {
     let parsed = parse("-f", args, UnknownWordRule::Refused)?;
     Some(ProgramAnalysis::reads(found_files(&parsed.operands, COMPRESSED)))
 }
 
-/// What is added to a name of which there is no file.
+/// Suffixes tried when a file does not exist.
 const COMPRESSED: &[&str] = &[".gz", ".z", "-z", ".Z"];
 const ZIPPED: &[&str] = &[".zip", ".ZIP"];
 
-/// The files that are meant by these names, with endings and without.
+/// Files that these operands may mean, with and without the suffixes.
 fn found_files(operands: &[Field], endings: &[&str]) -> Vec<TouchedFile> {
     let mut all = operands.to_vec();
     let names = operands.iter().filter_map(Field::literal).filter(|name| *name != "-");
@@ -55,7 +54,7 @@ fn found_files(operands: &[Field], endings: &[&str]) -> Vec<TouchedFile> {
     files(&all, EffectAccess::Read, EffectScope::Itself)
 }
 
-/// The list of an archive: `tar tf a.tar`. A colon would name another machine.
+/// `tar tf a.tar`: lists an archive. An archive name with a colon would be on a remote host.
 fn tar(args: &[Field]) -> Option<ProgramAnalysis> {
     let words = literals(args)?;
     let (first, rest) = words.split_first()?;
@@ -96,7 +95,7 @@ fn zipinfo(args: &[Field]) -> Option<ProgramAnalysis> {
     zipped(&parse("-12smlvhtz", args, UnknownWordRule::Refused)?.operands)
 }
 
-/// Archives by name: they look for files that fit a pattern themselves.
+/// Archives that are looked up by glob by the program itself.
 fn zipped(archives: &[Field]) -> Option<ProgramAnalysis> {
     let plain = |field: &Field| {
         let Some(name) = field.literal() else { return false };

@@ -1,4 +1,4 @@
-//! `awk`: its programs are a language that can write, run and connect.
+//! `awk`: its programs can write files, run commands and connect.
 
 use super::{ProgramAnalysis, awk_program, files};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     expansion::Field,
 };
 
-/// Options end at the program: what looks like one behind it is a file.
+/// Options end at the program text; later words are files even if they start with `-`.
 pub(super) fn classify(args: &[Field]) -> Option<ProgramAnalysis> {
     if let [only] = args
         && only.literal() == Some("--version")
@@ -36,7 +36,7 @@ pub(super) fn classify(args: &[Field]) -> Option<ProgramAnalysis> {
     }
     let (program, operands) = args.get(at..)?.split_first()?;
     awk_program::is_harmless(program.literal()?).then_some(())?;
-    // A file name with `=` assigns a variable, and one that is made up may be anything.
+    // An operand with `=` assigns a variable, and a computed one may be anything.
     let assigns = |field: &Field| match field {
         Field::Literal(text) => text.contains('='),
         Field::Glob(text) | Field::Match(text) => text.starts_with(['*', '?', '[']) || text.contains('='),

@@ -1,18 +1,17 @@
-//! Whether a program of `awk` can do nothing but compute and print.
+//! Checks that an `awk` program can only compute and print.
 //!
-//! A grammar of our own, because nobody offers one: POSIX awk without
-//! redirections, pipes, `getline`, functions of its own and everything that
-//! reaches out. Where gawk, mawk, busybox and the one true awk read a text
-//! differently (a slash that may divide or begin a pattern, brackets inside
-//! patterns, lines that go on), the text is not part of the grammar.
+//! Own grammar: POSIX awk without redirections, pipes, `getline`, user-defined functions and other side
+//! effects. Constructs that gawk, mawk, busybox and the one true awk parse differently (a slash that may
+//! divide or start a regular expression, brackets inside regular expressions, continued lines) are not
+//! part of the grammar.
 
-/// Functions without effects.
+/// Functions without side effects.
 const FUNCTIONS: &[&str] = &[
     "atan2", "cos", "exp", "gensub", "gsub", "index", "int", "length", "log", "match", "mktime", "rand",
     "sin", "split", "sprintf", "sqrt", "srand", "strftime", "sub", "substr", "systime", "tolower", "toupper",
 ];
 
-/// Words of the language that are no variables.
+/// Reserved words.
 const RESERVED: &[&str] = &[
     "BEGIN",
     "BEGINFILE",
@@ -47,10 +46,10 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// Variables that reach out of the program, or change what it reads.
+/// Variables that give access to the outside or change the input.
 const FAR_REACHING: &[&str] = &["ARGC", "ARGV", "ENVIRON", "FUNCTAB", "PROCINFO", "SYMTAB"];
 
-/// Other functions of some version: no version may take them for variables.
+/// Functions of some versions only; they must not be used as variables.
 const OTHER_FUNCTIONS: &[&str] = &[
     "and",
     "asort",
@@ -70,16 +69,16 @@ const OTHER_FUNCTIONS: &[&str] = &[
     "xor",
 ];
 
-/// Nested deeper than this is not looked at.
+/// Maximum nesting depth.
 const DEEPEST: usize = 60;
 
-/// Whether a program can do nothing but compute and print.
+/// Whether a program can only compute and print.
 pub(super) fn is_harmless(program: &str) -> bool {
     let sane = program.bytes().all(|byte| byte == b'\n' || byte == b'\t' || !byte.is_ascii_control());
     sane && Parser { text: program, at: 0, before: SlashContext::Start, depth: 0 }.program().is_some()
 }
 
-/// Whether a variable may be set from outside without changing what is read.
+/// Whether a variable may be assigned on the command line without changing the input.
 pub(super) fn is_plain_variable(name: &str) -> bool {
     let first = name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
     let plain = name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
@@ -90,17 +89,17 @@ fn is_variable(name: &str) -> bool {
     ![FUNCTIONS, RESERVED, FAR_REACHING, OTHER_FUNCTIONS].iter().any(|list| list.contains(&name))
 }
 
-/// What stood before a slash decides for some versions what it means.
+/// Whether the token before a slash decides its meaning alike in all versions.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum SlashContext {
     Start,
-    /// A closing parenthesis, a builtin function, `++` or `--`: versions differ.
+    /// After a closing parenthesis, a builtin function, `++` or `--`: versions differ.
     Ambiguous,
-    /// Something else.
+    /// After anything else.
     Clear,
 }
 
-/// Whether `>` compares or would write.
+/// Whether `>` compares or redirects.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum GreaterThanMeaning {
     Compares,
@@ -119,7 +118,7 @@ impl<'p> Parser<'p> {
         &self.text[self.at..]
     }
 
-    /// Over blanks and a comment, not over the end of a line.
+    /// Skips spaces and a comment, but no newline.
     fn skip(&mut self) -> Option<()> {
         loop {
             let rest = self.rest();
@@ -136,7 +135,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Over ends of lines, too.
+    /// Skips newlines too.
     fn skip_lines(&mut self) -> Option<()> {
         loop {
             self.skip()?;
@@ -147,7 +146,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Over whatever separates statements.
+    /// Skips statement separators.
     fn skip_ends(&mut self) -> Option<()> {
         loop {
             self.skip()?;
@@ -159,7 +158,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Takes this symbol if it is next.
+    /// Consumes `symbol` if it is next.
     fn take(&mut self, symbol: &str) -> Option<bool> {
         self.skip()?;
         let found = self.rest().starts_with(symbol);
@@ -183,7 +182,7 @@ impl<'p> Parser<'p> {
         &rest[..len]
     }
 
-    /// Takes this word if it is next.
+    /// Consumes the word if it is next.
     fn take_word(&mut self, word: &str) -> Option<bool> {
         self.skip()?;
         let found = self.peek_name() == word;
@@ -288,7 +287,7 @@ impl<'p> Parser<'p> {
         Some(())
     }
 
-    /// What a condition or a loop repeats; nothing at all is a statement, too.
+    /// The body of a condition or loop; may be empty.
     fn body(&mut self) -> Option<()> {
         let before = self.before;
         self.skip_lines()?;
@@ -379,7 +378,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Expressions with commas between them.
+    /// Comma-separated expressions.
     fn list(&mut self, greater: GreaterThanMeaning) -> Option<()> {
         loop {
             self.expression(greater)?;
@@ -390,7 +389,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Operands and operators in turn. What binds closer does not matter here.
+    /// Alternating operands and operators. Precedence does not matter here.
     fn expression(&mut self, greater: GreaterThanMeaning) -> Option<()> {
         self.deeper()?;
         loop {
@@ -432,7 +431,7 @@ impl<'p> Parser<'p> {
         Some(())
     }
 
-    /// A variable, an element of an array, or a call of a builtin function.
+    /// A variable, an array element, or a builtin function call.
     fn named(&mut self, greater: GreaterThanMeaning) -> Option<()> {
         let name = self.peek_name();
         self.at += name.len();
@@ -456,7 +455,7 @@ impl<'p> Parser<'p> {
             self.expect("]")?;
             self.before = SlashContext::Clear;
         }
-        // A call of something that is not there, or a blank in between: versions differ.
+        // A call of an undefined function, or a space before the parenthesis: versions differ.
         self.skip()?;
         (!self.rest().starts_with(['(', '['])).then_some(())
     }
@@ -478,7 +477,7 @@ impl<'p> Parser<'p> {
         self.at += len.max(1);
     }
 
-    /// Up to the closing delimiter; the opening one is next.
+    /// Reads from the opening to the closing delimiter.
     fn delimited(&mut self, delimiter: u8) -> Option<()> {
         let bytes = self.text.as_bytes();
         let mut at = self.at + 1;
@@ -499,7 +498,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Takes what stands between two operands; false where the expression ends.
+    /// Consumes a binary operator. Returns false at the end of the expression.
     fn operators(&mut self, greater: GreaterThanMeaning) -> Option<bool> {
         self.skip()?;
         while ["++", "--"].iter().any(|it| self.rest().starts_with(it)) {
@@ -541,7 +540,7 @@ impl<'p> Parser<'p> {
         if self.take_word("in")? {
             return Some(true);
         }
-        // Another operand right behind this one: they are joined.
+        // Another operand directly after this one is concatenated.
         let joined = rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "_\"$(.".contains(c));
         Some(joined && !RESERVED.contains(&self.peek_name()))
     }

@@ -1,8 +1,7 @@
-//! Bracket expressions that every program reads alike.
+//! Bracket expressions that all programs parse alike.
 
-/// The length of the bracket expression at the start, if it is one of which
-/// nobody can think that it ends elsewhere: no backslash but before a letter, a
-/// dot or a dash, no bracket but in a class such as `[:alpha:]`, no delimiter.
+/// Length of the bracket expression at the start, if its end is unambiguous: no backslash except before
+/// a letter, dot or dash, no bracket except in a class such as `[:alpha:]`, no delimiter.
 pub(super) fn plain(bytes: &[u8], delimiter: u8) -> Option<usize> {
     let mut at = 1 + usize::from(bytes.get(1) == Some(&b'^'));
     let first = at;

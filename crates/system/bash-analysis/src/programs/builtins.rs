@@ -1,4 +1,4 @@
-//! Commands of the shell itself.
+//! Shell builtins.
 
 use super::{
     ProgramAnalysis, TouchedFile,
@@ -12,7 +12,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
             Some(ProgramAnalysis::harmless())
         }
         "echo" => Some(ProgramAnalysis::reads(shown_names(args))),
-        // `-x` would run a command, `-p` of `wait` set a variable.
+        // `jobs -x` would run a command; `wait -p` would set a variable.
         "jobs" => only(args, &["-l", "-n", "-p", "-r", "-s"]),
         "wait" => only(args, &["-n", "-f"]),
         "cd" => cd(args),
@@ -25,7 +25,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
         "printf" => printf(args),
         "read" => read(args),
         "set" => set(args),
-        // Everything else changes the list or writes it.
+        // Other forms change the history or write it to a file.
         "history" => match args {
             [] | [Field::Number] => Some(ProgramAnalysis::harmless()),
             [Field::Literal(text)] if text.bytes().all(|b| b.is_ascii_digit()) => {
@@ -43,7 +43,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     }
 }
 
-/// Numbers of jobs and processes, and these options.
+/// Accepts only job and process numbers and these options.
 fn only(args: &[Field], options: &[&str]) -> Option<ProgramAnalysis> {
     let known = args.iter().all(|arg| match arg {
         Field::Number => true,
@@ -57,14 +57,13 @@ fn only(args: &[Field], options: &[&str]) -> Option<ProgramAnalysis> {
     known.then(ProgramAnalysis::harmless)
 }
 
-/// Patterns show the names they find.
+/// Globs show the names they match.
 fn shown_names(args: &[Field]) -> Vec<TouchedFile> {
     let patterns = args.iter().filter(|arg| matches!(arg, Field::Glob(_) | Field::Match(_)));
     patterns.map(|arg| TouchedFile::new(EffectAccess::List, arg)).collect()
 }
 
-/// The directory a `cd` goes to; `None` for the home, the one before, and
-/// whatever is not understood.
+/// Target directory of a `cd`; `None` for home, `-` and anything unknown.
 pub(crate) fn target_of_cd(args: &[Field]) -> Option<Field> {
     let parsed = parse("-L", args, UnknownWordRule::Refused)?;
     match &parsed.operands[..] {
@@ -84,7 +83,7 @@ fn lookup(args: &[Field]) -> Option<ProgramAnalysis> {
     matches!(first, "-v" | "-V").then(ProgramAnalysis::harmless)
 }
 
-/// `export NAME` and `export NAME=value` for names that mean nothing.
+/// `export NAME` and `export NAME=value` for variables without effect on programs.
 fn export(args: &[Field]) -> Option<ProgramAnalysis> {
     let harmless = args.iter().all(|arg| match arg.literal() {
         Some("-p") => true,
@@ -97,7 +96,7 @@ fn export(args: &[Field]) -> Option<ProgramAnalysis> {
     harmless.then(ProgramAnalysis::harmless)
 }
 
-/// `-v` and `%n` would assign.
+/// `-v` and `%n` would assign variables.
 fn printf(args: &[Field]) -> Option<ProgramAnalysis> {
     let args = match args.first()?.literal()? {
         "--" => &args[1..],
@@ -126,7 +125,7 @@ fn read(args: &[Field]) -> Option<ProgramAnalysis> {
     names.iter().all(|name| safe_variables::is_harmless_in_script(name)).then(ProgramAnalysis::harmless)
 }
 
-/// Only what makes the shell stop earlier: `set -euo pipefail`.
+/// Only options that make the shell exit earlier: `set -euo pipefail`.
 fn set(args: &[Field]) -> Option<ProgramAnalysis> {
     let words = super::literals(args)?;
     let mut expects_name = false;
@@ -152,8 +151,8 @@ const UNARY: &[&str] = &[
 const BINARY: &[&str] =
     &["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"];
 
-/// `-v` evaluates its operand. An operand that is not known may turn out to be
-/// an operator, so operators must stand where they are and be known.
+/// `-v` evaluates its operand. An unknown operand may turn out to be an operator, so operators must be
+/// known and in their position.
 fn test(args: &[Field]) -> Option<ProgramAnalysis> {
     if !args.iter().all(Field::is_single) {
         return None;
@@ -170,7 +169,7 @@ fn test(args: &[Field]) -> Option<ProgramAnalysis> {
     sound.then(ProgramAnalysis::harmless)
 }
 
-/// Terms joined by `-a` and `-o`, all of them known.
+/// Known terms joined by `-a` and `-o`.
 fn long_test(words: &[Field]) -> bool {
     let Some(words) = super::literals(words) else { return false };
     words.split(|word| matches!(*word, "-a" | "-o")).all(|term| {

@@ -1,4 +1,4 @@
-//! Queries of developers' tools: package managers, containers, services.
+//! Read-only queries of developer tools: package managers, containers, services.
 
 use super::{
     ProgramAnalysis, TouchedFile, files,
@@ -9,8 +9,7 @@ use crate::{
     expansion::Field,
 };
 
-/// Programs that are asked for their version in one of these ways, and look at
-/// nothing in the working directory for it.
+/// Programs and the options that print their version without reading the working directory.
 const VERSIONS: &[(&[&str], &[&str])] = &[
     (&["python", "python3", "python2"], &["--version", "-V"]),
     (&["node", "ruby", "php", "deno", "bun", "tsc"], &["--version", "-v"]),
@@ -31,8 +30,8 @@ const VERSIONS: &[(&[&str], &[&str])] = &[
     (&["ssh"], &["-V"]),
 ];
 
-/// A query: program, leading words, options, and whether it obeys what is
-/// configured in the working directory.
+/// A read-only query: program, subcommand words, options, and whether it depends on configuration in the
+/// working directory.
 struct ProgramQuery {
     program: &'static [&'static str],
     words: &'static [&'static str],
@@ -59,7 +58,7 @@ const fn query(
     ProgramQuery { program, words, options, operands, local: false }
 }
 
-/// A query that obeys what is configured in the working directory.
+/// A query that depends on configuration in the working directory.
 const fn local(
     program: &'static [&'static str],
     words: &'static [&'static str],
@@ -328,7 +327,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     if query.local {
         let obeyed = EffectAccess::Obey(obeyed(name, query, &parsed));
         touches.push(TouchedFile::here(obeyed, EffectScope::Itself));
-        // A project elsewhere has a list of versions of its own.
+        // A project in another directory has its own `Cargo.lock`.
         for manifest in parsed.values(&["manifest-path"]) {
             let parent = manifest.literal()?.rsplit_once('/').map_or(".", |(parent, _)| parent);
             touches.push(TouchedFile::new(obeyed, &Field::Literal(parent.to_owned())));
@@ -337,7 +336,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     Some(ProgramAnalysis { talks: talks(name, query), ..ProgramAnalysis::reads(touches) })
 }
 
-/// Whose configuration a query obeys.
+/// The configuration that a query depends on.
 fn obeyed(name: &str, query: &ProgramQuery, parsed: &Parsed) -> ConfigDependence {
     match name {
         "cargo" if matches!(query.words, ["metadata" | "pkgid" | "tree"]) && !parsed.has(&["no-deps"]) => {
@@ -352,7 +351,7 @@ fn obeyed(name: &str, query: &ProgramQuery, parsed: &Parsed) -> ConfigDependence
     }
 }
 
-/// Whether a query is one to a server, on this machine or elsewhere.
+/// Whether a query contacts a server, local or remote.
 fn talks(name: &str, query: &ProgramQuery) -> bool {
     match name {
         "docker" | "gh" | "kubectl" | "podman" | "systemctl" => true,
@@ -361,8 +360,7 @@ fn talks(name: &str, query: &ProgramQuery) -> bool {
     }
 }
 
-/// Commands that belong to cargo itself: no other program of a project or a
-/// person can stand behind their names.
+/// Subcommands built into cargo. They cannot be replaced by a project's or user's `cargo-NAME` program.
 const CARGO_COMMANDS: &[&str] = &[
     "add",
     "bench",
@@ -413,19 +411,19 @@ fn asks_cargo_for_help(args: &[Field]) -> bool {
     }
 }
 
-/// Options and operands that turn a query into something else.
+/// Options and operands that make a query do more than read.
 fn reaches_out(name: &str, query: &ProgramQuery, parsed: &Parsed) -> bool {
     let any =
         |test: &dyn Fn(&str) -> bool| parsed.operands.iter().any(|field| field.literal().is_some_and(test));
     match name {
-        // Secrets are secrets, whoever may read them. A template can come from a file.
+        // Secrets stay secret even if the user may read them. A template can be read from a file.
         "kubectl" => {
             let from_file = |field: &Field| field.literal().is_none_or(|text| text.contains("file"));
             any(&|text| text.to_ascii_lowercase().contains("secret"))
                 || parsed.values(&["o", "output"]).any(from_file)
         }
-        // A URL names another host.
-        // A package by name and version: everything else is a place it is fetched from.
+        // A URL names another host. Only a package name with version is accepted; anything else is a
+        // location to fetch from.
         "npm" if matches!(query.words, ["view" | "info" | "show" | "outdated" | "help"]) => {
             let named = |text: &str| {
                 let (scope, rest) =
@@ -439,7 +437,7 @@ fn reaches_out(name: &str, query: &ProgramQuery, parsed: &Parsed) -> bool {
             any(&|text| text.contains(['/', ':', '_']) || text.contains("auth") || text.contains("pass"))
         }
         "gh" => any(&|text| text.contains("://") || text.matches('/').count() > 1),
-        // A toolchain may be a directory.
+        // A toolchain can be a directory.
         "rustup" => {
             query.words == ["show"] && any(&|text| !matches!(text, "active-toolchain" | "home" | "profile"))
                 || parsed

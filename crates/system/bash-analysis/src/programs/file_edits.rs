@@ -1,4 +1,4 @@
-//! Commands that change nothing but the files they name.
+//! Commands that change only the files they name.
 
 use super::{
     ProgramAnalysis, TouchedFile,
@@ -54,8 +54,8 @@ fn each(operands: &[Field], access: EffectAccess) -> Option<Vec<TouchedFile>> {
     (!operands.is_empty()).then(|| operands.iter().map(|field| TouchedFile::new(access, field)).collect())
 }
 
-/// Sources are read or removed; the target is written, whether it is a file or
-/// the directory the sources end up in.
+/// Sources are read or deleted. The target is written, whether it is a file or the directory that
+/// receives the sources.
 fn transfer(parsed: &Parsed, verb: EditKind) -> Option<ProgramAnalysis> {
     let directory = parsed.values(&["t", "target-directory"]).next();
     let (target, sources) = match directory {
@@ -70,7 +70,7 @@ fn transfer(parsed: &Parsed, verb: EditKind) -> Option<ProgramAnalysis> {
     let reach = if follows { EffectScope::LinkedTree } else { EffectScope::Tree };
     let mut touches = vec![TouchedFile::new(EffectAccess::Write, &Field::Literal(target.to_owned()))];
     for source in sources {
-        // A pattern could name anything, `dir/.` would spread over the target.
+        // A glob could match anything, and `dir/.` would merge into the target.
         let name = source.literal()?;
         let last = name.trim_end_matches('/').rsplit('/').next()?;
         if matches!(last, "" | "." | "..") {
@@ -85,13 +85,13 @@ fn transfer(parsed: &Parsed, verb: EditKind) -> Option<ProgramAnalysis> {
     Some(ProgramAnalysis::edits(verb, touches))
 }
 
-/// What a command would remove, whatever its options are.
+/// Files that a command would delete, with any options.
 pub(super) fn removals(words: &[Field]) -> Vec<TouchedFile> {
     let Some((name, args)) = words.split_first() else { return Vec::new() };
     let name = name.literal().unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default();
     match name {
-        // What is moved away is gone from where it was.
+        // Moving a file deletes it at its old path.
         "mv" => {
             let operands: Vec<&Field> =
                 args.iter().filter(|arg| arg.literal().is_none_or(|text| !text.starts_with('-'))).collect();
@@ -118,13 +118,12 @@ pub(super) fn removals(words: &[Field]) -> Vec<TouchedFile> {
     }
 }
 
-/// Whether `find` looks for something in particular, so that what it starts from
-/// stays.
+/// Whether `find` has a condition, so that the start directory itself is not deleted.
 fn is_narrowed(args: &[Field]) -> bool {
     let tests = ["-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-newer", "-size"];
     let times = ["-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin"];
     let any = |text: &str| text.is_empty() || text.chars().all(|it| matches!(it, '*' | '?' | '.' | '/'));
-    // Whether a pattern was quoted is not known any more.
+    // Whether a pattern was quoted is no longer known.
     let text = |field: &Field| match field {
         Field::Literal(text) | Field::Glob(text) => Some(text.clone()),
         _ => None,
@@ -133,13 +132,13 @@ fn is_narrowed(args: &[Field]) -> bool {
         (Some(test), Some(value)) => (tests.contains(&test) || times.contains(&test)) && !any(&value),
         _ => false,
     });
-    // An alternative or a negation may let everything through again.
+    // An alternative or negation may match everything again.
     let widening = |text: String| matches!(&*text, "-o" | "-or" | "!" | "-not" | ",");
     let widened = args.iter().any(|arg| text(arg).is_none_or(widening));
     tested && !widened
 }
 
-/// `find … -exec rm …` without a condition that narrows it down much.
+/// `find … -exec rm …` without a restrictive condition.
 fn runs_rm(args: &[Field]) -> bool {
     args.windows(2).any(|pair| {
         matches!(pair[0].literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir"))

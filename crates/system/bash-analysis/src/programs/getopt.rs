@@ -1,29 +1,28 @@
-//! Options, read the way `getopt_long` reads them, against a closed list.
+//! Parses options like `getopt_long` against a closed list.
 //!
 //! A list is one line of text:
 //!
-//! | written | means |
+//! | notation | meaning |
 //! |---|---|
 //! | `-abc` | three options without a value |
 //! | `-n:` | a value follows, attached or as the next word |
-//! | `-w?` | a value may be attached |
-//! | `-#` | `-5` and the like |
+//! | `-w?` | an attached optional value |
+//! | `-#` | a number such as `-5` |
 //! | `--name`, `--name:`, `--name?` | the same for long options |
 //! | `:R` instead of `:` | the value is a file that is read |
 //!
-//! What is not in the list, an abbreviation included, makes the whole command
-//! one that is not understood.
+//! An option that is not in the list, also an abbreviation of one, makes the whole command unknown.
 
 use crate::expansion::Field;
 
-/// A command line taken apart.
+/// Parsed arguments.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
-    /// Options by name, without their dashes, and their values.
+    /// Options by name without dashes, with their values.
     pub(super) options: Vec<(String, Option<Field>)>,
-    /// Everything else, in order.
+    /// Operands, in order.
     pub(super) operands: Vec<Field>,
-    /// Files that options name.
+    /// Files named by options.
     pub(super) reads: Vec<Field>,
 }
 
@@ -40,14 +39,15 @@ impl Parsed {
     }
 }
 
-/// What happens to a word that may or may not turn out to be an option.
+/// How to treat a word that may turn out to be an option.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum UnknownWordRule {
-    /// Every option of this command is harmless.
+    /// Accept: every option of this command is harmless.
     Fine,
-    /// Some are not, and patterns are looked at where the disk is known.
+    /// Accept only a glob: some options are harmful, but the caller checks later which files the glob
+    /// matches.
     Pattern,
-    /// Some are not.
+    /// Reject: some options are harmful.
     Refused,
 }
 
@@ -143,9 +143,8 @@ impl Parsed {
     }
 }
 
-/// A value must be exactly one word. Where options can do harm it must not look
-/// like one, unless it is a number: not every program or version of it takes the
-/// next word for a value.
+/// A value must be exactly one word. Where options can do harm it must not look like an option unless it
+/// is a number, because not every version takes the next word as the value.
 fn value(field: &Field, surprise: UnknownWordRule) -> Option<Field> {
     let is_option = |text: &str| {
         text.strip_prefix('-')

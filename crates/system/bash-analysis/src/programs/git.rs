@@ -1,4 +1,4 @@
-//! `git`, the forms that only look.
+//! Read-only forms of `git`.
 
 use super::{
     ProgramAnalysis, TouchedFile,
@@ -61,16 +61,15 @@ const GREP: &str = "-aiIwvhHEGFPnlLzcopWqr -# -e: -f:R -A: -B: -C: -m: --text --
 const REFS: &str = "--sort: --format: --color? --no-color --points-at: --merged: --no-merged: --contains: \
     --no-contains: --ignore-case --column? --no-column --omit-empty";
 
-/// What the operands of a subcommand are.
+/// Kind of operands of a subcommand.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Operands {
     /// Revisions or files.
     Any,
-    /// None.
     Nothing,
 }
 
-/// Plain subcommands: name, options, operands.
+/// Subcommands described by a table: name, options, operands.
 const PLAIN: &[(&str, &[&str], Operands)] = &[
     ("annotate", &[BLAME], Operands::Any),
     ("blame", &[BLAME], Operands::Any),
@@ -136,7 +135,7 @@ const PLAIN: &[(&str, &[&str], Operands)] = &[
 ];
 
 pub(super) fn classify(args: &[Field]) -> Option<ProgramAnalysis> {
-    // Whatever a pattern or a variable turns into may be an option.
+    // A glob or variable may expand to an option.
     let known = args.iter().all(|arg| matches!(arg, Field::Literal(_) | Field::Number));
     if !known {
         return None;
@@ -152,8 +151,7 @@ pub(super) fn classify(args: &[Field]) -> Option<ProgramAnalysis> {
     Some(ProgramAnalysis::reads(touches))
 }
 
-/// What follows the options in front of the subcommand, and the directory it
-/// was told to go to.
+/// The words after git's global options, and the directory given with `-C`.
 fn global_options(mut args: &[Field]) -> Option<(&[Field], Option<String>)> {
     let mut place: Option<String> = None;
     loop {
@@ -172,7 +170,7 @@ fn global_options(mut args: &[Field]) -> Option<(&[Field], Option<String>)> {
     }
 }
 
-/// Words mean what they mean in the directory git was told to go to.
+/// Makes the path relative to the directory given with `-C`.
 fn move_below(place: &str, touch: &mut TouchedFile) {
     if let Field::Literal(text) = &mut touch.field
         && !text.starts_with('/')
@@ -211,14 +209,14 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<TouchedFile>> {
         }
         "stash" => match args.split_first().map(|(first, rest)| (first.literal(), rest)) {
             Some((Some("list"), rest)) => Some(plain_touches("log", &parse_lists(&[LOG, DIFF], rest)?, rest)),
-            // Whether it shows differences or their sizes is a setting.
+            // Whether `git stash show` prints a diff or a summary depends on a setting.
             Some((Some("show"), rest)) => {
                 parse_lists(&[DIFF, "--include-untracked --only-untracked"], rest)?;
                 Some(vec![whole_repository()])
             }
             _ => None,
         },
-        // A second operand would be what it stands for from then on.
+        // A second operand would change the reference.
         "symbolic-ref" => {
             let parsed = parse_lists(&["-q --quiet --short --recurse --no-recurse"], args)?;
             (parsed.operands.len() == 1).then(Vec::new)
@@ -233,16 +231,16 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<TouchedFile>> {
     }
 }
 
-/// What a plain subcommand touches: what its operands and options name, and
-/// whatever else of the repository it shows.
+/// Files that a subcommand touches: those named by operands and options, plus other repository content
+/// it shows.
 fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<TouchedFile> {
     let mut found = touches(parsed, &parsed.operands);
-    // Operands behind the dashes are files; in front of them, and without any, they may be revisions.
+    // Operands after `--` are files; before it, or without it, they may be revisions.
     let dashes = args.iter().position(|arg| arg.literal() == Some("--"));
     let named = dashes.map_or(&parsed.operands[..], |at| &args[at + 1..]);
     let front =
         dashes.map_or(&parsed.operands[..], |_| &parsed.operands[..parsed.operands.len() - named.len()]);
-    // What is no commit is shown as it is, however differences are to be shown.
+    // An object that is not a commit is shown unchanged, whatever the diff options.
     let object = name == "show" && !front.iter().all(is_commit);
     if !object && !shows_content(name, parsed) {
         return found;
@@ -250,7 +248,7 @@ fn plain_touches(name: &str, parsed: &Parsed, args: &[Field]) -> Vec<TouchedFile
     let types = ["blob", "tree", "commit", "tag"];
     let revisions = front.iter().filter_map(Field::literal).filter(|text| !types.contains(text));
     let (files, revisions): (Vec<&str>, Vec<&str>) = revisions.partition(|text| text.contains(':'));
-    // A directory is shown with all that is in it.
+    // A directory is shown with everything in it.
     for touch in found.iter_mut().filter(|touch| named.contains(&touch.field)) {
         touch.reach = EffectScope::Tree;
     }
@@ -281,8 +279,7 @@ fn whole_repository() -> TouchedFile {
     TouchedFile::here(EffectAccess::Read, EffectScope::Repository(OutputRestriction::Nothing))
 }
 
-/// Whether an operand may mean files in places it does not spell: `:/`,
-/// `:!a`, `*.rs`.
+/// Whether an operand may match files elsewhere: `:/`, `:!a`, `*.rs`.
 fn is_wide(text: &str) -> bool {
     text.contains(['*', '?', '[', '\\'])
         || text
@@ -290,7 +287,7 @@ fn is_wide(text: &str) -> bool {
             .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
 }
 
-/// Whether a subcommand shows what is in files, whichever they are.
+/// Whether a subcommand shows file content.
 fn shows_content(name: &str, parsed: &Parsed) -> bool {
     let silent = [
         "no-patch",
@@ -343,7 +340,7 @@ fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {
     let checks =
         |field: &Field| field.literal().is_none_or(|text| checked_by.iter().any(|it| text.contains(it)));
     let checked = parsed.values(&["format", "pretty"]).any(checks);
-    // Merging again runs whoever merges such files; submodules have settings of their own.
+    // Remerge diffs run merge drivers; submodules have their own settings.
     let merged = parsed
         .values(&["diff-merges"])
         .any(|value| value.literal().is_none_or(|text| matches!(text, "r" | "remerge")));
@@ -352,12 +349,12 @@ fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {
     (!checked && !merged && !entered).then_some(parsed)
 }
 
-/// Operands may be revisions or files: each is taken for a file, and what
-/// follows a colon (`HEAD:src/a.rs`) as well.
+/// Operands may be revisions or files: each is treated as a file, and so is the text after a colon
+/// (`HEAD:src/a.rs`).
 fn touches(parsed: &Parsed, operands: &[Field]) -> Vec<TouchedFile> {
     let mut out: Vec<TouchedFile> =
         parsed.reads.iter().map(|file| TouchedFile::new(EffectAccess::Read, file)).collect();
-    // `-L1,9:FILE`, `-L:NAME:FILE`
+    // `-L1,9:FILE`, `-L:NAME:FILE`.
     let ranges = parsed.values(&["L"]).filter_map(|value| value.literal()?.rsplit_once(':'));
     out.extend(
         ranges.map(|(_, file)| TouchedFile::new(EffectAccess::Read, &Field::Literal(file.to_owned()))),
@@ -365,7 +362,8 @@ fn touches(parsed: &Parsed, operands: &[Field]) -> Vec<TouchedFile> {
     for operand in operands {
         let Some(text) = operand.literal() else { continue };
         out.push(TouchedFile::new(EffectAccess::Read, operand));
-        // Times and stages have colons, too (`HEAD@{10:00}:a`, `:0:a`): whatever follows one may be a file.
+        // Dates and stages contain colons too (`HEAD@{10:00}:a`, `:0:a`): the text after any colon may
+        // be a file.
         let paths = text.match_indices(':').map(|(at, _)| &text[at + 1..]);
         for path in paths.filter(|path| !path.is_empty() && !path.starts_with('/')) {
             out.push(TouchedFile::new(EffectAccess::Read, &Field::Literal(path.to_owned())));
@@ -388,7 +386,7 @@ fn grep(args: &[Field]) -> Option<Vec<TouchedFile>> {
     Some(out)
 }
 
-/// An operand makes a branch unless something asks for a list.
+/// An operand creates a branch unless an option requests a list.
 fn branch(args: &[Field]) -> Option<Vec<TouchedFile>> {
     let own = "-arvi --list --all --remotes --verbose --show-current --abbrev? --no-abbrev";
     let parsed = parse_lists(&[REFS, own], &default_value(args))?;
@@ -400,7 +398,7 @@ fn tag(args: &[Field]) -> Option<Vec<TouchedFile>> {
     (parsed.operands.is_empty() || parsed.has(&["l", "list"])).then(Vec::new)
 }
 
-/// `--merged` and its like may stand last without a value.
+/// `--merged` and similar options take an optional value at the end.
 fn default_value(args: &[Field]) -> Vec<Field> {
     let mut args = args.to_vec();
     if let Some("--merged" | "--no-merged" | "--contains" | "--no-contains" | "--points-at") =
@@ -411,7 +409,7 @@ fn default_value(args: &[Field]) -> Vec<Field> {
     args
 }
 
-/// One operand reads a value, two would set it.
+/// One operand reads a value; two would set it.
 fn config(args: &[Field]) -> Option<Vec<TouchedFile>> {
     let own = "-lz -f:R --get --get-all --get-regexp --get-urlmatch --list --global --local --system --worktree \
                --file:R --show-origin --show-scope --name-only --null --type: --bool --int --path --default: --includes \

@@ -1,9 +1,8 @@
-//! Options, subcommands and settings of git that run a program somebody named.
+//! Options, subcommands and settings of git that run a program named in the command line.
 //!
-//! A rule for `git *` speaks for git, not for these: only a rule that spells the
-//! whole command does.
+//! A rule `git *` does not allow these; only a rule that spells out the whole command does.
 
-/// Subcommands that exist to run programs.
+/// Subcommands whose purpose is to run programs.
 const RUNNERS: &[&str] = &[
     "bisect",
     "cvsimport",
@@ -29,8 +28,8 @@ const RUNNERS: &[&str] = &[
     "web--browse",
 ];
 
-/// Long options that name a program, or a directory with some. Any abbreviation
-/// of at least so many letters is one, too.
+/// Long options that name a program or a directory of programs, with the length of the shortest
+/// abbreviation.
 const OPTIONS: &[(&str, usize)] = &[
     ("--config", 5),
     ("--config-env", 5),
@@ -51,7 +50,7 @@ const OPTIONS: &[(&str, usize)] = &[
     ("--upload-archive", 4),
 ];
 
-/// Short options that name a program, with the subcommands in which they do.
+/// Short options that name a program, with the subcommands that have them.
 const SHORT: &[(char, &[&str])] = &[
     ('O', &["grep"]),
     ('c', &["clone"]),
@@ -60,7 +59,7 @@ const SHORT: &[(char, &[&str])] = &[
     ('x', &["rebase"]),
 ];
 
-/// Words in the name of a setting that make it one git only looks at.
+/// Prefixes of settings that cannot name a program.
 const QUIET_SECTIONS: &[&str] = &[
     "advice.",
     "author.",
@@ -83,7 +82,7 @@ const QUIET_SECTIONS: &[&str] = &[
     "user.",
 ];
 
-/// Whether a command (git first) runs a program that its words name.
+/// Whether a command (`git` first) runs a program named in its words.
 pub(crate) fn runs_named_program(words: &[Option<&str>]) -> bool {
     let known: Vec<&str> = words.iter().skip(1).map(|word| word.unwrap_or_default()).collect();
     let Some((subcommand, at)) = subcommand(&known) else {
@@ -98,7 +97,7 @@ pub(crate) fn runs_named_program(words: &[Option<&str>]) -> bool {
         || subcommand == "config" && configures(rest)
 }
 
-/// Options in front of the subcommand that take the next word.
+/// Global options whose value is the next word.
 pub(crate) const GIT_VALUED: &[&str] = &[
     "-C",
     "-c",
@@ -110,7 +109,7 @@ pub(crate) const GIT_VALUED: &[&str] = &[
     "--work-tree",
 ];
 
-/// The first word that is no option, and where it stands.
+/// The subcommand and its index.
 fn subcommand<'a>(words: &[&'a str]) -> Option<(&'a str, usize)> {
     let mut at = 0;
     while let Some(word) = words.get(at) {
@@ -123,7 +122,7 @@ fn subcommand<'a>(words: &[&'a str]) -> Option<(&'a str, usize)> {
 }
 
 fn names_program(word: &str, subcommand: &str) -> bool {
-    // Somebody else's transport.
+    // A transport helper that runs a program.
     if word.contains("ext::") || word.contains("fd::") {
         return true;
     }
@@ -136,7 +135,7 @@ fn names_program(word: &str, subcommand: &str) -> bool {
     SHORT.iter().any(|(letter, within)| within.contains(&subcommand) && cluster.contains(*letter))
 }
 
-/// Whether a setting is changed that may name a program.
+/// Whether it changes a setting that may name a program.
 fn configures(rest: &[&str]) -> bool {
     let reads = ["--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l", "get", "list"];
     if rest.iter().any(|word| reads.contains(word)) {
@@ -152,14 +151,14 @@ fn configures(rest: &[&str]) -> bool {
     edits || 1 < operands && names.clone().next().is_none_or(|name| loud(&name))
 }
 
-/// Programs that the words of git name, as scripts.
+/// Programs named in the words of git, as shell scripts.
 pub(crate) fn git_programs(words: &[String]) -> Vec<String> {
     let mut out = Vec::new();
     for (idx, word) in words.iter().enumerate() {
         if let Some(script) = word.strip_prefix('!') {
             out.push(script.to_owned());
         }
-        // An alias may stand for another command of git.
+        // An alias may also stand for a git subcommand.
         if let Some((_, alias)) = word.split_once("alias.") {
             let meant = match alias.split_once('=') {
                 Some((_, meant)) => Some(meant),

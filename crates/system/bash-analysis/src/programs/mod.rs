@@ -1,7 +1,7 @@
-//! Commands whose options are known well enough to say what they touch.
+//! Tables of known programs and the effects of their options.
 //!
-//! Every table is closed: an option, an operand or a script that is not
-//! understood completely makes the command [`CommandClass::Other`].
+//! All tables are closed: an option, operand or script that is not fully known makes the command
+//! [`CommandClass::Other`].
 
 mod archives;
 mod awk;
@@ -23,16 +23,16 @@ use super::{
     expansion::Field,
 };
 
-/// What a command would do, with these words.
+/// Effects of a command with these words.
 #[derive(Debug)]
 pub(crate) struct ProgramAnalysis {
     pub(crate) class: CommandClass,
     pub(crate) touches: Vec<TouchedFile>,
-    /// Whether it asks a server.
+    /// Whether it contacts a server.
     pub(crate) talks: bool,
 }
 
-/// A word of the command that names a file.
+/// A word of the command that names a file, and how it is accessed.
 #[derive(Clone, Debug)]
 pub(crate) struct TouchedFile {
     pub(crate) access: EffectAccess,
@@ -49,7 +49,7 @@ impl TouchedFile {
         Self { access, field: field.clone(), reach: EffectScope::Tree }
     }
 
-    /// The directory the command runs in.
+    /// The working directory as a target.
     pub(crate) fn here(access: EffectAccess, reach: EffectScope) -> Self {
         Self { access, field: Field::Literal(".".to_owned()), reach }
     }
@@ -69,22 +69,22 @@ impl ProgramAnalysis {
     }
 }
 
-/// Programs that are trusted to only read because of what was understood of a
-/// language inside their words, or of files that they obey.
+/// Programs classified as read-only based on code in their arguments or on configuration files.
 const WEAKLY_KNOWN: &[&str] = &[
     "awk", "bun", "cargo", "deno", "docker", "gawk", "gh", "go", "jq", "kubectl", "mawk", "nawk", "node",
     "npm", "pip", "pip3", "podman", "rustc", "rustup", "sed", "tsc", "uv", "yq",
 ];
 
-/// Whether the belief that this program only reads wants walls.
+/// Whether a read-only classification of this program is weak, so that it should be enforced by the
+/// sandbox.
 pub(crate) fn is_weakly_known(name: &str) -> bool {
     WEAKLY_KNOWN.contains(&name.rsplit('/').next().unwrap_or(name))
 }
 
-/// Directories in which a name stands for the system's own program.
+/// Directories of the system's own programs.
 const SYSTEM_DIRECTORIES: &[&str] = &["/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/"];
 
-/// Judges a command by its words; wrappers are already taken off.
+/// Classifies a command by its words (without wrappers). `None` if it is unknown.
 pub(crate) fn classify(words: &[Field]) -> Option<ProgramAnalysis> {
     let (name, args) = words.split_first()?;
     let name = name.literal()?;
@@ -111,7 +111,7 @@ pub(crate) fn classify(words: &[Field]) -> Option<ProgramAnalysis> {
     }
 }
 
-/// Whether a command of this name can remove files.
+/// Whether a program of this name can delete files.
 pub(crate) fn may_remove(name: &str) -> bool {
     matches!(
         name.rsplit('/').next(),
@@ -119,7 +119,7 @@ pub(crate) fn may_remove(name: &str) -> bool {
     )
 }
 
-/// Removals, also with options that are not understood.
+/// Files that a command would delete, also with unknown options.
 pub(crate) fn removals(words: &[Field]) -> Vec<TouchedFile> {
     file_edits::removals(words)
 }
@@ -134,7 +134,7 @@ fn literals(args: &[Field]) -> Option<Vec<&str>> {
     args.iter().map(Field::literal).collect()
 }
 
-/// Operands that are files; `-` is standard input.
+/// Operands as files; `-` is standard input.
 fn files(operands: &[Field], access: EffectAccess, reach: EffectScope) -> Vec<TouchedFile> {
     operands
         .iter()

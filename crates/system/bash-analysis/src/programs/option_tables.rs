@@ -1,4 +1,4 @@
-//! Commands that a list of options describes completely.
+//! Programs fully described by a list of options.
 
 use super::{
     ProgramAnalysis, TouchedFile, files,
@@ -9,20 +9,20 @@ use crate::{
     expansion::Field,
 };
 
-/// What the operands of a command are.
+/// Kind of operands of a program.
 #[derive(Clone, Copy)]
 enum Operands {
-    /// There must be none.
+    /// No operands allowed.
     None,
     /// Text that names no file.
     Text,
     /// Files that are read.
     Files,
-    /// At most one file that is read; a second one would be written.
+    /// At most one file, which is read; a second one would be written.
     OneFile,
-    /// Files and directories whose names and sizes are shown.
+    /// Files and directories whose names and metadata are shown.
     Names,
-    /// Directories that are walked, for names and sizes.
+    /// Directories that are walked for names and metadata.
     Trees,
 }
 
@@ -39,14 +39,13 @@ const fn spec(names: &'static [&'static str], operands: Operands, options: &'sta
     SimpleSpec { names, operands, surprise: UnknownWordRule::Refused, options }
 }
 
-/// Every option such a command has, listed or not, is harmless.
+/// A program for which every option is harmless, listed or not.
 const fn free(names: &'static [&'static str], operands: Operands, options: &'static str) -> SimpleSpec {
     SimpleSpec { names, operands, surprise: UnknownWordRule::Fine, options }
 }
 
-/// Options that are not listed are rather odd than harmful, and nobody gives
-/// files such names: a pattern may stand here, and whoever knows the disk looks
-/// what it finds.
+/// A program whose unlisted options are unusual rather than harmful. Globs are accepted as operands; the
+/// caller that can read the disk checks for matches that look like options.
 const fn looked_at(names: &'static [&'static str], operands: Operands, options: &'static str) -> SimpleSpec {
     SimpleSpec { names, operands, surprise: UnknownWordRule::Pattern, options }
 }
@@ -320,12 +319,12 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     if name == "shellcheck" {
         touches.extend(parsed.operands.iter().map(obeys_beside).collect::<Option<Vec<_>>>()?);
     }
-    // These ask a service of the machine.
+    // These contact a system service.
     let talks = matches!(name, "hostnamectl" | "localectl" | "timedatectl");
     Some(ProgramAnalysis { talks, ..ProgramAnalysis::reads(touches) })
 }
 
-/// Shellcheck obeys what lies beside a script, and in every directory above.
+/// ShellCheck reads configuration beside a script and in all parent directories.
 fn obeys_beside(script: &Field) -> Option<TouchedFile> {
     let (Field::Literal(text) | Field::Glob(text)) = script else { return None };
     let parent =
@@ -335,8 +334,8 @@ fn obeys_beside(script: &Field) -> Option<TouchedFile> {
         .then(|| TouchedFile::new(EffectAccess::Obey(ConfigDependence::Shellcheck), &beside))
 }
 
-/// What stands behind an option with a value in one word is more options here,
-/// and the value is the next word.
+/// In these programs the text after a valued option in the same word is more options, and the value is
+/// the next word.
 fn keeps_values_apart(arg: &Field) -> bool {
     let cluster = arg.literal().and_then(|text| text.strip_prefix('-')).filter(|text| !text.starts_with('-'));
     let behind = cluster.and_then(|text| text.split_once(['L', 'P', 'I']));
@@ -350,7 +349,7 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<TouchedFi
         Nothing => operands.is_empty().then(Vec::new),
         Text => Some(Vec::new()),
         Files => {
-            // `@file` makes some programs read options from there.
+            // Some programs read options from `@file`.
             let listed = name == "strings"
                 && operands.iter().any(|field| field.literal().is_none_or(|text| text.starts_with('@')));
             let reach =
@@ -367,7 +366,7 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<TouchedFi
                 if parsed.has(&["L", "dereference"]) { EffectScope::LinkedTree } else { EffectScope::Tree };
             let reach = if parsed.has(&["R", "recursive"]) { tree } else { EffectScope::Itself };
             let mut touches = files(operands, EffectAccess::List, reach);
-            // Without a name they walk what is here.
+            // Without operands they list the working directory.
             touches.extend(
                 (operands.is_empty() && reach != EffectScope::Itself)
                     .then(|| TouchedFile::here(EffectAccess::List, reach)),
@@ -375,7 +374,7 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<TouchedFi
             Some(touches)
         }
         Trees => {
-            // How deep, for one of them; how links count, for the other.
+            // In `tree`, `-L` limits the depth; in the others it follows symlinks.
             let follows: &[&str] = if name == "tree" { &["l"] } else { &["L", "dereference"] };
             let reach = if parsed.has(follows) { EffectScope::LinkedTree } else { EffectScope::Tree };
             let mut touches = files(operands, EffectAccess::List, reach);
@@ -385,8 +384,8 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<TouchedFi
     }
 }
 
-/// Commands that need a look at their operands. The outer `Option` says
-/// whether the name is one of these.
+/// Programs whose operands need special checks. The outer `Option` is `None` if the name is not one of
+/// these.
 fn special(name: &str, args: &[Field]) -> Option<Option<ProgramAnalysis>> {
     let verdict = match name {
         "date" => date(args),
@@ -460,7 +459,7 @@ fn ip(args: &[Field]) -> Option<ProgramAnalysis> {
     }
 }
 
-/// A page by name; a path would be formatted by whatever it asks for.
+/// A page by name. A path would be formatted with the preprocessors it requests.
 fn man(args: &[Field]) -> Option<ProgramAnalysis> {
     let parsed = parse(
         "-akfw -s: --all --apropos --whatis --where --path --sections:",
@@ -471,7 +470,7 @@ fn man(args: &[Field]) -> Option<ProgramAnalysis> {
     (!parsed.operands.is_empty() && parsed.operands.iter().all(named)).then(ProgramAnalysis::harmless)
 }
 
-/// Hosts would be looked up in the network.
+/// Host databases would query the network.
 fn getent(args: &[Field]) -> Option<ProgramAnalysis> {
     let words = super::literals(args)?;
     let local = |word: &&str| matches!(*word, "passwd" | "group" | "services" | "protocols" | "shells");
@@ -479,8 +478,8 @@ fn getent(args: &[Field]) -> Option<ProgramAnalysis> {
         .then(ProgramAnalysis::harmless)
 }
 
-/// Options stand alone here (`-ps` is one option, not two) and in front of the
-/// operands: behind the first one, everything is a file that is written.
+/// Options cannot be clustered here (`-ps` is one option) and come first: a second operand is a file
+/// that is written.
 fn xxd(args: &[Field]) -> Option<ProgramAnalysis> {
     let mut operands = Vec::new();
     let mut args = args.iter();
@@ -506,8 +505,8 @@ fn xxd(args: &[Field]) -> Option<ProgramAnalysis> {
         .then(|| ProgramAnalysis::reads(files(&operands, EffectAccess::Read, EffectScope::Itself)))
 }
 
-/// Without a terminal it prints. A word with `+` in front is a command, and
-/// some options write or run what they name.
+/// Without a terminal a pager prints. A word that starts with `+` is a command, and some options write
+/// files or run programs.
 fn pager(args: &[Field]) -> Option<ProgramAnalysis> {
     let options = "-eEFgGiIJKmMnNqQrRsSuUwWX -# -x: -z: --chop-long-lines --LINE-NUMBERS --RAW-CONTROL-CHARS \
                    --quit-if-one-screen --no-init --ignore-case --squeeze-blank-lines --version --help";
@@ -523,7 +522,7 @@ fn pager(args: &[Field]) -> Option<ProgramAnalysis> {
         .then(|| ProgramAnalysis::reads(files(&parsed.operands, EffectAccess::Read, EffectScope::Itself)))
 }
 
-/// `init` and `reset` run what the description of the terminal names.
+/// `init` and `reset` run programs named by the terminal description.
 fn tput(args: &[Field]) -> Option<ProgramAnalysis> {
     let words = super::literals(args)?;
     let words = match &words[..] {

@@ -64,7 +64,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<ProgramAnalysis> {
     }
 }
 
-/// The file a search in exactly one file looks at.
+/// The file read by a search in exactly one file.
 pub(crate) fn sole_file(name: &str, args: &[Field]) -> Option<Field> {
     let (parsed, given) = match name {
         "grep" | "egrep" | "fgrep" => {
@@ -86,7 +86,7 @@ fn grep(args: &[Field]) -> Option<ProgramAnalysis> {
         || parsed.values(&["d", "directories"]).any(|value| value.literal() != Some("skip"));
     let skip = usize::from(!parsed.has(&["e", "f", "regexp", "file"]));
     let paths = parsed.operands.get(skip..).unwrap_or_default();
-    // A pattern that is not known may be an option and move the files up.
+    // An unknown pattern may be an option, which would make the next operand the pattern.
     let is_unknown = |field: &Field| field.literal().is_none() && field.may_be_option();
     let moved = parsed.operands.iter().take(skip).any(is_unknown);
     let linked = parsed.has(&["R", "dereference-recursive"]) || moved;
@@ -133,8 +133,7 @@ fn reads(parsed: &Parsed, paths: &[Field], reach: EffectScope) -> Vec<TouchedFil
     touches
 }
 
-/// Predicates of `find` without and with a value. Those that run a command,
-/// write or delete are missing.
+/// `find` predicates without and with a value. Those that run a command, write or delete are missing.
 const FIND_PLAIN: &[&str] = &[
     "!",
     "(",
@@ -216,7 +215,7 @@ const FIND_VALUED: &[&str] = &[
     "-xtype",
 ];
 
-/// Patterns must be quoted: what they find may be taken for a predicate.
+/// Globs must be quoted: their matches may be taken for predicates.
 fn find(args: &[Field]) -> Option<ProgramAnalysis> {
     let starts = args
         .iter()
@@ -246,11 +245,11 @@ fn find(args: &[Field]) -> Option<ProgramAnalysis> {
     Some(ProgramAnalysis::reads(touches))
 }
 
-/// A filter can read modules; everything else it does stays inside.
+/// A filter can import modules; apart from that it has no side effects.
 fn jq(args: &[Field]) -> Option<ProgramAnalysis> {
     let mut plain = Vec::new();
     let mut extra = Vec::new();
-    // Behind two dashes there are no options.
+    // No options after `--`.
     let end = args.iter().position(|arg| arg.literal() == Some("--")).unwrap_or(args.len());
     let (front, back) = args.split_at(end);
     let mut iter = front.iter();
@@ -283,18 +282,18 @@ fn jq(args: &[Field]) -> Option<ProgramAnalysis> {
     if filter.contains("import") || filter.contains("include") {
         return None;
     }
-    // What stands in front of `--args` is a file; what follows may look like one.
+    // Words before `--args` are files; words after it may look like files.
     let mut touches = files(rest, EffectAccess::Read, EffectScope::Itself);
     touches.append(&mut extra);
     Some(ProgramAnalysis::reads(touches))
 }
 
-/// Two programs of this name; what only one of them reads as harmless is not
-/// listed (`-s` writes files in one of them, `-i` in both).
+/// Two programs have this name. Options that are harmless only in one of them are not listed (`-s`
+/// writes files in one, `-i` in both).
 const YQ: &str = "-rnPCMNejcyYhV -o: -p: -I: --raw-output --null-input --prettyPrint --colors --no-colors --no-doc \
     --exit-status --tojson --output-format: --input-format: --unwrapScalar? --help --version";
 
-/// An expression can read files and run programs by name.
+/// An expression can read files, and run programs by name.
 fn yq(args: &[Field]) -> Option<ProgramAnalysis> {
     let parsed = parse(YQ, args, UnknownWordRule::Refused)?;
     let operands = match parsed.operands.split_first() {
@@ -309,6 +308,6 @@ fn yq(args: &[Field]) -> Option<ProgramAnalysis> {
     if calls.iter().any(|word| expression.contains(word)) {
         return None;
     }
-    // The first may be a file as well.
+    // The first operand may also be a file.
     Some(ProgramAnalysis::reads(files(operands, EffectAccess::Read, EffectScope::Itself)))
 }

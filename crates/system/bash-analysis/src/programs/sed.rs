@@ -1,4 +1,4 @@
-//! `sed`: its scripts are a language, and two of its commands write or run.
+//! `sed`: two of its script commands write files or run programs.
 
 use super::{
     ProgramAnalysis, TouchedFile, files,
@@ -32,7 +32,7 @@ pub(super) fn classify(args: &[Field]) -> Option<ProgramAnalysis> {
     Some(ProgramAnalysis::reads(touches))
 }
 
-/// Whether the arguments are `-n X,Yp FILE`: part of one file as it is.
+/// The file, if the arguments are `-n X,Yp FILE`, which prints a line range unchanged.
 pub(crate) fn is_print_range(args: &[Field]) -> Option<Field> {
     let [first, script, file] = args else { return None };
     let script = script.literal().filter(|_| first.literal() == Some("-n"))?;
@@ -41,7 +41,7 @@ pub(crate) fn is_print_range(args: &[Field]) -> Option<Field> {
     plain.then(|| file.clone())
 }
 
-/// The scripts, and the operands that are left.
+/// The scripts, and the remaining operands.
 fn scripts(parsed: &Parsed) -> Option<(Vec<&str>, &[Field])> {
     let given: Vec<&Field> = parsed.values(&["e", "expression"]).collect();
     let (scripts, operands) = if given.is_empty() {
@@ -54,7 +54,7 @@ fn scripts(parsed: &Parsed) -> Option<(Vec<&str>, &[Field])> {
     Some((scripts?, operands))
 }
 
-/// Every file is written, and a backup beside it if a suffix is given.
+/// In-place editing: every file is written, and a backup beside it if a suffix is given.
 fn in_place(parsed: &Parsed, operands: &[Field], mut touches: Vec<TouchedFile>) -> Option<ProgramAnalysis> {
     let suffix = parsed.values(&["i", "in-place"]).next().map(|field| field.literal().unwrap_or("/"));
     let plain = |c: char| c.is_ascii_alphanumeric() || "._~-".contains(c);
@@ -70,16 +70,15 @@ fn in_place(parsed: &Parsed, operands: &[Field], mut touches: Vec<TouchedFile>) 
     Some(ProgramAnalysis::edits(EditKind::Rewrite, touches))
 }
 
-/// A script, read as GNU sed reads it, far enough to know that it neither writes
-/// nor runs anything. Where other versions would end a pattern elsewhere, it is
-/// not understood.
+/// Parser for GNU sed scripts that accepts only scripts without writing and running commands. Constructs
+/// that other versions of sed parse differently are rejected.
 struct SedScript<'s> {
     rest: &'s str,
     reads: Vec<String>,
 }
 
 impl<'s> SedScript<'s> {
-    /// The files it reads, or nothing if it is not understood.
+    /// Returns the files the script reads; `None` if it is not accepted.
     fn read(text: &'s str) -> Option<Vec<String>> {
         let sane = text.bytes().all(|byte| matches!(byte, b'\n' | b'\t') || !byte.is_ascii_control());
         let mut script = sane.then_some(Self { rest: text, reads: Vec::new() })?;
@@ -133,7 +132,7 @@ impl<'s> SedScript<'s> {
                 let label = |c: char| c == '_' || c.is_ascii_alphanumeric();
                 self.rest = self.rest.trim_start_matches(label);
                 self.end()?;
-                // Some versions take this for a part of the label, and not for a comment.
+                // Some versions take this as part of the label instead of a comment.
                 (!self.rest.starts_with('#')).then_some(())
             }
             // Text up to the end of the line; a backslash would continue it.
@@ -157,8 +156,7 @@ impl<'s> SedScript<'s> {
         }
     }
 
-    /// `s/a/b/` with flags that neither write nor run; blanks may stand between
-    /// them.
+    /// `s/a/b/` with flags that neither write nor run; may contain spaces.
     fn substitution(&mut self) -> Option<()> {
         let delimiter = self.delimiter()?;
         self.pattern(delimiter)?;
@@ -173,9 +171,8 @@ impl<'s> SedScript<'s> {
         self.next().filter(|c| c.is_ascii_punctuation() && !matches!(c, '\\' | '[' | ']'))
     }
 
-    /// Up to the delimiter that ends a pattern. Brackets hide it from some
-    /// versions of sed and not from others, so only those are taken that do not
-    /// matter.
+    /// Up to the delimiter that ends a regular expression. Versions of sed disagree whether brackets
+    /// hide a delimiter, so only unambiguous brackets are accepted.
     fn pattern(&mut self, delimiter: char) -> Option<()> {
         let mark = u8::try_from(delimiter).ok()?;
         loop {
@@ -193,7 +190,7 @@ impl<'s> SedScript<'s> {
         }
     }
 
-    /// Up to the delimiter that ends a text without patterns.
+    /// Up to the delimiter that ends plain text.
     fn text(&mut self, delimiter: char) -> Option<()> {
         loop {
             match self.next()? {
@@ -205,8 +202,7 @@ impl<'s> SedScript<'s> {
         }
     }
 
-    /// What follows a backslash: `\c` takes one more in some versions, and the
-    /// end of a line goes on.
+    /// After a backslash. `\c` takes another character in some versions; a line end continues the text.
     fn escape(&mut self) -> Option<()> {
         (!matches!(self.next()?, '\n' | 'c')).then_some(())
     }
@@ -215,7 +211,7 @@ impl<'s> SedScript<'s> {
         self.rest = self.rest.trim_start_matches(|c: char| c.is_ascii_digit());
     }
 
-    /// Takes an address if there is one.
+    /// Consumes an address, if there is one.
     fn address(&mut self) -> Option<bool> {
         let first = self.rest.chars().next()?;
         match first {
@@ -251,7 +247,7 @@ impl<'s> SedScript<'s> {
         self.address()
     }
 
-    /// Nothing more may follow on this command.
+    /// The command must end here.
     fn end(&mut self) -> Option<()> {
         self.skip(&[' ', '\t']);
         let ended = self.rest.is_empty() || self.rest.starts_with(['\n', ';', '}', '#']);

@@ -1,8 +1,8 @@
-//! `xargs`, and what the commands in front of it hand over.
+//! `xargs` and the input that the preceding commands give it.
 //!
-//! What `xargs` adds to a command is known only when it runs. Where it comes
-//! from a command that prints the names of files below certain places, it is
-//! as if these places stood there themselves.
+//! The arguments that `xargs` adds are known only at run time. If they come from a command that prints
+//! names of files below certain directories, the command is treated as if these directories were its
+//! arguments.
 
 use super::{
     ProgramAnalysis, TouchedFile,
@@ -15,17 +15,16 @@ use crate::{
 };
 
 const FLAGS: &[&str] = &["-0", "-r", "-t", "-x", "--null", "--no-run-if-empty", "--verbose", "--exit"];
-/// Programs of which every option is harmless; commands of the shell are none.
+/// Programs for which every option is harmless. Builtins do not count.
 const READERS: &[&str] = &[
     "basename", "cat", "diff", "dirname", "du", "echo", "egrep", "fgrep", "grep", "head", "ls", "nl", "pr",
     "printf", "stat", "tac", "tail", "wc", "which",
 ];
-/// With a value behind them or attached.
+/// Options with a value, separate or attached.
 const VALUED: &[&str] = &["-n", "-L", "-P", "-d", "-s"];
 const LONG: &[&str] = &["--max-args", "--max-lines", "--max-procs", "--delimiter", "--max-chars"];
 
-/// Judges the command `xargs` runs, with whatever it adds. `feed` is what it
-/// reads, if that is known.
+/// Classifies the command that `xargs` runs. `feed` is its input, if known.
 pub(crate) fn classify(args: &[Field], feed: Option<&[TouchedFile]>) -> Option<ProgramAnalysis> {
     let words = super::literals(args)?;
     let (command, replaced) = command(&words)?;
@@ -34,7 +33,7 @@ pub(crate) fn classify(args: &[Field], feed: Option<&[TouchedFile]>) -> Option<P
     let added = |field: &Field| field.literal().is_some_and(|text| Some(text) == replaced);
     match replaced {
         None => inner.push(Field::Many(UnknownText::Any)),
-        // Part of a word, or the command itself: it may become anything.
+        // The replaced text is part of a word or the command itself, which may become anything.
         Some(mark) if name.literal().is_some_and(|text| text.contains(mark)) => return None,
         Some(mark) => {
             let partly = |it: &Field| !added(it) && it.literal().is_some_and(|text| text.contains(mark));
@@ -44,7 +43,7 @@ pub(crate) fn classify(args: &[Field], feed: Option<&[TouchedFile]>) -> Option<P
             rest.iter_mut().filter(|it| added(it)).for_each(|it| *it = Field::One(UnknownText::Any));
         }
     }
-    // A program that only reads, whatever else stands behind it.
+    // A program that only reads with any further arguments.
     if !READERS.contains(&inner.first()?.literal()?) {
         return None;
     }
@@ -68,7 +67,7 @@ pub(crate) fn classify(args: &[Field], feed: Option<&[TouchedFile]>) -> Option<P
     Some(ProgramAnalysis::reads(touches))
 }
 
-/// The command behind the options, and the mark it has for what is added.
+/// The command after the options, and the replacement string (`-I`).
 fn command<'a>(words: &'a [&'a str]) -> Option<(&'a [&'a str], Option<&'a str>)> {
     let mut at = 0;
     let mut mark = None;
@@ -78,10 +77,10 @@ fn command<'a>(words: &'a [&'a str]) -> Option<(&'a [&'a str], Option<&'a str>)>
             break;
         }
         if let Some(delimiter) = delimiter(word, words.get(at + 1).copied()) {
-            // Anything else takes names apart.
+            // With other delimiters, names would be split.
             matches!(delimiter, "\\n" | "\\0" | "\n").then_some(())?;
         }
-        // Counting what is added ends replacing a mark: it stays what it is.
+        // Limiting the number of arguments turns off `-I`; its replacement string becomes literal.
         let counts = ["-n", "-L", "--max-args", "--max-lines"].iter().any(|it| word.starts_with(it));
         if mark.is_some() && counts {
             return None;
@@ -107,7 +106,7 @@ fn command<'a>(words: &'a [&'a str]) -> Option<(&'a [&'a str], Option<&'a str>)>
     Some((if command.is_empty() { &["echo"] } else { command }, mark))
 }
 
-/// What separates the names, if this word says so.
+/// The delimiter, if this word sets it.
 fn delimiter<'a>(word: &'a str, next: Option<&'a str>) -> Option<&'a str> {
     match word {
         "-d" | "--delimiter" => Some(next.unwrap_or_default()),
@@ -115,7 +114,7 @@ fn delimiter<'a>(word: &'a str, next: Option<&'a str>) -> Option<&'a str> {
     }
 }
 
-/// The places below which a command prints names and nothing else.
+/// The directories below which a command prints file names and nothing else.
 pub(crate) fn names_below(words: &[Field]) -> Option<Vec<TouchedFile>> {
     let (name, args) = words.split_first()?;
     let literals = super::literals(args)?;
@@ -141,7 +140,7 @@ pub(crate) fn names_below(words: &[Field]) -> Option<Vec<TouchedFile>> {
                     || *word == "--exclude-standard"
                     || *word == "--"
             }),
-            // A revision has names of its own, and none of them is in the index.
+            // A revision has its own file names, which are not in the index.
             ["diff", rest @ ..] => {
                 rest.contains(&"--name-only")
                     && rest.iter().all(|it| matches!(*it, "--name-only" | "-z" | "--no-ext-diff"))
@@ -161,7 +160,7 @@ pub(crate) fn names_below(words: &[Field]) -> Option<Vec<TouchedFile>> {
     if name.literal() == Some("git") {
         places.push(TouchedFile::here(EffectAccess::Obey(ConfigDependence::GitIndex), EffectScope::Itself));
     }
-    // What falls apart when it is read again means other places.
+    // A directory name that would be split when read again means other places.
     let falls_apart = |place: &TouchedFile| {
         let Some(text) = place.field.literal() else { return true };
         text.starts_with('-') || text.contains(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '\\'))
@@ -169,8 +168,8 @@ pub(crate) fn names_below(words: &[Field]) -> Option<Vec<TouchedFile>> {
     (!places.iter().any(falls_apart)).then_some(places)
 }
 
-/// Whether `git grep` with these words prints names of files in the index and
-/// nothing else: one pattern, and no operand that may be a revision.
+/// Whether `git grep` with these words only prints names of files in the index: one pattern and no
+/// operand that may be a revision.
 fn lists_files(words: &[&str]) -> bool {
     let (options, operands): (Vec<&str>, Vec<&str>) = words.iter().partition(|it| it.starts_with('-'));
     let plain = ["-l", "--name-only", "--files-with-matches", "-i", "-w", "-F", "-E", "-n", "-z", "-I", "-q"];
@@ -179,7 +178,7 @@ fn lists_files(words: &[&str]) -> bool {
         && options.iter().any(|it| matches!(*it, "-l" | "--name-only" | "--files-with-matches"))
 }
 
-/// Whether a command prints some of the lines it reads, and nothing else.
+/// Whether a command prints only lines that it reads.
 pub(crate) fn passes_lines(words: &[Field]) -> bool {
     let Some((name, args)) = words.split_first() else { return false };
     if super::literals(args).is_none() {
@@ -194,7 +193,7 @@ pub(crate) fn passes_lines(words: &[Field]) -> bool {
         Some("uniq") => reads_input("-duiz --repeated --unique"),
         Some("grep" | "egrep" | "fgrep") => {
             let list = "-vEFiPwxz -e: -m: --invert-match --extended-regexp --fixed-strings --ignore-case";
-            // Without a pattern among the options, the first operand is one.
+            // Without a pattern option, the first operand is the pattern.
             options(list).is_some_and(|it| it.operands.len() <= usize::from(!it.has(&["e"])))
         }
         _ => false,

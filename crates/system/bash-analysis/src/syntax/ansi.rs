@@ -1,9 +1,9 @@
-//! `$'…'`: escapes as bash decodes them.
+//! `$'…'`: escapes decoded like bash.
 
 use super::cursor::{Parsed, Parser};
 
 impl Parser<'_> {
-    /// The decoded text; the opening quote is already taken.
+    /// Decodes the text after the opening quote.
     pub(super) fn ansi_quoted(&mut self) -> Parsed<String> {
         let mut out = String::new();
         loop {
@@ -37,8 +37,8 @@ impl Parser<'_> {
             'U' => self.digits(16, 8)?,
             _ => return self.stop("an unknown escape in $'…'"),
         };
-        // NUL ends the string for bash, and a byte above 0x7f may complete a
-        // character of another encoding: neither has one meaning here.
+        // NUL ends the string in bash, and a byte above 0x7f may complete a character of another
+        // encoding: both are ambiguous.
         let unicode = matches!(c, 'u' | 'U');
         match char::from_u32(code) {
             Some('\0') | None => self.stop("an escape without a character in $'…'"),

@@ -1,22 +1,21 @@
 use std::{cell::OnceCell, ops::Range, rc::Rc};
 
-/// Bytes of the source.
+/// Byte range in the source.
 pub(crate) type SourceSpan = Range<usize>;
 
-/// A whole command line.
 #[derive(Debug)]
 pub(crate) struct ShellScript {
     pub(crate) list: CommandList,
-    /// What was read, but is never certain.
+    /// Constructs that parse but always count as a risk.
     pub(crate) notes: Vec<SyntaxNote>,
 }
 
-/// Something that parses, but whose meaning is too subtle to rely on.
+/// A construct that parses but whose meaning is too subtle to rely on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SyntaxNote {
-    /// Backquotes with a backslash inside: unquoted twice.
+    /// Backquotes containing a backslash, which are unquoted twice.
     EscapedBackquote,
-    /// A command that runs beside the shell and talks to it.
+    /// A `coproc`, which runs beside the shell and exchanges data with it.
     Coprocess,
 }
 
@@ -26,7 +25,6 @@ pub(crate) struct CommandList {
     pub(crate) items: Vec<Item>,
 }
 
-/// One element of a list.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) first: PipedCommands,
@@ -34,7 +32,7 @@ pub(crate) struct Item {
     pub(crate) background: bool,
 }
 
-/// How a pipeline depends on the one before it.
+/// How a pipeline depends on the previous one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PipelineJoin {
     And,
@@ -45,9 +43,9 @@ pub(crate) enum PipelineJoin {
 #[derive(Debug)]
 pub(crate) struct PipedCommands {
     pub(crate) commands: Vec<ParsedCommand>,
-    /// Some of them by `|&`.
+    /// Whether one of the pipes is `|&`.
     pub(crate) errors_too: bool,
-    /// `!` stands in front: what failed counts as a success.
+    /// Whether it is prefixed by `!`.
     pub(crate) negated: bool,
 }
 
@@ -76,7 +74,7 @@ pub(crate) enum CommandKind {
         condition: CommandList,
         body: CommandList,
     },
-    /// `for` and `select`; no words means the positional parameters.
+    /// `for` and `select`. Without words it iterates over the positional parameters.
     For {
         name: String,
         words: Option<Vec<Word>>,
@@ -100,7 +98,7 @@ pub(crate) enum CommandKind {
 }
 
 impl CommandKind {
-    /// Whether what is inside may run repeatedly, later, or beside what follows.
+    /// Whether the body may run repeatedly, later, or concurrently with what follows.
     pub(crate) fn runs_out_of_order(&self) -> bool {
         matches!(
             self,
@@ -138,11 +136,11 @@ pub(crate) enum AssignedValue {
 #[derive(Debug)]
 pub(crate) struct Redirect {
     pub(crate) operator: RedirectOperator,
-    /// `{name}>`: the shell picks a descriptor and stores it in a variable.
+    /// `{name}>`: the shell allocates a descriptor and stores its number in this variable.
     pub(crate) variable: Option<String>,
     /// Target, or the delimiter of a heredoc.
     pub(crate) target: Word,
-    /// Filled once the line after the operator is read.
+    /// Set when the line after the operator has been read.
     pub(crate) heredoc: Option<Rc<OnceCell<Word>>>,
 }
 
@@ -156,7 +154,7 @@ pub(crate) enum RedirectOperator {
     Append,
     /// `<>`
     ReadWrite,
-    /// `>&` and `<&`: the word decides whether it names a descriptor.
+    /// `>&` and `<&`; the word decides whether it is a descriptor.
     DuplicateOut,
     DuplicateIn,
     /// `<<`, `<<-`
@@ -165,7 +163,7 @@ pub(crate) enum RedirectOperator {
     HereString,
 }
 
-/// A word as written, in pieces.
+/// A word as written, as a sequence of pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Word {
     pub(crate) pieces: Vec<WordPiece>,
@@ -174,11 +172,11 @@ pub(crate) struct Word {
 
 #[derive(Debug)]
 pub(crate) enum WordPiece {
-    /// Literal characters, after quote removal.
+    /// Literal characters after quote removal.
     Text { text: String, quoted: bool },
-    /// `$name`, `${name}` and the one-letter parameters.
+    /// `$name`, `${name}` and special parameters.
     Parameter { name: String, quoted: bool },
-    /// `${name` with something behind it.
+    /// `${name` with an operator.
     Expansion(Box<Expansion>),
     /// `$(…)` or backquotes.
     Command { list: CommandList, quoted: bool },
@@ -186,7 +184,7 @@ pub(crate) enum WordPiece {
     Process { list: CommandList },
     /// `$((…))`.
     Arithmetic { body: Word },
-    /// `$"…"`: looked up in a message catalogue.
+    /// `$"…"`: translated through a message catalogue.
     Translated { body: Word },
 }
 
@@ -195,7 +193,7 @@ pub(crate) enum WordPiece {
 pub(crate) struct Expansion {
     pub(crate) name: String,
     pub(crate) action: ExpansionAction,
-    /// Everything behind the operator that is expanded in turn.
+    /// The words after the operator that are expanded in turn.
     pub(crate) operands: Vec<Word>,
     pub(crate) quoted: bool,
 }
@@ -210,14 +208,14 @@ pub(crate) enum ExpansionAction {
     Slice,
     /// `${x[…]}`: evaluates arithmetic.
     Subscript,
-    /// `${!x}`: the value names what is expanded.
+    /// `${!x}`: the value is the name of the expanded variable.
     Indirect,
-    /// `${x@P}` and its like.
+    /// `${x@P}` and similar.
     Transform,
 }
 
 impl Word {
-    /// The text, if nothing in the word is expanded. Quoting does not matter.
+    /// The text if nothing in the word is expanded, quoted or not.
     pub(crate) fn literal(&self) -> Option<String> {
         let mut out = String::new();
         for piece in &self.pieces {
@@ -227,7 +225,7 @@ impl Word {
         Some(out)
     }
 
-    /// The text, if the word is one stretch of unquoted characters.
+    /// The text if the word is a single run of unquoted characters.
     pub(crate) fn bare(&self) -> Option<&str> {
         match &*self.pieces {
             [WordPiece::Text { text, quoted: false }] => Some(text),

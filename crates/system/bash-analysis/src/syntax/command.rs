@@ -18,20 +18,20 @@ pub(super) enum ListEnd {
     Words(&'static [&'static str]),
 }
 
-/// Words that mean something else than a command where a command may start.
+/// Reserved words that are recognised where a command may start.
 const RESERVED: &[&str] = &[
     "!", "[[", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
     "if", "in", "select", "then", "time", "until", "while", "]]",
 ];
 
 impl Parser<'_> {
-    /// The whole text.
+    /// Parses the whole text.
     pub(super) fn script(&mut self) -> Parsed<CommandList> {
         let list = self.list(ListEnd::End)?;
         if self.pending.is_empty() { Ok(list) } else { self.stop("a heredoc without its body") }
     }
 
-    /// Commands up to `until`, which is left for the caller.
+    /// Parses commands up to `until`, which is not consumed.
     pub(super) fn list(&mut self, until: ListEnd) -> Parsed<CommandList> {
         self.nested(|p| {
             let mut list = CommandList::default();
@@ -62,9 +62,8 @@ impl Parser<'_> {
         })
     }
 
-    /// A reserved word directly behind a command ends the list only if that is
-    /// a compound command without redirections; anything else would have taken
-    /// the word as its own.
+    /// A reserved word directly after a command ends the list only after a compound command without
+    /// redirections; after anything else the word would be an argument.
     fn ends_bare(&self, until: ListEnd, list: &CommandList) -> bool {
         if !matches!(until, ListEnd::Words(_)) && self.reserved() != Some("esac") {
             return true;
@@ -74,7 +73,7 @@ impl Parser<'_> {
         last.and_then(|pipeline| pipeline.commands.last()).is_some_and(|command| command.redirects.is_empty())
     }
 
-    /// A list that must not be empty.
+    /// Like `list`; fails if it is empty.
     pub(super) fn filled_list(&mut self, until: ListEnd) -> Parsed<CommandList> {
         let list = self.list(until)?;
         if list.items.is_empty() { self.stop("a command is missing") } else { Ok(list) }
@@ -89,7 +88,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The reserved word that is next, if the whole word is one.
+    /// The next word if it is a reserved word.
     pub(super) fn reserved(&self) -> Option<&'static str> {
         let rest = self.rest();
         let len = rest.bytes().take_while(|b| !is_meta(*b)).count();
@@ -97,7 +96,7 @@ impl Parser<'_> {
         RESERVED.iter().copied().find(|reserved| *reserved == word)
     }
 
-    /// Takes a reserved word or stops.
+    /// Consumes a reserved word or fails.
     pub(super) fn expect(&mut self, word: &'static str) -> Parsed<()> {
         self.skip_blanks();
         if self.reserved() != Some(word) {
@@ -153,8 +152,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes `time`, `-p` and `--`. Alone, `time` stays and is read as a
-    /// command without arguments.
+    /// Consumes `time`, `-p` and `--`. A lone `time` is left and parsed as a command without arguments.
     fn time_prefix(&mut self) -> bool {
         let start = self.pos;
         self.pos += "time".len();
@@ -193,7 +191,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Redirections behind a compound command.
+    /// Redirections after a compound command.
     fn redirects(&mut self) -> Parsed<Vec<Redirect>> {
         let mut redirects = Vec::new();
         loop {
@@ -245,8 +243,8 @@ impl Parser<'_> {
         Ok(ParsedCommand { kind: CommandKind::Simple { assignments, words }, redirects, span })
     }
 
-    /// A word spelled like a reserved one counts as such only in first place;
-    /// anywhere else the shell's answer depends on what stood before.
+    /// A word spelled like a reserved word is accepted only where it is certainly not one; whether the
+    /// shell recognises it elsewhere depends on the context.
     fn refuse_late_keyword(&self, word: &Word, start: usize) -> Parsed<()> {
         match word.bare() {
             Some("time") if word.span.start == start => Ok(()),
@@ -272,7 +270,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A compound command; anything else is no function body.
+    /// A compound command; anything else is not a function body.
     pub(super) fn function_body(&mut self) -> Parsed<Box<ParsedCommand>> {
         self.skip_lines()?;
         let body = self.command()?;
@@ -284,7 +282,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes `name=` off the word; reads an array.
+    /// Parses the value after `name=`, or an array.
     fn assignment(&mut self, word: Word, target: Assigned) -> Parsed<Assignment> {
         let Assigned { name, subscript, append, value: first } = target;
         let start = word.span.start;
@@ -324,7 +322,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A redirection, if one is next.
+    /// Parses a redirection if one is next.
     fn redirect(&mut self) -> Parsed<Option<Redirect>> {
         let rest = self.rest();
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -339,8 +337,8 @@ impl Parser<'_> {
         if !self.at_word() || self.peek() == Some(b'#') {
             return self.stop("a redirection without a target");
         }
-        // Behind `>&` and `<&`, a dash is a token of its own: `>&-1` closes the
-        // output, and `1` is an argument.
+        // After `>&` and `<&`, a dash is a token of its own: `>&-1` closes the output, and `1` is an
+        // argument.
         if matches!(operator, RedirectOperator::DuplicateIn | RedirectOperator::DuplicateOut)
             && self.peek() == Some(b'-')
         {
@@ -357,8 +355,7 @@ impl Parser<'_> {
         Ok(Some(Redirect { operator, variable, target, heredoc: None }))
     }
 
-    /// `#` behind an operator starts a comment as everywhere, and then the
-    /// target is missing.
+    /// `#` after an operator starts a comment, which leaves the target missing.
     fn skip_redirect_blanks(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t')) || self.looking_at("\\\n") {
             self.pos += 1 + usize::from(self.peek() == Some(b'\\'));
@@ -366,7 +363,7 @@ impl Parser<'_> {
     }
 }
 
-/// Every operator, the longer ones first.
+/// All operators, longer ones first.
 fn operator(rest: &str, bare: bool) -> Option<(&'static str, RedirectOperator)> {
     if rest.starts_with("<(") || rest.starts_with(">(") {
         return None;

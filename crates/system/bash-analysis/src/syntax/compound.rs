@@ -18,7 +18,7 @@ impl Parser<'_> {
         Ok(CommandKind::Subshell(list))
     }
 
-    /// A command that starts with the reserved word `word`.
+    /// Parses the compound command that starts with the reserved word `word`.
     pub(super) fn compound(&mut self, word: &'static str) -> Parsed<CommandKind> {
         if !matches!(word, "{" | "[[" | "if" | "while" | "until" | "for" | "select" | "case" | "function") {
             return self.stop("a reserved word where a command is expected");
@@ -129,7 +129,7 @@ impl Parser<'_> {
         self.closed_list(&["done"])
     }
 
-    /// A word that has at least one character.
+    /// A word with at least one character.
     fn filled_word(&mut self) -> Parsed<Word> {
         if self.at_word() {
             self.nested(|p| p.word(AssignmentPosition::Argument))

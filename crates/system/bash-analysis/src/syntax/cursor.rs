@@ -2,14 +2,14 @@ use std::{cell::OnceCell, rc::Rc};
 
 use super::{SourceSpan, SyntaxNote, Word};
 
-/// How deep lists, words and expansions may nest. Commands people write stay
-/// below 20; each level of `$(…)` counts three times.
+/// Maximum nesting of lists, words and expansions. Commands in practice stay below 20; each `$(…)`
+/// counts three levels.
 pub(crate) const MAX_DEPTH: usize = 100;
 
-/// Why reading stopped.
+/// Why parsing failed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct SyntaxStop {
-    /// Byte of the source.
+    /// Byte offset in the source.
     pub(crate) at: usize,
     pub(crate) why: &'static str,
 }
@@ -24,21 +24,21 @@ pub(super) struct PendingHeredoc {
     pub(super) body: Rc<OnceCell<Word>>,
 }
 
-/// A position in the source and what is open there.
+/// Parser state: position in the source and open constructs.
 pub(super) struct Parser<'s> {
     pub(super) src: &'s str,
     pub(super) pos: usize,
-    /// Reading ends here: the end of the source or a closing backquote.
+    /// End of the input: the end of the source or a closing backquote.
     pub(super) end: usize,
     pub(super) depth: usize,
-    /// Spans of text that is no slice of the source point here.
+    /// Span to report for text that is not a slice of the source.
     pub(super) fixed: Option<SourceSpan>,
-    /// Heredocs of the innermost open list.
+    /// Heredocs of the innermost open list whose bodies have not been read.
     pub(super) pending: Vec<PendingHeredoc>,
-    /// A list further out waits for a heredoc: a newline here is ambiguous.
+    /// Whether an outer list waits for a heredoc, which makes a newline here ambiguous.
     pub(super) outer_pending: bool,
     pub(super) notes: Vec<SyntaxNote>,
-    /// Heredocs met so far.
+    /// Number of heredocs so far.
     pub(super) heredocs: usize,
 }
 
@@ -62,7 +62,7 @@ impl<'s> Parser<'s> {
         Err(SyntaxStop { at, why })
     }
 
-    /// Runs `read` one level deeper.
+    /// Runs `read` one nesting level deeper; fails beyond `MAX_DEPTH`.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if MAX_DEPTH <= self.depth {
             return self.stop("nested too deeply");
@@ -94,14 +94,14 @@ impl<'s> Parser<'s> {
         self.rest().starts_with(text)
     }
 
-    /// Takes one whole character.
+    /// Consumes one character.
     pub(super) fn take_char(&mut self) -> Option<char> {
         let c = self.rest().chars().next()?;
         self.pos += c.len_utf8();
         Some(c)
     }
 
-    /// Takes `text` if it is next.
+    /// Consumes `text` if it is next.
     pub(super) fn eat(&mut self, text: &str) -> bool {
         let found = self.looking_at(text);
         if found {
@@ -110,7 +110,7 @@ impl<'s> Parser<'s> {
         found
     }
 
-    /// Skips blanks, continued lines and a comment, but no newline.
+    /// Skips blanks, line continuations and a comment, but no newline.
     pub(super) fn skip_blanks(&mut self) {
         loop {
             match self.peek() {
@@ -124,7 +124,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Skips blanks, comments and newlines; bodies of heredocs are read on the way.
+    /// Skips blanks, comments and newlines; reads pending heredoc bodies.
     pub(super) fn skip_lines(&mut self) -> Parsed<()> {
         loop {
             self.skip_blanks();
@@ -135,7 +135,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// An operator that a continued line would lengthen is refused.
+    /// Fails if a line continuation could extend the operator.
     pub(super) fn settle_operator(&self) -> Parsed<()> {
         let mut rest = self.rest();
         let continued = rest.starts_with("\\\n");
@@ -149,7 +149,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// Characters that end an unquoted word.
+/// Whether the byte ends an unquoted word.
 pub(super) fn is_meta(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>')
 }

@@ -1,4 +1,4 @@
-//! Bodies of heredocs, read at the newline that follows their operator.
+//! Heredoc bodies, read at the newline after their operator.
 
 use std::{cell::OnceCell, rc::Rc};
 
@@ -9,7 +9,7 @@ use super::{
 };
 
 impl Parser<'_> {
-    /// Takes a newline and the bodies that wait for it.
+    /// Consumes a newline and the pending heredoc bodies.
     pub(super) fn newline(&mut self) -> Parsed<()> {
         if self.outer_pending {
             return self.stop("a newline while a heredoc further out is open");
@@ -21,7 +21,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `<<` and `<<-` with the delimiter behind them.
+    /// `<<` and `<<-` with their delimiter.
     pub(super) fn heredoc(
         &mut self,
         delimiter: Word,
@@ -63,7 +63,7 @@ impl Parser<'_> {
         }
         let span = self.span(start);
         let pieces = if pending.quoted { literal(&text) } else { self.heredoc_pieces(&text, start)? };
-        // The cell is filled exactly once: `pending` is consumed here.
+        // Set exactly once: `pending` is consumed here.
         let _ = pending.body.set(Word { pieces, span });
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::{
 };
 
 impl Parser<'_> {
-    /// From behind `${` to behind `}`.
+    /// Parses from after `${` through `}`.
     pub(super) fn braced_parameter(&mut self, quoted: bool) -> Parsed<WordPiece> {
         let mut action = ExpansionAction::Plain;
         let mut plain = true;
@@ -51,7 +51,7 @@ impl Parser<'_> {
         Ok(rest[..len].to_owned())
     }
 
-    /// What stands behind the name, and what it does.
+    /// The operator after the name.
     fn operator(&mut self, name: &str) -> Parsed<ExpansionAction> {
         if matches!(name, "#" | "!" | "$") {
             return self.stop("an operator behind a special parameter");
@@ -82,7 +82,7 @@ impl Parser<'_> {
         self.stop("an unknown operator in ${…}")
     }
 
-    /// Up to `close`, which is taken too.
+    /// Parses up to and including `close`.
     fn operand(&mut self, close: u8, quoted: bool) -> Parsed<Word> {
         let start = self.pos;
         let mut pieces = Vec::new();
@@ -118,8 +118,8 @@ impl Parser<'_> {
     }
 }
 
-/// The one that may do more: what a name or a subscript evaluates is not made
-/// harmless by what is done with the value.
+/// The action with more side effects: a name or subscript that is evaluated stays a risk whatever is
+/// done with the value.
 fn stricter(one: ExpansionAction, other: ExpansionAction) -> ExpansionAction {
     let severity = |action: ExpansionAction| match action {
         ExpansionAction::Plain => 0,

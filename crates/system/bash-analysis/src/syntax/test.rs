@@ -6,11 +6,11 @@ use super::{
     word::{AssignmentPosition, push, push_str},
 };
 
-/// Parentheses inside each other.
+/// Maximum nesting of parentheses.
 const MAX_GROUPS: usize = 20;
 
 impl Parser<'_> {
-    /// The words up to `]]`, operators among them as unquoted text.
+    /// The words up to `]]`; operators become unquoted text.
     pub(super) fn test(&mut self) -> Parsed<Vec<Word>> {
         let mut words: Vec<Word> = Vec::new();
         let mut open = 0_usize;
@@ -34,7 +34,7 @@ impl Parser<'_> {
                 }
                 Some(b';') => return self.stop("an unexpected ; in [["),
                 Some(_) => {
-                    // Everything that ends a word is an operator above.
+                    // Everything that ends a word was handled as an operator above.
                     let word = self.nested(|p| p.word(AssignmentPosition::Argument))?;
                     if word.bare() == Some("]]") {
                         return if open == 0 && is_condition(&words) {
@@ -67,14 +67,14 @@ impl Parser<'_> {
         self.stop("an unknown operator in [[")
     }
 
-    /// `@(a|b)` is a pattern here, though nowhere else.
+    /// `@(a|b)` is a pattern in `[[ … ]]`, though not elsewhere.
     fn refuse_pattern_group(&self, word: &Word) -> Parsed<()> {
         let group = self.peek() == Some(b'(')
             && matches!(word.pieces.last(), Some(WordPiece::Text { text, quoted: false }) if text.ends_with(['?', '*', '+', '@', '!']));
         if group { self.stop("a pattern group in [[") } else { Ok(()) }
     }
 
-    /// The right side of `=~`: parentheses and bars belong to the word.
+    /// The right side of `=~`: parentheses and bars are part of the word.
     fn regex(&mut self) -> Parsed<Word> {
         let start = self.pos;
         let mut pieces = Vec::new();
@@ -105,7 +105,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the words between the brackets are a complete condition.
+/// Whether the words form a complete condition.
 fn is_condition(words: &[Word]) -> bool {
     let mut rest = words;
     alternatives(&mut rest) && rest.is_empty()
@@ -115,8 +115,7 @@ fn operator(rest: &[Word]) -> Option<&str> {
     rest.first().and_then(Word::bare)
 }
 
-/// Terms joined by `&&` and `||`. Nesting is bounded by the parentheses, and
-/// those by the reader of words.
+/// Terms joined by `&&` and `||`. Nesting is bounded by the parentheses, which the word parser bounds.
 fn alternatives(rest: &mut &[Word]) -> bool {
     loop {
         if !term(rest) {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Every simple command of a script, its words by text (`<dyn>` when expanded).
+/// Collects the words of every simple command of a script (`<dyn>` for an expanded word).
 fn commands(list: &CommandList, out: &mut Vec<String>) {
     for item in &list.items {
         for pipeline in std::iter::once(&item.first).chain(item.rest.iter().map(|(_, p)| p)) {

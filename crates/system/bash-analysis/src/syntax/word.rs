@@ -4,7 +4,7 @@ use super::{
     cursor::{Parsed, Parser, is_meta, is_name},
 };
 
-/// Whether the shell would look for `name[…]=` here.
+/// Whether the shell would recognise `name[…]=` here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AssignmentPosition {
     Assignment,
@@ -12,7 +12,7 @@ pub(super) enum AssignmentPosition {
 }
 
 impl Parser<'_> {
-    /// One word; the caller knows that there is one.
+    /// Parses one word; the caller has checked that one starts here.
     pub(super) fn word(&mut self, position: AssignmentPosition) -> Parsed<Word> {
         let start = self.pos;
         let mut pieces = Vec::new();
@@ -31,7 +31,7 @@ impl Parser<'_> {
         Ok(Word { pieces, span: self.span(start) })
     }
 
-    /// One step of unquoted text: a character, a quoted stretch, an expansion.
+    /// One step of unquoted text: a character, a quoted string or an expansion.
     pub(super) fn unquoted(&mut self, byte: u8, pieces: &mut Vec<WordPiece>) -> Parsed<()> {
         match byte {
             b'\\' => {
@@ -64,7 +64,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Up to the closing double quote; the opening one is taken.
+    /// Up to the closing double quote; the opening one was consumed.
     pub(super) fn double_quoted(&mut self, pieces: &mut Vec<WordPiece>) -> Parsed<()> {
         push_str(pieces, "", /*quoted*/ true);
         loop {
@@ -79,8 +79,8 @@ impl Parser<'_> {
         }
     }
 
-    /// One step inside double quotes or a heredoc. `escapes` are the
-    /// characters a backslash takes the meaning from.
+    /// One step inside double quotes or a heredoc. `escapes` are the characters that a backslash
+    /// escapes.
     pub(super) fn quoted_step(
         &mut self,
         byte: u8,
@@ -155,7 +155,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A name, one digit, or one of the special parameters.
+    /// A name, one digit, or a special parameter.
     fn parameter_name(&mut self) -> String {
         let rest = self.rest();
         let len = match rest.bytes().next() {
@@ -166,7 +166,7 @@ impl Parser<'_> {
         rest[..len].to_owned()
     }
 
-    /// `$(…)` and `<(…)` behind the opening parenthesis.
+    /// `$(…)` and `<(…)`, after the opening parenthesis.
     pub(super) fn substitution(&mut self) -> Parsed<CommandList> {
         self.nested(|p| {
             let waiting = std::mem::take(&mut p.pending);
@@ -174,8 +174,8 @@ impl Parser<'_> {
             p.outer_pending |= !waiting.is_empty();
             let heredocs = p.heredocs;
             let list = p.list(ListEnd::Parenthesis)?;
-            // Bash 5.2 writes a substitution down again before it runs it, and
-            // loses separators behind a heredoc on the way.
+            // Bash 5.2 regenerates the text of a substitution before it runs it, and loses separators
+            // after a heredoc.
             if heredocs < p.heredocs && !is_one_simple_command(&list) {
                 return p.stop("a heredoc beside other commands in a substitution");
             }
@@ -236,7 +236,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Reads text that is no slice of the source as a list.
+    /// Parses text that is not a slice of the source as a list.
     fn reread(&mut self, text: &str, start: usize) -> Parsed<CommandList> {
         let mut inner = Parser::new(text);
         inner.depth = self.depth;
@@ -246,7 +246,7 @@ impl Parser<'_> {
         Ok(list)
     }
 
-    /// Up to `))`. Quotes are refused: the shell reads them twice here.
+    /// Up to `))`. Quotes are rejected, because the shell parses them twice here.
     pub(super) fn arithmetic(&mut self) -> Parsed<Word> {
         let start = self.pos;
         let mut pieces = Vec::new();
@@ -279,8 +279,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `[` behind a name where an assignment may stand: the shell reads up to
-    /// `]` whatever is in between.
+    /// `[` after a name where an assignment may start: the shell reads up to `]` regardless of the
+    /// content.
     fn subscript(&mut self, pieces: &mut Vec<WordPiece>) -> Parsed<()> {
         let after_name = matches!(&pieces[..], [WordPiece::Text { text, quoted: false }] if is_name(text));
         if after_name {
@@ -295,8 +295,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `2\⏎>`: digits in front of an operator name a descriptor even when a
-    /// continued line stands between them.
+    /// `2\⏎>`: digits before an operator name a descriptor even with a line continuation between them.
     fn refuse_split_descriptor(&self, pieces: &[WordPiece]) -> Parsed<()> {
         let [WordPiece::Text { text, quoted: false }] = pieces else { return Ok(()) };
         let digits = text.bytes().all(|b| b.is_ascii_digit());
@@ -321,7 +320,7 @@ pub(super) fn push(pieces: &mut Vec<WordPiece>, c: char, quoted: bool) {
     push_str(pieces, c.encode_utf8(&mut [0; 4]), quoted);
 }
 
-/// Appends to the last stretch of text when it is quoted alike.
+/// Appends to the last text piece if it is quoted alike.
 pub(super) fn push_str(pieces: &mut Vec<WordPiece>, more: &str, quoted: bool) {
     match pieces.last_mut() {
         Some(WordPiece::Text { text, quoted: last }) if *last == quoted => text.push_str(more),

@@ -1,6 +1,5 @@
-//! The analysis against the real shell: whatever is called certain is run in a
-//! scratch directory where every command is unknown and only writes down how
-//! it was called.
+//! Compares the analysis with a real bash: every line without risks is run in a scratch directory where
+//! all commands are unknown and only record how they were called.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -15,7 +14,7 @@ use haft_bash_analysis::{
     AnalysisContext, AnalyzedCommand, EffectAccess, EffectTarget, LineAnalysis, Word, analyse,
 };
 
-/// Small and repeatable; a failure names the program, not the seed.
+/// Deterministic random numbers; a failure reports the program instead of the seed.
 struct Dice(u64);
 
 impl Dice {
@@ -157,7 +156,7 @@ fn list(dice: &mut Dice, depth: usize) -> String {
     out
 }
 
-/// Breaks a program a little.
+/// Mutates a program slightly.
 fn mutate(dice: &mut Dice, program: &str) -> String {
     let mut chars: Vec<char> = program.chars().collect();
     for _ in 0..=dice.roll(3) {
@@ -172,13 +171,13 @@ fn mutate(dice: &mut Dice, program: &str) -> String {
     chars.into_iter().collect()
 }
 
-/// A command the shell did not find: where it was, and with which words.
+/// A call of an unknown command: its directory and words.
 struct Call {
     directory: PathBuf,
     words: Vec<String>,
 }
 
-/// What happened when a program ran.
+/// Result of running a program.
 struct Run {
     calls: Vec<Call>,
     files: BTreeSet<String>,
@@ -193,8 +192,7 @@ fn bash() -> std::path::PathBuf {
         .expect("bash is installed")
 }
 
-/// Runs a program in a directory of its own, because what a process
-/// substitution does may come later than the end of the shell.
+/// Each run gets its own directory, because a process substitution may write after the shell has exited.
 fn run(program: &str, status: usize, scratch: &Path) -> Run {
     let dir = scratch.join("work");
     for dir in ["work", "work/d0", "work/d1", "work/d0/d1"] {
@@ -226,8 +224,8 @@ fn run(program: &str, status: usize, scratch: &Path) -> Run {
         .unwrap();
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned();
-    // A program that loops is ended by its limits, perhaps in the middle of a record: what has no
-    // end was not written to its end.
+    // A program that loops is killed by its limits, perhaps in the middle of a record: ignore an
+    // unterminated record.
     let whole = text.rfind('\x1e').map_or("", |end| &text[..end]);
     let calls = whole
         .split('\x1e')
@@ -243,7 +241,7 @@ fn run(program: &str, status: usize, scratch: &Path) -> Run {
     Run { calls, files, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
-/// Whether these words are what the part says they are.
+/// Whether `call` has the words that the part predicts.
 fn fits(words: &[Word], call: &[String]) -> bool {
     match words.split_first() {
         None => call.is_empty(),
@@ -284,7 +282,7 @@ fn seed() -> u64 {
     std::env::var("HAFT_FUZZ_SEED").ok().and_then(|it| it.parse().ok()).unwrap_or(0x9e37_79b9)
 }
 
-/// The analysis looks at no disk, so any place will do.
+/// The analysis does not read the disk, so any place will do.
 fn place() -> AnalysisContext<'static> {
     AnalysisContext { cwd: Path::new("/work"), home: Some(Path::new("/home/u")), roots: &[] }
 }
@@ -313,7 +311,7 @@ fn what_runs_is_a_part_and_what_is_written_an_effect() {
     eprintln!("{certain} of {total} programs were certain");
 }
 
-/// A program about variables, directories and files that are read.
+/// Generates a program with variables, directories and files that are read.
 fn reading(dice: &mut Dice, depth: usize) -> String {
     const FILES: &[&str] = &[
         "f0",
@@ -391,7 +389,7 @@ fn reading(dice: &mut Dice, depth: usize) -> String {
     out
 }
 
-/// Whether the effects of a part name every file of a call.
+/// Whether the part's effects name every file of a call.
 fn covers(part: &AnalyzedCommand, call: &Call) -> bool {
     let reads: Vec<&PathBuf> = part
         .effects

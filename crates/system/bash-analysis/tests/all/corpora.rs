@@ -1,4 +1,4 @@
-//! The shared corpora, judged with the facts.
+//! Runs the shared corpora against the analysis.
 
 #![allow(clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -49,7 +49,7 @@ fn strict() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// How long this thread has worked: waiting for a busy machine does not count.
+/// CPU time of this thread, which does not depend on the machine's load.
 fn time_on_cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or_default())

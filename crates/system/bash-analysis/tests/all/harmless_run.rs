@@ -1,5 +1,5 @@
-//! Every line that would run without a question is run, in a scratch directory:
-//! afterwards everything is as it was, there and in the home directory.
+//! Runs every line that would be allowed without asking in a scratch directory, and checks that neither
+//! it nor the home directory changed.
 #![allow(clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -15,7 +15,7 @@ use std::{
 use common::{Rig, text};
 use judging::{Decision, Judge, Rules};
 
-/// Programs that ask a server, or take seconds to start.
+/// Programs that contact a server, or take seconds to start.
 const ELSEWHERE: &[&str] = &[
     "apt",
     "cargo",
@@ -64,7 +64,7 @@ fn furnish(work: &Path) {
 
 type Picture = BTreeMap<PathBuf, (u32, (i64, i64), Vec<u8>)>;
 
-/// Everything but git's list of known times, which looking at it may renew.
+/// Snapshot of a directory, except for the git index, which reading commands may refresh.
 fn picture(dir: &Path) -> Picture {
     let mut out = BTreeMap::new();
     let mut open = vec![dir.to_owned()];
@@ -85,7 +85,7 @@ fn picture(dir: &Path) -> Picture {
     out
 }
 
-/// Paths that are not as they were.
+/// Paths that changed.
 fn changes(before: &Picture, after: &Picture) -> impl Iterator<Item = PathBuf> {
     let all: std::collections::BTreeSet<&PathBuf> = before.keys().chain(after.keys()).collect();
     let changed: Vec<PathBuf> =
@@ -117,7 +117,7 @@ async fn what_needs_no_question_changes_nothing() {
         spec.variables.push((String::from("HOME"), home.display().to_string()));
         let job = rig.shell.start(spec).unwrap();
         job.ended().await;
-        // What it left behind is over before anybody looks.
+        // Stop background processes before comparing.
         job.stop(haft_shell::run::Stop::Asked);
         job.gone().await;
         ran += 1;

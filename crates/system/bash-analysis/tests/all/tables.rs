@@ -1,4 +1,4 @@
-//! Tables of commands, judged without any rule in default mode.
+//! Tables of commands, decided without rules in default mode.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -39,7 +39,7 @@ fn harmless_commands_run_unasked() {
     assert!(asked.is_empty(), "{} asked:\n{}", asked.len(), asked.join("\n"));
 }
 
-/// What a rule denies stays denied behind everything that visibly runs it.
+/// A denied program stays denied in every command that visibly runs it.
 #[test]
 fn a_denied_program_is_denied_however_it_is_run() {
     let list = |rules: &[&str]| rules.iter().map(|it| (*it).to_owned()).collect();
@@ -107,7 +107,7 @@ fn a_denied_program_is_denied_however_it_is_run() {
     assert!(wrong.is_empty(), "{} not denied:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A rule for a program speaks for no program that its words name.
+/// An allow rule for a program does not cover programs named in its arguments.
 #[test]
 fn a_rule_for_git_speaks_for_git_alone() {
     let list = |rules: &[&str]| rules.iter().map(|it| (*it).to_owned()).collect();
@@ -163,7 +163,7 @@ fn a_rule_for_git_speaks_for_git_alone() {
     }
 }
 
-/// Rules about some commands and lines made of them: each part decides.
+/// Rules for some commands, applied to compound lines: every part is decided on its own.
 #[test]
 fn compound_lines_are_judged_by_their_parts() {
     let list = |rules: &[&str]| rules.iter().map(|it| (*it).to_owned()).collect();

@@ -72,7 +72,7 @@ async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
         ),
     ] {
         let client = client(dir.path(), words).await;
-        // One that is already gone refuses the text, too.
+        // A server that has already exited may also refuse the text.
         let known = client.know(&file, "text", "a").await;
         let got = match known {
             Ok(_) => client.ask("textDocument/hover", &at(&file, 0, 0), LONG).await.unwrap_err(),
@@ -82,12 +82,12 @@ async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
         assert!(client.end().is_some());
     }
     let hung = client(dir.path(), &["--hang-on", "textDocument/hover"]).await;
-    // What it has to say about the text is said before its silence is counted.
+    // Diagnostics that it sends arrive before its hang is counted.
     let (version, since) = hung.know(&file, "text", "a").await.unwrap();
     assert_eq!(hung.check(&file, version, since, LONG).await, Ok(CheckState::Now(Vec::new())));
     let got = hung.ask("textDocument/hover", &at(&file, 0, 0), SHORT).await.unwrap_err();
     assert_eq!(got.to_string(), "fake did not answer textDocument/hover within 0 s");
-    // One that is silent once lives; one that goes on saying nothing does not.
+    // One timeout is tolerated; a second one stops the server.
     assert_eq!(hung.end(), None);
     for _ in 0..2 {
         hung.ask("textDocument/hover", &at(&file, 0, 0), SHORT).await.unwrap_err();
@@ -98,8 +98,8 @@ async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
     assert!(!unsupported.offers("implementationProvider") && unsupported.offers("hoverProvider"));
 }
 
-/// A server that talks too much, or for others, is still understood; what it made
-/// up is not kept as said about a text.
+/// A server that floods, and reports about texts it was not sent, is still understood; its made-up
+/// diagnostics are ignored.
 #[tokio::test]
 async fn floods_and_answers_for_others_change_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -151,7 +151,7 @@ async fn it_is_waited_for_as_long_as_it_says() {
     let client = client(dir.path(), &["--index", "0", "--index-gate", indexed.to_str().unwrap()]).await;
     let file = dir.path().join("a.x");
     client.know(&file, "text", "def a").await.unwrap();
-    // The answer of a document's names comes after the progress.
+    // The response to the symbol request arrives after the progress.
     client.ask("textDocument/documentSymbol", &at(&file, 0, 0), LONG).await.unwrap();
     let now = client.settle(Duration::from_millis(10)).await;
     assert!(now.is_busy());
@@ -196,13 +196,13 @@ async fn a_server_is_asked_about_the_whole_project_and_may_take_its_time() {
     assert_eq!(asked.check_all(LONG).await, Ok(true));
     let counted: Vec<usize> = asked.reports().iter().map(|it| it.1.items.len()).collect();
     assert_eq!(counted, [1, 0, 2]);
-    // One that cannot be asked is not.
+    // A server without pull diagnostics is not asked.
     let log = dir.path().join("heard");
     let silent = client(dir.path(), &["--pull", "--log", log.to_str().unwrap()]).await;
     assert_eq!(silent.check_all(LONG).await, Ok(false));
     silent.stop().await;
     assert!(!std::fs::read_to_string(&log).unwrap().contains("workspace/diagnostic"));
-    // One that keeps the answer back until something changes is not hung.
+    // A server that holds back the workspace diagnostics is not hung.
     let waits = client(dir.path(), &["--pull-all", "--hang-on", "workspace/diagnostic"]).await;
     for _ in 0..4 {
         assert_eq!(waits.check_all(Duration::from_millis(20)).await, Ok(false));
@@ -241,7 +241,7 @@ async fn a_pool_starts_one_server_and_gives_up_on_one_that_keeps_ending() {
         all.push(one.await.unwrap());
     }
     assert_eq!(starter.started.load(Ordering::SeqCst), 1);
-    // Behind other walls it is another one.
+    // In another sandbox it is another server.
     pool.get(&good, "walls", &starter).await.unwrap();
     assert_eq!(starter.started.load(Ordering::SeqCst), 2);
     let file = dir.path().join("a.x");
@@ -255,7 +255,7 @@ async fn a_pool_starts_one_server_and_gives_up_on_one_that_keeps_ending() {
     }
     let Err(fault) = pool.get(&bad, "", &starter).await else { panic!("it started again") };
     assert!(fault.to_string().starts_with("fake ended three times within five minutes"), "{fault}");
-    // Others go on, but never more than the pool holds.
+    // Other servers can start, but never more than the pool's limit.
     assert!(pool.get(&good, "walls", &starter).await.is_ok());
     assert!(pool.all().len() <= 2);
     pool.stop(None).await;

@@ -1,5 +1,5 @@
-//! The sandbox helper as a program of its own, for those who cannot call
-//! [`haft_sandbox::run_if_helper`] first thing in their `main`.
+//! The sandbox helper as a separate program, for embedders that cannot call
+//! [`haft_sandbox::run_if_helper`] first in their `main`.
 
 fn main() -> std::process::ExitCode {
     haft_sandbox::run_if_helper();

@@ -1,14 +1,14 @@
-//! Powers a confined command does not need.
+//! Drops capabilities.
 
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, no_new_privs,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-/// Gives up all of them, for good.
+/// Drops all capabilities irrevocably.
 pub(super) fn drop_all() -> Result<(), String> {
     for capability in CapabilitySet::all().iter() {
-        // Unknown to an older kernel, or not ours to give up.
+        // May be unknown to an older kernel or not permitted.
         remove_capability_from_bounding_set(capability).ok();
     }
     clear_ambient_capability_set().ok();
@@ -17,12 +17,12 @@ pub(super) fn drop_all() -> Result<(), String> {
         .map_err(|err| format!("give up capabilities: {err}"))
 }
 
-/// A program that is more than its caller stays less here.
+/// Setuid programs gain no privileges.
 pub(super) fn no_new_privileges() -> Result<(), String> {
     set_no_new_privs(true).map_err(|err| format!("give up new privileges: {err}"))
 }
 
-/// The last look before the command takes our place.
+/// Checks before executing the command that no capability is left.
 pub(super) fn verify() -> Result<(), String> {
     let sets = capabilities(None).map_err(|err| format!("look at capabilities: {err}"))?;
     if !(sets.effective.is_empty() && sets.permitted.is_empty() && sets.inheritable.is_empty()) {

@@ -1,4 +1,4 @@
-//! Rules the kernel applies to this process and all it will ever start.
+//! Landlock rules for this process and its children.
 
 use std::path::{Path, PathBuf};
 
@@ -12,16 +12,16 @@ use crate::{
     sandbox_policy::DEVICES,
 };
 
-/// The rights we know how to grant.
+/// The Landlock version whose rights we use.
 const KNOWN: ABI = ABI::V6;
 
-/// Applies them, as far as the kernel has them. What it has not is part of the
-/// report, not of this.
+/// Applies the rules as far as the kernel supports them. Missing support is part of the report, not an
+/// error here.
 pub(super) fn apply(order: &Order) -> Result<(), String> {
     let failed = |err: &dyn std::error::Error| format!("apply Landlock: {err}");
-    // What a device does with a request is not writing.
+    // `ioctl` on a device does not count as writing.
     let writing = AccessFs::from_write(KNOWN) & !AccessFs::IoctlDev;
-    // Mounts hide what may not be read; without them the rules have to.
+    // Hidden paths are covered by mounts; without mounts these rules must hide them.
     let hiding = order.walls == HelperMechanism::Landlock && !order.hide.is_empty();
     let mut handled = writing;
     if hiding {
@@ -37,7 +37,7 @@ pub(super) fn apply(order: &Order) -> Result<(), String> {
     for root in &order.write {
         rules = grant(rules, root, handled).map_err(|err| failed(err.as_ref()))?;
     }
-    // Mounted over what stays as it is, or read-only.
+    // An overlay, or a read-only mount.
     for layer in order.layers.iter().filter(|_| order.walls == HelperMechanism::Namespaces) {
         rules = grant(rules, &layer.path, handled).map_err(|err| failed(err.as_ref()))?;
     }
@@ -61,7 +61,7 @@ pub(super) fn apply(order: &Order) -> Result<(), String> {
 
 type Failed = Box<dyn std::error::Error>;
 
-/// What is not there needs no right.
+/// A path that does not exist needs no rule.
 fn grant(
     rules: RulesetCreated,
     path: &Path,
@@ -74,8 +74,7 @@ fn grant(
     Ok(rules.add_rule(PathBeneath::new(PathFd::new(path)?, access))?)
 }
 
-/// Everything beside the hidden paths and beside the directories on the way to
-/// them.
+/// The siblings of all hidden paths and of the directories on the way to them.
 fn readable(hide: &[PathBuf]) -> Vec<PathBuf> {
     let mut granted = Vec::new();
     let mut open = vec![PathBuf::from("/")];

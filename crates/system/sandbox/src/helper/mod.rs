@@ -1,9 +1,7 @@
-//! The process that builds the walls around itself and then becomes the
-//! command. A process of its own, because none of this may be done between
-//! fork and exec of a program with threads.
+//! The helper process, which restricts itself and then executes the command. It is a separate process
+//! because these steps are not allowed between fork and exec in a program with threads.
 //!
-//! **Invariant:** it becomes the command only when everything in its order was
-//! done; otherwise it says what failed and ends.
+//! **Invariant:** it executes the command only after its whole request was carried out; otherwise it reports the error and exits.
 
 mod capabilities;
 mod landlock;
@@ -29,8 +27,8 @@ pub(crate) use self::{
     sys::{leave as leave_namespaces, read_only_mount},
 };
 
-/// Turns this process into the sandbox helper if it was started as one; then it
-/// does not return. Call it first thing in `main`, before any thread exists.
+/// Acts as the sandbox helper, and does not return, if this process was started as one. Call it first in
+/// `main`, before any thread exists.
 pub fn run_if_helper() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_none_or(|word| word != HELPER) {
@@ -56,7 +54,7 @@ fn exec(arguments: Vec<OsString>) -> Result<(), String> {
     let built = build(&order).map(|()| {
         let program = arguments.next().unwrap_or_default();
         let name = arguments.next().unwrap_or_default();
-        // Only returns if it did not work.
+        // `exec` returns only on failure.
         let failed = Command::new(&program).arg0(name).args(arguments).exec();
         format!("start {}: {failed}", program.to_string_lossy())
     });
@@ -78,7 +76,7 @@ fn build(order: &Order) -> Result<(), String> {
         namespaces::enter(order.network).map_err(|err| format!("enter namespaces: {err}"))?;
         mounts::build(order)?;
     }
-    // The same place, as it is mounted now.
+    // Re-enter the working directory, which may now be on another mount.
     std::env::set_current_dir(&cwd).map_err(|err| format!("go to {}: {err}", cwd.display()))?;
     capabilities::no_new_privileges()?;
     if 0 < sys::landlock_version() {
@@ -91,7 +89,7 @@ fn build(order: &Order) -> Result<(), String> {
     capabilities::verify()
 }
 
-/// Says what failed where the caller listens, if it does.
+/// Reports a failure on the status descriptor, if there is one.
 fn report(status: i32, why: &str) {
     if 2 < status {
         let mut pipe = File::from(sys::inherited(status));

@@ -1,5 +1,5 @@
-//! The file system a confined command sees: all of it read-only, but for what
-//! it may write, and without what it may not read.
+//! The mount namespace of a sandboxed command: read-only except for the writable paths, and without the
+//! hidden paths.
 
 use std::{
     collections::BTreeSet,
@@ -23,14 +23,14 @@ use rustix::{
 use super::sys;
 use crate::helper_request::{Order, OverlayLayer};
 
-/// Builds it. Afterwards nothing of it can be taken back.
+/// Builds it. The command cannot undo it.
 pub(super) fn build(order: &Order) -> Result<(), String> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(|err| format!("make mounts private: {err}"))?;
     let roots = outermost(&order.write);
     let layers: Vec<(&Path, io::Result<OwnedFd>)> =
         order.layers.iter().map(|it| (it.path.as_path(), layered(it))).collect();
-    // Copies made before everything becomes read-only stay as they are.
+    // Mount copies made before everything becomes read-only stay writable.
     let mut copies = Vec::new();
     for root in &roots {
         let copy = copy_of(root).map_err(|err| format!("open {}: {err}", root.display()))?;
@@ -56,7 +56,7 @@ pub(super) fn build(order: &Order) -> Result<(), String> {
     for (path, layer) in &layers {
         match layer {
             Ok(layer) => pin(path, &roots, &mut pinned).and_then(|()| attach(layer, path)),
-            // Where there are no overlays it is read-only.
+            // Read-only where overlays are not supported.
             Err(_) => protect(path, &roots, &mut pinned),
         }
         .map_err(|err| format!("protect {}: {err}", path.display()))?;
@@ -69,7 +69,7 @@ pub(super) fn build(order: &Order) -> Result<(), String> {
     }
     for path in &order.cover {
         match hollow.put_over(path) {
-            // Gone, or out of reach anyway.
+            // Removed meanwhile, or not accessible anyway.
             Err(err) if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => (),
             done => done.map_err(|err| format!("cover {}: {err}", path.display()))?,
         }
@@ -77,7 +77,7 @@ pub(super) fn build(order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-/// Roots that are inside of no other.
+/// Writable roots that are not inside another root.
 fn outermost(write: &[PathBuf]) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = write.iter().filter(|path| path.exists()).cloned().collect();
     roots.sort();
@@ -96,8 +96,8 @@ pub(crate) fn copy_of(path: &Path) -> io::Result<OwnedFd> {
     Ok(open_tree(&open(path)?, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?)
 }
 
-/// A handle on exactly this path: a link on the way to it, or in its place,
-/// was not there when it was looked at and is not followed now.
+/// Opens exactly this path without following symlinks, so that a symlink created after the check is not
+/// followed.
 fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let parent = path.parent().unwrap_or(Path::new("/"));
@@ -112,8 +112,7 @@ pub(crate) fn attach(copy: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(move_mount(copy, "", &open(path)?, "", flags)?)
 }
 
-/// Mounts an overlay over a directory, and returns a copy of it that stays
-/// writable.
+/// Mounts an overlay over a directory and returns a copy of the mount that stays writable.
 fn layered(layer: &OverlayLayer) -> io::Result<OwnedFd> {
     let Some((upper, work)) = &layer.store else { return Err(io::ErrorKind::Unsupported.into()) };
     let [lower, upper, work] = [open(&layer.path)?, open(upper)?, open(work)?];
@@ -125,7 +124,7 @@ fn layered(layer: &OverlayLayer) -> io::Result<OwnedFd> {
     copy_of(&layer.path)
 }
 
-/// Freezes a path; a link is pinned to its place.
+/// Makes a path inside a writable root read-only.
 fn protect(path: &Path, roots: &[PathBuf], pinned: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     if !roots.iter().any(|root| path.starts_with(root)) {
         return Ok(());
@@ -136,9 +135,8 @@ fn protect(path: &Path, roots: &[PathBuf], pinned: &mut BTreeSet<PathBuf>) -> io
     attach(&copy, path)
 }
 
-/// Pins what lies between a path and the root that may be written: a directory
-/// that is a mount cannot be renamed, so nothing else can take the place of the
-/// path.
+/// Turns the directories between a writable root and `path` into mount points, which cannot be renamed,
+/// so that the path cannot be replaced.
 fn pin(path: &Path, roots: &[PathBuf], pinned: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     let Some(root) = roots.iter().find(|root| path.starts_with(root)) else { return Ok(()) };
     let between = path.ancestors().skip(1).take_while(|it| *it != root.as_path());
@@ -157,7 +155,7 @@ fn tmpfs(path: &Path, options: &std::ffi::CStr) -> io::Result<()> {
     Ok(mount("tmpfs", path, "tmpfs", flags, options)?)
 }
 
-/// Nothing: a file and a directory nobody can read.
+/// An empty file and an empty directory without permissions, to cover hidden paths.
 struct EmptyMounts {
     file: OwnedFd,
     directory: OwnedFd,
@@ -180,7 +178,7 @@ impl EmptyMounts {
     fn put_over(&self, path: &Path) -> io::Result<()> {
         let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         let nothing = if is_dir { &self.directory } else { &self.file };
-        // Each place needs a copy of its own.
+        // Each target needs its own copy of the mount.
         let flags =
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
         attach(&open_tree(nothing, "", flags)?, path)

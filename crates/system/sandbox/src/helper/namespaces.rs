@@ -1,4 +1,4 @@
-//! Entering namespaces of our own.
+//! Enters new namespaces.
 
 use std::{io, os::fd::AsFd as _};
 
@@ -10,8 +10,7 @@ use rustix::{
 use super::sys;
 use crate::helper_request::HelperNetwork;
 
-/// Goes where mounts can be changed without anybody outside noticing, and where
-/// the network is what the order says.
+/// Enters new user and mount namespaces, and the requested network.
 pub(super) fn enter(net: HelperNetwork) -> io::Result<()> {
     let own = UnshareFlags::NEWNS | UnshareFlags::NEWIPC;
     match net {
@@ -29,7 +28,7 @@ pub(super) fn enter(net: HelperNetwork) -> io::Result<()> {
     }
 }
 
-/// A network of our own, in which there is nobody but us.
+/// Enters an empty network namespace.
 pub(super) fn enter_empty_network() -> io::Result<()> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     sys::leave(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?;
@@ -37,7 +36,7 @@ pub(super) fn enter_empty_network() -> io::Result<()> {
     sys::loopback_up()
 }
 
-/// Inside we are who we are outside.
+/// Maps our own user and group to themselves.
 fn map_ourselves(uid: u32, gid: u32) -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;

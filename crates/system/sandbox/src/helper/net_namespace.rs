@@ -1,5 +1,5 @@
-//! A network namespace for the whole session: made here, kept by whoever holds
-//! the descriptors we send.
+//! Creates a network namespace for the whole session; it lives as long as the receiver keeps the
+//! descriptors.
 
 use std::{fs::File, io::IoSlice, net::TcpListener, os::fd::AsFd as _};
 
@@ -7,8 +7,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use super::{namespaces, sys};
 
-/// Makes the namespaces and a listener inside, and sends all three through
-/// standard input.
+/// Creates the namespaces and a listener inside, and sends the three descriptors through standard input.
 pub(super) fn serve() -> Result<(), String> {
     namespaces::enter_empty_network().map_err(|err| format!("enter a network of our own: {err}"))?;
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|err| format!("listen: {err}"))?;

@@ -1,11 +1,11 @@
-//! Finding out what the machine lets us do, by doing it.
+//! Probes sandbox features by using them.
 
 use std::io::Write as _;
 
 use super::{namespaces, sys};
 use crate::{features::KernelFeatures, helper_request::HelperNetwork};
 
-/// Prints what works, as JSON, and ends.
+/// Prints the supported features as JSON and exits.
 pub(super) fn tell() -> Result<(), String> {
     let landlock = sys::landlock_version();
     let namespaces = namespaces::enter(HelperNetwork::Open)
@@ -19,9 +19,8 @@ pub(super) fn tell() -> Result<(), String> {
     std::process::exit(0)
 }
 
-/// Whether filters can be applied, and what keeps us from it. The call itself is
-/// asked: where somebody stands in for the kernel (an emulator), its files speak
-/// of one that is not reached.
+/// Why seccomp filters cannot be installed; `None` if they can. Tries the system call itself, because an
+/// emulator's `/proc` describes a kernel that is not used.
 fn seccomp() -> Option<String> {
     match sys::can_refuse_calls() {
         Ok(()) => None,

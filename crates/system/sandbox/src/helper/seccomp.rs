@@ -1,5 +1,4 @@
-//! System calls a confined command has no use for, or that lead around the
-//! other walls.
+//! System calls that sandboxed commands do not need, or that would bypass other parts of the sandbox.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use seccompiler::{
 
 use crate::helper_request::{HelperNetwork, HelperSockets, Order};
 
-/// Refused whatever the arguments are.
+/// Refused with `EPERM`, whatever the arguments.
 pub(crate) const REFUSED: &[i64] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -52,17 +51,17 @@ pub(crate) const REFUSED: &[i64] = &[
     libc::SYS_vhangup,
 ];
 
-/// Said not to exist: programs then take an older way, which can be judged.
+/// Refused with `ENOSYS`, so that programs fall back to older calls, which can be checked.
 const UNKNOWN: &[i64] =
     &[libc::SYS_clone3, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_io_uring_setup];
 
-/// Numbers of the same calls in the other register width of x86.
+/// Bit of x32 system call numbers on x86-64.
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 
 pub(crate) type SeccompRules = BTreeMap<i64, Vec<Rule>>;
 
-/// Applies both filters.
+/// Installs the filters for both lists.
 pub(super) fn apply(order: &Order) -> Result<(), String> {
     let failed = |err: &dyn std::error::Error| format!("apply the system call filter: {err}");
     let refused = refused(order).map_err(|err| failed(&err))?;
@@ -92,9 +91,9 @@ fn refused(order: &Order) -> Result<SeccompRules, seccompiler::BackendError> {
     let terminal = |request: u64| -> Result<Rule, seccompiler::BackendError> {
         Rule::new(vec![Condition::new(1, Len::Dword, Op::Eq, request)?])
     };
-    // Typing into somebody's terminal: `TIOCSTI`, `TIOCLINUX`.
+    // Injecting input into a terminal: `TIOCSTI`, `TIOCLINUX`.
     rules.insert(libc::SYS_ioctl, vec![terminal(0x5412)?, terminal(0x541c)?]);
-    // The limits of a process outside.
+    // `prlimit` of another process.
     let other = Condition::new(0, Len::Dword, Op::Ne, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![other])?]);
     rules.insert(libc::SYS_socket, sockets(order)?);
@@ -110,11 +109,11 @@ fn sockets(order: &Order) -> Result<Vec<Rule>, seccompiler::BackendError> {
     }
     let unknown: Result<Vec<Condition>, _> = known.iter().map(|it| domain(Op::Ne, *it)).collect();
     let mut rules = vec![Rule::new(unknown?)?];
-    // Of the kernel's own sockets only the one that lists addresses.
+    // Of the netlink sockets only the one that lists addresses is allowed.
     let other = Condition::new(2, Len::Dword, Op::Ne, libc::NETLINK_ROUTE.unsigned_abs().into())?;
     rules.push(Rule::new(vec![domain(Op::Eq, libc::AF_NETLINK)?, other])?);
     if order.network == HelperNetwork::Refuse {
-        // Landlock knows connections only; what is sent without one is ours.
+        // Landlock only restricts connections; datagram and raw sockets are refused here.
         for family in [libc::AF_INET, libc::AF_INET6] {
             for unconnected in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
                 let kind =

@@ -33,27 +33,27 @@ fn mount_setattr(fd: i32, path: &Path, flags: libc::c_uint) -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes a mount and everything mounted below it read-only.
+/// Makes a mount and all mounts below it read-only.
 pub(super) fn read_only_tree(path: &Path) -> io::Result<()> {
     mount_setattr(libc::AT_FDCWD, path, AT_RECURSIVE)
 }
 
-/// The same for a mount that is not attached anywhere yet.
+/// Like [`read_only_tree`], for a detached mount.
 pub(crate) fn read_only_mount(mount: BorrowedFd<'_>) -> io::Result<()> {
     mount_setattr(mount.as_raw_fd(), Path::new(""), AT_RECURSIVE | AT_EMPTY_PATH)
 }
 
-/// Leaves the namespaces we are in for new ones.
+/// Unshares namespaces (`unshare`).
 pub(crate) fn leave(flags: rustix::thread::UnshareFlags) -> io::Result<()> {
     // SAFETY: the helper has one thread and shares nothing with anybody; elsewhere a thread of our own
     // leaves only mounts, and keeps its memory and descriptors.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// `SIOCSIFFLAGS`; the C libraries do not agree on the type of it.
+/// `SIOCSIFFLAGS`; its type differs between C libraries.
 const SET_INTERFACE_FLAGS: libc::Ioctl = 0x8914;
 
-/// Switches the loopback device on.
+/// Brings up the loopback device.
 pub(super) fn loopback_up() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     // SAFETY: a request of zeros is a valid one; the name fits with its end.
@@ -69,7 +69,7 @@ pub(super) fn loopback_up() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the kernel takes filters that answer a call with an error.
+/// Checks that the kernel supports seccomp filters that return an error.
 pub(super) fn can_refuse_calls() -> io::Result<()> {
     let action = libc::SECCOMP_RET_ERRNO;
     // SAFETY: the number outlives the call, which only reads it.
@@ -78,7 +78,7 @@ pub(super) fn can_refuse_calls() -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What version of Landlock the kernel speaks; zero for none.
+/// Landlock ABI version of the kernel; zero if unsupported.
 pub(super) fn landlock_version() -> i64 {
     const VERSION: libc::c_uint = 1;
     // SAFETY: asks for a number; there is nothing to point to.
@@ -87,7 +87,7 @@ pub(super) fn landlock_version() -> i64 {
     version.max(0)
 }
 
-/// Takes over a descriptor we were given by number.
+/// Takes ownership of an inherited descriptor.
 pub(super) fn inherited(fd: i32) -> std::os::fd::OwnedFd {
     use std::os::fd::FromRawFd as _;
     // SAFETY: whoever started us put it there for us, and nobody else here

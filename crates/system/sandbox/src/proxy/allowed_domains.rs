@@ -1,20 +1,20 @@
-//! Which hosts may be reached.
+//! Decides which hosts may be reached.
 
 use std::net::IpAddr;
 
 use crate::Domains;
 
-/// A host and a port, in the one form that is both judged and dialled.
+/// A host and port in the form that is both checked and connected to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ProxyDestination {
     pub(crate) host: ProxyHost,
     pub(crate) port: u16,
 }
 
-/// A host as it is dialled.
+/// A host to connect to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum ProxyHost {
-    /// Lower case, without a dot at the end.
+    /// Lower case, without a trailing dot.
     Name(String),
     Address(IpAddr),
 }
@@ -30,7 +30,7 @@ impl std::fmt::Display for ProxyDestination {
 }
 
 impl ProxyDestination {
-    /// Reads `host:port`; what is not exactly that is nothing.
+    /// Parses `host:port` strictly; `None` for anything else.
     pub(crate) fn parse(authority: &str, usual_port: Option<u16>) -> Option<Self> {
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (host, Some(port)),
@@ -60,7 +60,7 @@ impl ProxyHost {
                 && label.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_'))
         };
         let labels: Vec<&str> = name.split('.').collect();
-        // What ends in a number is an address in some notation, not a name.
+        // A name whose last label is numeric is an IP address in some notation.
         let numeric =
             labels.last().is_none_or(|it| it.bytes().all(|it| it.is_ascii_digit()) || it.starts_with("0x"));
         (name.len() <= 253 && labels.iter().all(|it| is_label(it)) && !numeric).then_some(Self::Name(name))
@@ -68,8 +68,7 @@ impl ProxyHost {
 }
 
 impl Domains {
-    /// The rule that lets a host through; nothing lets through when nothing is
-    /// listed.
+    /// Checks whether a host may be reached. The error names the rule. An empty list allows nothing.
     pub(crate) fn admit(&self, to: &ProxyDestination) -> Result<(), String> {
         if let Some(rule) = self.deny.iter().find(|rule| matches(rule, to)) {
             return Err(format!("{to} is denied by {rule}"));
@@ -80,7 +79,7 @@ impl Domains {
         Err(format!("{to} is not an allowed domain"))
     }
 
-    /// Whether a host is named exactly, so that it may be a private one.
+    /// Whether an allow rule names the host exactly (no wildcard), which also permits a private address.
     pub(crate) fn names(&self, to: &ProxyDestination) -> bool {
         self.allow.iter().any(|rule| !rule.contains('*') && matches(rule, to))
     }

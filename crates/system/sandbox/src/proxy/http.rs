@@ -7,10 +7,10 @@ use tokio::{
 
 use super::{Proxy, ProxyRefusal, TIMEOUT, allowed_domains::ProxyDestination};
 
-/// A longer head is none.
+/// Maximum bytes of a request head; a longer one is an error.
 const LONGEST_HEAD: usize = 64 << 10;
 
-/// One connection; its first byte has been read.
+/// Serves one connection whose first byte was already read.
 pub(super) async fn serve(proxy: &Proxy, mut client: TcpStream, first: u8) -> io::Result<()> {
     let (head, rest) = tokio::time::timeout(TIMEOUT, read_head(&mut client, first)).await??;
     let Some(request) = ProxyRequest::parse(&head) else {
@@ -34,7 +34,7 @@ pub(super) async fn serve(proxy: &Proxy, mut client: TcpStream, first: u8) -> io
     Ok(())
 }
 
-/// Reads up to the empty line; what came after it belongs to the server.
+/// Reads up to the empty line. Also returns bytes after it, which belong to the server.
 async fn read_head(client: &mut TcpStream, first: u8) -> io::Result<(String, Vec<u8>)> {
     let mut bytes = vec![first];
     let mut buf = [0; 4096];
@@ -54,7 +54,7 @@ async fn read_head(client: &mut TcpStream, first: u8) -> io::Result<(String, Vec
 
 struct ProxyRequest {
     to: ProxyDestination,
-    /// The head as the server gets it; `None` for a tunnel.
+    /// The rewritten head for the server; `None` for a tunnel (`CONNECT`).
     forwarded: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl ProxyRequest {
         let (authority, path) = rest.split_at(at);
         let to = ProxyDestination::parse(authority, Some(80))?;
         let slash = if path.starts_with('/') { "" } else { "/" };
-        // The server gets the host that was judged, and one request only.
+        // Sets the `Host` that was checked and allows only one request per connection.
         let mut forwarded =
             format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\nConnection: close\r\n");
         for header in headers.split("\r\n").filter(|it| !it.is_empty()) {

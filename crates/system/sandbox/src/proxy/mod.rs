@@ -1,5 +1,5 @@
-//! The only way out of a closed network: a proxy on our side that asks for
-//! every host whether it may be reached. Speaks HTTP, `CONNECT` and SOCKS 5.
+//! Proxy on the host side of a closed network: the only way out. Checks every destination. Supports
+//! HTTP, `CONNECT` and SOCKS 5.
 
 pub(crate) mod allowed_domains;
 mod http;
@@ -22,23 +22,22 @@ use tokio::{
 use crate::Domains;
 use allowed_domains::{ProxyDestination, ProxyHost};
 
-/// Connections at the same time.
+/// Maximum number of concurrent connections.
 const MOST: usize = 256;
-/// How long a host may take to answer.
+/// Timeout for connecting.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Refusals that can be told.
+/// Maximum number of refusals kept.
 const TOLD: usize = 100;
 
-/// Looks up the addresses of a name.
+/// Name resolution.
 pub trait Lookup: Send + Sync {
-    /// All addresses of a host.
     fn lookup<'a>(
         &'a self,
         host: &'a str,
     ) -> std::pin::Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 }
 
-/// Asks the system.
+/// [`Lookup`] through the system resolver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemLookup;
 
@@ -51,14 +50,14 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// A proxy and what it may let through.
+/// The proxy and its allowed domains.
 pub(crate) struct Proxy {
     domains: Mutex<Domains>,
     lookup: Arc<dyn Lookup>,
     refused: Mutex<RefusalLog>,
 }
 
-/// The last refusals, and how many there were.
+/// The latest refusals and their total number.
 #[derive(Default)]
 struct RefusalLog {
     count: u64,
@@ -76,18 +75,18 @@ impl Proxy {
         Arc::new(Self { domains: Mutex::default(), lookup, refused: Mutex::default() })
     }
 
-    /// From now on these.
+    /// Replaces the allowed domains; affects new connections.
     pub(crate) fn set_domains(&self, domains: Domains) {
         *self.domains.lock().unwrap_or_else(PoisonError::into_inner) = domains;
     }
 
-    /// How often somebody was refused.
+    /// Total number of refused connections.
     pub(crate) fn refusals(&self) -> u64 {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).count
     }
 
-    /// What was refused since there were this many refusals, each once. Nothing
-    /// is taken away: commands run beside each other.
+    /// Refusals since the total was `count`, without duplicates. Not consumed, because commands run
+    /// concurrently.
     pub(crate) fn refused_since(&self, count: u64) -> Vec<String> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let news = usize::try_from(refused.count.saturating_sub(count)).unwrap_or(usize::MAX);
@@ -100,7 +99,7 @@ impl Proxy {
         told
     }
 
-    /// Serves connections until the listener is gone.
+    /// Serves connections until the listener fails.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
         let slots = Arc::new(Semaphore::new(MOST));
         loop {
@@ -127,8 +126,7 @@ impl Proxy {
         }
     }
 
-    /// Connects to a destination if it may be reached: the address that was
-    /// checked is the one that is dialled.
+    /// Connects to a destination if it is allowed. Connects to the address that was checked.
     async fn dial(&self, to: &ProxyDestination) -> Result<TcpStream, ProxyRefusal> {
         let domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Err(why) = domains.admit(to) {
@@ -173,8 +171,8 @@ impl Proxy {
 
 /// Why there is no connection.
 enum ProxyRefusal {
-    /// It may not be.
+    /// The destination is not allowed.
     Forbidden(String),
-    /// It did not work.
+    /// The connection failed.
     Failed(String),
 }

@@ -21,7 +21,7 @@ const UNREACHABLE: u8 = 4;
 const NOT_SUPPORTED: u8 = 7;
 const NO_SUCH_ADDRESS: u8 = 8;
 
-/// One connection; its first byte has been read.
+/// Serves one connection whose first byte was already read.
 pub(super) async fn serve(proxy: &Proxy, mut client: TcpStream) -> io::Result<()> {
     let asked = tokio::time::timeout(TIMEOUT, greet(&mut client)).await??;
     let to = match asked {
@@ -38,7 +38,7 @@ pub(super) async fn serve(proxy: &Proxy, mut client: TcpStream) -> io::Result<()
     Ok(())
 }
 
-/// Who the client wants to talk to, or the code it gets instead.
+/// Negotiates the destination. The inner error is the SOCKS reply code to send.
 async fn greet(client: &mut TcpStream) -> io::Result<Result<ProxyDestination, u8>> {
     let methods = client.read_u8().await?;
     let mut offered = vec![0; usize::from(methods)];

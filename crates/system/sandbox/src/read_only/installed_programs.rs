@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-/// Where people keep tools they installed, below the home directory.
+/// Directories of user-installed tools, relative to the home directory.
 const TOOLCHAINS: &[&str] = &[
     ".asdf",
     ".bun/bin",
@@ -28,14 +28,14 @@ const TOOLCHAINS: &[&str] = &[
     "go/bin",
 ];
 
-/// Where programs may be started from: what the person's search path names, and
-/// where tools are usually installed. Never a directory of the workspace.
+/// Directories from which programs may be started: `PATH` and common tool directories. Never inside a
+/// workspace root.
 pub fn installed_programs(roots: &[PathBuf], home: Option<&Path>) -> Vec<PathBuf> {
     let real = |path: &Path| path.canonicalize().ok();
     let roots: Vec<PathBuf> = roots.iter().filter_map(|root| real(root)).collect();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let named = std::env::split_paths(&path).filter(|dir| dir.is_absolute());
-    // A tool may start what lies beside its `bin`.
+    // A tool may start programs in directories beside its `bin`.
     let named = named.flat_map(|dir| {
         let beside = dir.file_name().is_some_and(|it| it == "bin").then(|| dir.parent().map(Path::to_owned));
         [Some(dir), beside.flatten()].into_iter().flatten()

@@ -1,4 +1,4 @@
-//! What of the file system is left, as rules of Landlock.
+//! Landlock rules for read-only commands.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::ReadOnlyPolicy;
 
 const KNOWN: ABI = ABI::V6;
 
-/// Where a system keeps its programs.
+/// System directories with programs.
 const SYSTEM: &[&str] = &[
     "/bin",
     "/sbin",
@@ -31,16 +31,16 @@ const SYSTEM: &[&str] = &[
     "/var/lib/snapd",
 ];
 
-/// Devices that keep nothing.
+/// Devices that store nothing.
 const SINKS: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 
 pub(super) struct ReadOnlyRules {
     programs: Vec<PathBuf>,
     scratch: Option<PathBuf>,
-    /// Everything beside what is hidden; nothing if nothing is.
+    /// All readable paths if something is hidden; empty if nothing is (everything is readable).
     readable: Vec<PathBuf>,
     hides: bool,
-    /// Directories with something hidden in them.
+    /// Directories that contain hidden paths.
     pub(super) listed: Vec<PathBuf>,
 }
 
@@ -54,10 +54,10 @@ impl ReadOnlyRules {
         Self { programs, scratch: policy.scratch.clone(), readable, hides: !hidden.is_empty(), listed }
     }
 
-    /// Gives up everything else, for this thread and all it starts.
+    /// Restricts this thread and its children to these rules.
     pub(super) fn apply(&self) -> Result<(), String> {
         let failed = |err: &dyn std::error::Error| format!("apply Landlock: {err}");
-        // What a device does with a request is not writing.
+        // `ioctl` on a device does not count as writing.
         let writing = AccessFs::from_write(KNOWN) & !AccessFs::IoctlDev;
         let mut handled = writing | AccessFs::Execute;
         if self.hides {
@@ -90,7 +90,7 @@ impl ReadOnlyRules {
 
 type Failed = Box<dyn std::error::Error>;
 
-/// What is not there, or is gone meanwhile, needs no right.
+/// A path that does not exist needs no rule.
 fn grant(
     rules: RulesetCreated,
     path: &Path,
@@ -109,14 +109,14 @@ fn grant(
     Ok(rules.add_rule(PathBeneath::new(opened, access))?)
 }
 
-/// Everything beside the hidden paths, and the directories on the way to them.
+/// The siblings of all hidden paths, and the directories on the way to them.
 fn beside(hidden: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut readable, mut listed) = (Vec::new(), Vec::new());
     let mut open = vec![PathBuf::from("/")];
     while let Some(dir) = open.pop() {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             let path = entry.path();
-            // What a link leads to is granted or hidden by its own name.
+            // The target of a symlink is granted or hidden under its own name.
             let is_link = entry.file_type().is_ok_and(|it| it.is_symlink());
             if is_link || hidden.contains(&path) {
                 continue;

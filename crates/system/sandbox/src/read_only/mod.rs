@@ -1,9 +1,8 @@
-//! Walls around what is believed to only read.
+//! Sandbox for commands that are believed to only read.
 //!
-//! A thread gives up, for good and for everything it will ever start, all that
-//! a command that only reads has no use for: writing, connecting, running what
-//! nobody installed, opening what rules hide. Commands are then started from
-//! this thread, so they cost no process more than they did without walls.
+//! A thread irrevocably gives up what such commands do not need: writing, connecting, running programs
+//! that are not installed, and opening hidden files. Commands are started from this thread, so there is
+//! no extra process per command.
 
 mod installed_programs;
 mod landlock_rules;
@@ -22,35 +21,34 @@ use rustix::process::Pid;
 
 use crate::restricted_thread::RestrictedThread;
 
-/// What a command that only reads is kept from.
+/// Restrictions of read-only commands.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ReadOnlyPolicy {
-    /// The only directory it may write in: the session's own temporary files.
+    /// The only writable directory: the session's temporary files.
     pub scratch: Option<PathBuf>,
-    /// What it may not read, everything below included.
+    /// Unreadable paths, everything below included.
     pub hide: Vec<PathBuf>,
-    /// Where programs may be started from besides the directories of the
-    /// system.
+    /// Directories from which programs may be started, in addition to the system's.
     pub programs: Vec<PathBuf>,
-    /// Whom it may talk to.
+    /// Network access.
     pub network: ReadOnlyNetwork,
 }
 
-/// Whom a command that only reads may talk to.
+/// Network access of a read-only command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ReadOnlyNetwork {
-    /// Nobody.
+    /// None.
     #[default]
     Off,
-    /// Everybody: it asks a server, and that is what it was let for.
+    /// Unrestricted, for commands that query a server.
     Open,
 }
 
-/// A thread that cannot do more than a command that only reads may.
+/// A thread whose child processes can only read.
 pub struct ReadOnlySandbox {
     policy: ReadOnlyPolicy,
-    /// Directories whose names were granted one by one, and when they changed:
-    /// what is new in them needs new walls.
+    /// Directories whose entries were granted one by one, with their change times. If one changes, the
+    /// sandbox must be rebuilt.
     listed: Vec<(PathBuf, (i64, i64))>,
     thread: RestrictedThread,
 }
@@ -62,7 +60,7 @@ impl std::fmt::Debug for ReadOnlySandbox {
 }
 
 impl ReadOnlySandbox {
-    /// Builds them, or says what the kernel cannot do.
+    /// Starts the thread with these restrictions. The error names what the kernel does not support.
     pub fn build(policy: ReadOnlyPolicy) -> Result<Arc<Self>, String> {
         let granted = landlock_rules::ReadOnlyRules::from_policy(&policy);
         let listed = granted.listed.iter().map(|dir| (dir.clone(), changed(dir))).collect();
@@ -72,23 +70,23 @@ impl ReadOnlySandbox {
         Ok(Arc::new(Self { policy, listed, thread }))
     }
 
-    /// Whether these are still the walls for a policy: it is the same, and so
-    /// are the directories in which something is hidden.
+    /// Whether this sandbox is still valid for `policy`: the policy is equal and the directories that
+    /// contain hidden paths are unchanged.
     pub fn hold(&self, policy: &ReadOnlyPolicy) -> bool {
         self.policy == *policy && self.listed.iter().all(|(dir, when)| changed(dir) == *when)
     }
 
-    /// What they keep out.
     pub fn policy(&self) -> &ReadOnlyPolicy {
         &self.policy
     }
 
-    /// Starts a process behind the walls.
+    /// Starts a process in the sandbox. Blocks until it is started.
     pub fn start(&self, launch: OwnedSpawnRequest) -> io::Result<Pid> {
         self.run(move || launch.start())?
     }
 
-    /// Runs this behind the walls. Whatever it starts stays there.
+    /// Runs a closure on the restricted thread and waits for its result. Processes it starts inherit the
+    /// restrictions.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         self.thread.run(work)
     }

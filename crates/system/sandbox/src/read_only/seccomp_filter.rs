@@ -1,5 +1,4 @@
-//! System calls that change something without opening it for writing, or that
-//! talk to somebody.
+//! System calls that modify something without opening it for writing, or that communicate.
 
 use seccompiler::{
     SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition, SeccompRule as Rule,
@@ -8,7 +7,7 @@ use seccompiler::{
 use super::ReadOnlyNetwork;
 use crate::helper::seccomp::{REFUSED, SeccompRules, program};
 
-/// Owners, modes, times and attributes; sizes by name; files without a name.
+/// Changes of owner, mode, times and attributes; truncation by name; unnamed memory files.
 const CHANGES: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -27,14 +26,14 @@ const CHANGES: &[i64] = &[
     libc::SYS_setxattr,
     libc::SYS_truncate,
     libc::SYS_utimensat,
-    // `fchmodat2`, `setxattrat`, `removexattrat`, `file_setattr`: newer than the library knows.
+    // `fchmodat2`, `setxattrat`, `removexattrat`, `file_setattr`: not in the libc crate yet.
     452,
     463,
     466,
     469,
 ];
 
-/// The same in their older forms.
+/// Older variants of the same calls.
 #[cfg(target_arch = "x86_64")]
 const OLD_CHANGES: &[i64] = &[
     libc::SYS_chmod,
@@ -47,14 +46,14 @@ const OLD_CHANGES: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_CHANGES: &[i64] = &[];
 
-/// Rings do what the calls do that are refused here.
+/// io_uring could perform the operations refused here.
 const RINGS: &[i64] = &[libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_io_uring_setup];
 
-/// Flags and attributes of a file (`chattr`) need no more than an open file; and
-/// typing into somebody's terminal (`TIOCSTI`, `TIOCLINUX`) needs only that terminal.
+/// `ioctl` requests: file flags (`chattr`) need only an open file, and injecting input into a terminal
+/// (`TIOCSTI`, `TIOCLINUX`) only that terminal.
 const REQUESTS: &[u64] = &[0x4008_6602, 0x4004_6602, 0x401c_5820, 0x5412, 0x541c];
 
-/// Gives them up, for this thread and all it starts.
+/// Applies the filter to this thread and its children.
 pub(super) fn apply(network: ReadOnlyNetwork) -> Result<(), String> {
     let failed = |err: &dyn std::error::Error| format!("apply the system call filter: {err}");
     let rules = rules(network).map_err(|err| failed(&err))?;
@@ -67,11 +66,11 @@ fn rules(network: ReadOnlyNetwork) -> Result<SeccompRules, seccompiler::BackendE
     let mut rules: SeccompRules = always.map(|call| (*call, Vec::new())).collect();
     let request = |it: &u64| Rule::new(vec![Condition::new(1, Len::Dword, Op::Eq, *it)?]);
     rules.insert(libc::SYS_ioctl, REQUESTS.iter().map(request).collect::<Result<_, _>>()?);
-    // The limits of another process.
+    // `prlimit` of another process.
     let other = Condition::new(0, Len::Dword, Op::Ne, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![other])?]);
     if network == ReadOnlyNetwork::Off {
-        // The kernel's list of addresses is nobody.
+        // Netlink route sockets, which list addresses, are allowed.
         let family = |op: Op, value: i32| Condition::new(0, Len::Dword, op, value.unsigned_abs().into());
         let kind = Condition::new(2, Len::Dword, Op::Gt, libc::NETLINK_SOCK_DIAG.unsigned_abs().into())?;
         rules.insert(

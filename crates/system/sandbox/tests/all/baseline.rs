@@ -1,11 +1,11 @@
-//! What every command is kept from, whatever its mode.
+//! The baseline sandbox, which applies to commands in every mode.
 #![allow(clippy::print_stderr, clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{fs, path::Path, process::Command, sync::Arc};
 
 use haft_sandbox::{BaselinePolicy, BaselineSandbox, HomeProtection};
 
-/// Runs a line behind the walls and says whether it succeeded.
+/// Runs a command line in the sandbox. Returns whether it succeeded.
 fn run(walls: &Arc<BaselineSandbox>, dir: &Path, line: &str) -> bool {
     let (dir, line) = (dir.to_owned(), line.to_owned());
     let ran = walls.run(move || Command::new("bash").args(["-c", &line]).current_dir(dir).status());
@@ -17,7 +17,7 @@ struct Place {
     home: std::path::PathBuf,
 }
 
-/// A home with a workspace, pictures, a cache, keys and Haft's own directory.
+/// A home directory with a workspace, pictures, a cache, keys and Haft's own directory.
 fn place() -> Place {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().canonicalize().unwrap().join("home");
@@ -64,7 +64,7 @@ fn what_is_frozen_stays_whatever_a_command_does() {
         let kept = fs::read_to_string(store.join("journal/file"));
         assert_eq!(kept.ok().as_deref(), Some("x"), "{line}");
     }
-    // Everything else works, and what we write is seen inside at once.
+    // Everything else works, and changes from outside are visible inside.
     assert!(run(
         &walls,
         home,
@@ -72,7 +72,7 @@ fn what_is_frozen_stays_whatever_a_command_does() {
     ));
     fs::write(store.join("later"), "y").unwrap();
     assert!(run(&walls, home, "grep -q y .haft/later"));
-    // Even what removes the home leaves it.
+    // The home survives an attempt to delete it.
     run(&walls, home, "cd / && rm -rf \"$OLDPWD\"");
     assert!(store.join("journal/file").exists() && !home.join("pictures").exists());
 }

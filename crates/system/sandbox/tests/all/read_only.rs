@@ -1,4 +1,4 @@
-//! What commands behind the walls for reading can do, and what they cannot.
+//! What commands in the read-only sandbox can and cannot do.
 
 use std::{
     ffi::CString,
@@ -41,7 +41,7 @@ impl Rig {
         Self { walls: ReadOnlySandbox::build(policy).unwrap(), root, _dir: dir }
     }
 
-    /// What a line prints, and whether it succeeded.
+    /// Runs a line. Returns its output and whether it succeeded.
     fn run(&self, line: &str) -> (String, bool) {
         let (ours, theirs) = rustix::pipe::pipe().unwrap();
         let text = |text: &[u8]| CString::new(text).unwrap();
@@ -107,7 +107,7 @@ fn what_reads_is_not_disturbed() {
         let (printed, ok) = rig.run(line);
         assert_eq!((printed.as_str(), ok), (want, true), "{line}");
     }
-    // What does not fit a pipe goes through the scratch directory.
+    // Output larger than a pipe goes through the scratch directory.
     let scratch = rig.root.join("scratch");
     let large = format!("export TMPDIR={}; cat <<E | wc -c\n{}\nE", scratch.display(), "x".repeat(90_000));
     assert_eq!(rig.run(&large).0.trim(), "90001");
@@ -202,7 +202,8 @@ fn what_is_hidden_stays_hidden_and_what_is_new_is_seen() {
         let (printed, _) = rig.run(line);
         assert!(!printed.contains("hidden\n") && !printed.contains("beta"), "{line}: {printed}");
     }
-    // Others make names beside this test's directory at any moment: one of many holds.
+    // Other tests create entries beside this test's directory concurrently, so one of many attempts must
+    // succeed.
     let built = (0..100).map(|_| ReadOnlySandbox::build(rig.walls.policy().clone()).unwrap());
     let walls = built.into_iter().find(|it| it.hold(it.policy())).unwrap();
     let rig = Rig { walls, ..rig };

@@ -1,4 +1,4 @@
-//! Lines that people run all day print the same behind the walls as without.
+//! Common commands print the same in the read-only sandbox as without it.
 
 use std::{
     ffi::CString,
@@ -13,7 +13,7 @@ use haft_process::OwnedSpawnRequest;
 use haft_sandbox::{ReadOnlyNetwork, ReadOnlyPolicy, ReadOnlySandbox, installed_programs};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-/// What prints something else every time, or asks somebody.
+/// Commands with varying output, or that contact a server.
 const OTHERWISE: &[&str] = &[
     "apt",
     "date",
@@ -120,7 +120,7 @@ impl Runner {
             format!("HOME={}", self.home.display()),
             format!("TMPDIR={}", self.scratch.display()),
         ];
-        // A command that takes long takes long either way.
+        // Limits the CPU time of slow commands.
         let limited = format!("ulimit -t 5\n{line}");
         let launch = OwnedSpawnRequest {
             program: text(b"/bin/bash"),
@@ -177,7 +177,7 @@ fn the_usual_lines_are_not_disturbed() {
         }
         tried += 1;
         let (free, held) = (runner.run(&line, None), runner.run(&line, Some(&walls)));
-        // What searches with several threads finds comes in any order.
+        // Multi-threaded searches print in any order.
         let in_order = |(text, code): &(String, Option<i32>)| {
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
             lines.sort();

@@ -1,4 +1,4 @@
-//! Expressions, and when they fire, also where clocks are changed.
+//! Cron expressions and their next times, also across clock changes.
 
 use haft_schedule::CronSpec;
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
@@ -50,13 +50,13 @@ fn times_in_a_plain_calendar() {
 #[test]
 fn clocks_that_are_changed() {
     for (cron, zone, from, want) in [
-        // 02:30 is left out: it fires when the clocks are changed, once.
+        // 02:30 does not exist: it fires at the clock change, once.
         ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", vec!["03-29 03:00+02:00", "03-30 02:30+02:00"]),
         ("*/15 2 * * *", "Europe/Berlin", "2026-03-28T12:00", vec!["03-29 03:00+02:00", "03-30 02:00+02:00"]),
         // 02:30 occurs twice: it fires the first time.
         ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", vec!["10-25 02:30+02:00", "10-26 02:30+01:00"]),
         ("0 3 * * *", "Europe/Berlin", "2026-10-24T12:00", vec!["10-25 03:00+01:00", "10-26 03:00+01:00"]),
-        // Every half hour follows the hours that pass.
+        // Every half hour follows elapsed time.
         (
             "*/30 * * * *",
             "Europe/Berlin",
@@ -82,14 +82,14 @@ fn clocks_that_are_changed() {
             "2026-03-07T12:00",
             vec!["03-08 03:00-04:00", "03-09 02:30-04:00"],
         ),
-        // Half an hour is left out.
+        // Half an hour is skipped.
         (
             "15 2 * * *",
             "Australia/Lord_Howe",
             "2026-10-03T12:00",
             vec!["10-04 02:30+11:00", "10-05 02:15+11:00"],
         ),
-        // Midnight itself is left out.
+        // Midnight itself is skipped.
         ("0 0 * * *", "Africa/Cairo", "2026-04-23T12:00", vec!["04-24 01:00+03:00", "04-25 00:00+03:00"]),
         ("0 9 * * *", "Asia/Kolkata", "2026-03-28T12:00", vec!["03-29 09:00+05:30", "03-30 09:00+05:30"]),
     ] {
@@ -143,7 +143,7 @@ proptest! {
         let spec = CronSpec::parse(&text).unwrap();
         let after = Timestamp::from_second(start).unwrap();
         let next = spec.next_after(after, &TimeZone::UTC).unwrap();
-        // Minute by minute, the slow way.
+        // Reference implementation: minute by minute.
         let fits = |at: Timestamp| {
             let time = at.to_zoned(TimeZone::UTC);
             let field = |text: &str, number: i64| match (text, text.split_once('/'), text.split_once('-')) {

@@ -1,4 +1,4 @@
-//! Jobs on disk, what is due, and each slot once.
+//! Stored jobs, due runs, and claiming each slot once.
 
 use std::{path::Path, sync::Arc};
 
@@ -44,12 +44,12 @@ fn what_is_due_when() {
         ("01T01:00:00", None, Some(("01T01:00:00", Scheduled))),
         ("01T01:00:59", None, Some(("01T01:00:00", Scheduled))),
         ("01T01:00:59", Some("01T01:00:00"), None),
-        // Nine hours of sleep are one run.
+        // One run after nine hours of suspend.
         ("01T10:20:00", Some("01T01:00:00"), Some(("01T10:00:00", CatchUp))),
-        // A clock that was set back runs nothing again.
+        // A clock that was set back repeats nothing.
         ("01T09:55:00", Some("01T10:00:00"), None),
         ("01T10:01:00", Some("01T10:00:00"), None),
-        // Weeks of sleep, too.
+        // Also after weeks.
         ("29T10:20:00", Some("01T01:00:00"), Some(("29T10:00:00", CatchUp))),
     ] {
         let want = want.map(|(slot, why)| (at(slot), why));
@@ -59,7 +59,7 @@ fn what_is_due_when() {
     assert_eq!(is_due(&skipping, "01T10:20:00", None), Some((at("01T10:00:00"), Missed)));
     let once = CronJob { recurring: false, ..job("30 9 * * *") };
     assert_eq!(is_due(&once, "05T12:00:00", None), Some((at("01T09:30:00"), CatchUp)));
-    // What ran once does not run again, also if nobody could remove it.
+    // A non-recurring job does not run again, even if it could not be deleted.
     assert_eq!(is_due(&once, "05T12:00:00", Some("01T09:30:00")), None);
     assert_eq!(is_due(&CronJob { recurring: false, ..job("0 0 1 1 *") }, "29T12:00:00", None), None);
     let ended = CronJob { expires: Some(at("02T00:00:00")), ..hourly };
@@ -69,8 +69,7 @@ fn what_is_due_when() {
     assert_eq!(is_due(&CronJob { expires: Some(at("10T00:00:00")), ..rare }, "25T10:00:00", None), None);
 }
 
-/// However long nothing ran and however rare the times are, one run makes up for
-/// them, for the newest.
+/// However long nothing ran and however rare the job is, one run is due, for the latest time.
 #[test]
 fn long_sleeps_are_one_run() {
     let time = |text: &str| -> Timestamp { text.parse().unwrap() };
@@ -111,8 +110,8 @@ fn long_sleeps_are_one_run() {
     }
 }
 
-/// Of whoever looked, one gets a slot: also one that looked, slept while another
-/// ran many times, and claims then; also after a clock that was wrong for long.
+/// Exactly one process claims a slot: also if it looked, slept while another ran many slots, and claims
+/// then; also after the clock was wrong for long.
 #[test]
 fn claims_outlive_sleepers_and_wrong_clocks() {
     let dir = tempfile::tempdir().unwrap();
@@ -128,7 +127,7 @@ fn claims_outlive_sleepers_and_wrong_clocks() {
     for minute in 0..100 {
         assert!(!claim(NOW + minute * 60), "{minute} was claimed before");
     }
-    // A year ahead for a while, then right again: nothing stands still, nothing runs twice.
+    // A year ahead for a while, then right again: nothing is blocked, nothing runs twice.
     let ahead = NOW + 365 * 86_400;
     for minute in 0..40 {
         assert!(claim(ahead + minute * 60));
@@ -143,12 +142,12 @@ fn claims_outlive_sleepers_and_wrong_clocks() {
     for minute in 24..40 {
         assert!(!claim(ahead + minute * 60), "{minute} of the year ahead was claimed before");
     }
-    // What was not begun is given back, and somebody else gets it.
+    // A released slot can be claimed by another process.
     let slot = Timestamp::from_second(right + 41 * 60).unwrap();
     assert!(store.claim("0a1b2c3d", slot).unwrap());
     store.release("0a1b2c3d", slot).unwrap();
     assert!(store.claim("0a1b2c3d", slot).unwrap());
-    // Claims of what is gone are kept while somebody may still be at it.
+    // Claims of deleted jobs are kept while a process may still use them.
     let slots = dir.path().join("slots/0a1b2c3d");
     store.forget_gone(Timestamp::from_second(ahead).unwrap());
     assert!(slots.exists());
@@ -196,7 +195,7 @@ fn jobs_are_on_disk_and_damage_is_named() {
     assert_eq!((stored.jobs.len(), stored.problems.len()), (2, 3));
     assert!(store.remove(&first.id).unwrap() && !store.remove(&first.id).unwrap());
     assert!(!store.remove("../../etc/passwd").unwrap());
-    // What has a name that is no job's, by itself or beside it, is none.
+    // A file whose name is not a job id, or does not match the id inside, is not a job.
     let named = serde_json::to_string(&first).unwrap();
     for name in ["../x", "0a1b2c3", "0a1b2c3d4"] {
         let named = named.replace(first.id.as_str(), name);

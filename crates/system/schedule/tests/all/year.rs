@@ -1,13 +1,13 @@
-//! A year of clocks that are changed, with two tickers that look now and then,
-//! machines that sleep and clocks that are set wrong and right again.
+//! Simulates a year with clock changes, two tickers that check irregularly, suspended machines, and
+//! clocks that are set wrong and corrected.
 
 use std::{collections::BTreeSet, path::Path};
 
 use haft_schedule::{CronJob, CronJobId, CronSpec, CronStore, DueJob, MissedPolicy, RunReason, due};
 use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::DateTime, tz::TimeZone};
 
-/// Zones whose clocks are changed by an hour, in winter and in summer, by half
-/// an hour, around a month of fasting, never, and at midnight.
+/// Zones that change clocks by an hour in winter and summer, by half an hour, around Ramadan, never, and
+/// at midnight.
 const ZONES: [&str; 6] = [
     "Europe/Berlin",
     "America/New_York",
@@ -17,7 +17,7 @@ const ZONES: [&str; 6] = [
     "Africa/Cairo",
 ];
 
-/// Expressions with what they mean: hours and minutes; no hours for every hour.
+/// Expressions with their hours and minutes; no hours means every hour.
 const JOBS: [(&str, &[i8], &[i8]); 4] = [
     ("30 2 * * *", &[2], &[30]),
     ("0 0,3 * * *", &[0, 3], &[0]),
@@ -29,7 +29,7 @@ fn begin() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-/// When each job fires within a year, found minute by minute.
+/// Reference: the times of each job within a year, computed minute by minute.
 fn fires(zone: &TimeZone) -> [BTreeSet<Timestamp>; JOBS.len()] {
     let mut found = [const { BTreeSet::new() }; JOBS.len()];
     let matches = |job: usize, at: DateTime| {
@@ -62,7 +62,7 @@ fn fires(zone: &TimeZone) -> [BTreeSet<Timestamp>; JOBS.len()] {
     found
 }
 
-/// Numbers that are the same every time.
+/// Deterministic random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -72,7 +72,7 @@ impl Dice {
     }
 }
 
-/// What one ticker does: what is due is claimed, then run.
+/// One tick: claims and runs what is due.
 fn tick(store: &CronStore, job: &CronJob, spec: &CronSpec, now: Timestamp) -> Option<DueJob> {
     let due = due(job, spec, now, store.last_slot_at(&job.id, now))?;
     store.claim(&job.id, due.slot).unwrap().then_some(due)
@@ -116,7 +116,7 @@ fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice:
     let (mut now, mut ran, mut late, mut sleeps) = (begin(), BTreeSet::new(), 0, 0);
     let mut awake_since = now;
     while now < end {
-        // Both look at nearly the same time, in any order.
+        // Both check at nearly the same time, in random order.
         let first = dice.roll(2) as usize;
         let mut got = Vec::new();
         for which in [first, 1 - first] {
@@ -128,7 +128,7 @@ fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice:
             assert!(ran.insert(run.slot), "{name}: {} ran twice", run.slot);
             assert!(run.slot <= now);
             late += usize::from(run.why == RunReason::CatchUp);
-            // While nobody sleeps, nothing is late.
+            // While no ticker sleeps, no run is late.
             if awake_since <= run.slot {
                 assert_eq!(run.why, RunReason::Scheduled, "{name}: {} at {now}", run.slot);
             }
@@ -145,7 +145,7 @@ fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice:
             _ => SignedDuration::from_secs(61),
         };
     }
-    // Whatever did not run was slept through, and one run made up for it.
+    // Every skipped time was during a suspend, and one run replaced it.
     let missed: Vec<_> = all.range(..end).filter(|it| !ran.contains(it)).collect();
     for slot in missed {
         let next = ran.range(*slot..).next();
@@ -158,8 +158,7 @@ fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice:
     assert!(sleeps / 2 < ran.len(), "{name}: {} runs, {sleeps} sleeps", ran.len());
 }
 
-/// From wherever one asks, the next time is the first one of those that were
-/// found minute by minute: in the hours around each change of clocks too.
+/// From any starting time, the next time equals the reference, also in the hours around a clock change.
 #[test]
 fn the_next_time_is_the_same_from_everywhere() {
     for zone in [ZONES[0], ZONES[2], ZONES[3], ZONES[5]] {

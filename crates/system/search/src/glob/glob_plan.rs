@@ -7,35 +7,35 @@ use haft_paths::{PathError, expand, lexical};
 
 use super::pattern::{GlobPattern, PatternPart};
 
-/// Where a glob pattern looks, and for what.
+/// A parsed glob with the directories it starts from.
 ///
-/// The names before the first wildcard decide where the walk begins, so
-/// `apps/**/tsconfig.json` never looks outside of `apps`, and a pattern that
-/// leads elsewhere (`../**`, `~/.ssh/*`, `/etc/*`) says so before it runs.
+/// The components before the first wildcard determine where the walk starts: `apps/**/tsconfig.json`
+/// never reads outside `apps`, and a pattern that leaves the base directory (`../**`, `~/.ssh/*`,
+/// `/etc/*`) is recognised before it runs.
 #[derive(Clone, Debug)]
 pub struct GlobPlan {
     searches: Vec<GlobSearch>,
 }
 
-/// The patterns that share a place to begin at.
+/// Patterns with the same start directory.
 #[derive(Clone, Debug)]
 pub(crate) struct GlobSearch {
     pub(crate) root: PathBuf,
     pub(crate) patterns: Vec<GlobPattern>,
 }
 
-/// Why a text is not a usable pattern.
+/// Why a text is not a usable glob.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GlobProblem {
-    /// Not a path.
+    /// It is not a valid path.
     Path(PathError),
-    /// The glob itself is wrong.
+    /// Invalid glob syntax; the reason.
     Syntax(String),
-    /// `..` where it cannot be followed.
+    /// `..` after a wildcard.
     UpAfterWildcard,
-    /// Alternatives that lead to too many places.
+    /// Alternatives with too many start directories.
     TooManyPlaces,
-    /// More directories than any tree has.
+    /// Too many components.
     TooDeep,
 }
 
@@ -58,13 +58,13 @@ impl fmt::Display for GlobProblem {
 
 impl std::error::Error for GlobProblem {}
 
-/// As many alternatives with a slash or dots in them are followed.
+/// Maximum number of alternatives that contain a slash or `..`.
 const MAX_PLACES: usize = 64;
 
 impl GlobPlan {
-    /// Reads a pattern. `base` is absolute: where relative patterns begin.
+    /// Parses a glob. Relative patterns start at `base`, which must be absolute.
     pub fn parse(pattern: &str, base: &Path, home: Option<&Path>) -> Result<Self, GlobProblem> {
-        // The same checks as for any path: empty, NUL, too long.
+        // The usual path checks: empty, NUL, too long.
         expand(Path::new(pattern), base, home).map_err(GlobProblem::Path)?;
         let mut searches: Vec<GlobSearch> = Vec::new();
         for alternative in alternatives(pattern)? {
@@ -77,7 +77,7 @@ impl GlobPlan {
         Ok(Self { searches })
     }
 
-    /// The directories the walks begin at, absolute.
+    /// The absolute directories where walks start.
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
         self.searches.iter().map(|search| search.root.as_path())
     }
@@ -87,7 +87,7 @@ impl GlobPlan {
     }
 }
 
-/// Where one alternative begins, and what it asks for below.
+/// Start directory and remaining pattern of one alternative.
 fn place(text: &str, base: &Path, home: Option<&Path>) -> Result<(PathBuf, GlobPattern), GlobProblem> {
     let (mut root, rest) = match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => (home.to_owned(), rest),
@@ -114,9 +114,9 @@ fn place(text: &str, base: &Path, home: Option<&Path>) -> Result<(PathBuf, GlobP
     Ok((lexical(&root), GlobPattern::new(parts)?))
 }
 
-/// Writes out the braces that hold a slash or `..`, because those decide where
-/// to look. The others stay: they match within one name, and written out, two
-/// dozen of them would be millions of patterns.
+/// Expands braces that contain a slash or `..`, because they determine the start directories. Others
+/// stay: they match within one component, and expanding two dozen of them would give millions of
+/// patterns.
 fn alternatives(pattern: &str) -> Result<Vec<String>, GlobProblem> {
     let mut done = Vec::new();
     let mut todo = vec![pattern.to_owned()];
@@ -136,7 +136,7 @@ fn alternatives(pattern: &str) -> Result<Vec<String>, GlobProblem> {
     Ok(done)
 }
 
-/// The first outermost `{…}` with a slash or a choice of `..` in it.
+/// The first outermost `{…}` that contains a slash or a `..` alternative.
 fn first_telling_group(text: &str) -> Option<std::ops::Range<usize>> {
     let mut depth = 0_usize;
     let mut start = 0;
@@ -168,7 +168,7 @@ fn first_telling_group(text: &str) -> Option<std::ops::Range<usize>> {
     None
 }
 
-/// The parts of a group between its own commas.
+/// Splits a brace group at its top-level commas.
 fn choices(inside: &str) -> Vec<String> {
     let mut out = vec![String::new()];
     let mut depth = 0_usize;

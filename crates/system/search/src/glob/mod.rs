@@ -1,4 +1,4 @@
-//! Finding files by name.
+//! Finds files by name.
 
 mod glob_plan;
 mod pattern;
@@ -13,12 +13,12 @@ use crate::{
     DiskKind, SearchRoot, SearchStop, TreeWalk, WalkEntry, WalkFilter, WalkLimits, WalkStats, WalkVisitor,
 };
 
-/// A file that matched.
+/// A matching file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GlobMatch {
-    /// When it was last changed, in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub modified: i128,
-    /// Its place below the root.
+    /// Path below the root.
     pub rel: Vec<u8>,
 }
 
@@ -35,36 +35,35 @@ impl PartialOrd for GlobMatch {
     }
 }
 
-/// What a glob found below one root.
+/// Matches below one root.
 #[derive(Debug)]
 pub struct GlobResult {
-    /// The newest hits, newest first.
+    /// The newest matches, newest first.
     pub hits: Vec<GlobMatch>,
-    /// How many there are.
+    /// Total number of matches.
     pub total: u64,
-    /// What was seen and left out.
+    /// What the walk visited and skipped.
     pub tally: WalkStats,
 }
 
-/// How a glob is run.
+/// Options of a glob search.
 pub struct GlobRun<'a> {
-    /// Where relative things are relative to.
+    /// Working directory, to which git's global ignore rules are relative.
     pub cwd: &'a Path,
-    /// Which files count.
+    /// Which files are considered.
     pub filter: &'a WalkFilter,
-    /// Threads and file systems.
+    /// Threads and file system limits.
     pub limits: WalkLimits,
-    /// How many hits to keep.
+    /// Maximum number of matches kept.
     pub keep: usize,
-    /// Whether a file may be shown, by its place below the root.
+    /// Whether a file may be shown, by its path below the root.
     pub may_show: &'a (dyn Fn(&[u8], DiskKind) -> bool + Sync),
-    /// When to give up.
+    /// Cancellation and deadline.
     pub stop: &'a SearchStop,
 }
 
 impl GlobRun<'_> {
-    /// Runs the part of a plan that begins at `asked`, which was opened as
-    /// `root`.
+    /// Runs the patterns of `plan` that start at `asked`, which was opened as `root`. Blocks.
     pub fn run(&self, plan: &GlobPlan, asked: &Path, root: &SearchRoot) -> GlobResult {
         let Some(search) = plan.search(asked) else {
             return GlobResult { hits: Vec::new(), total: 0, tally: WalkStats::default() };
@@ -85,7 +84,7 @@ impl GlobRun<'_> {
 struct Collector<'a> {
     run: &'a GlobRun<'a>,
     patterns: &'a [GlobPattern],
-    /// The greatest, that is oldest, on top.
+    /// Max-heap: the oldest kept match is on top.
     newest: BinaryHeap<GlobMatch>,
     total: u64,
 }
@@ -100,7 +99,7 @@ impl WalkVisitor for Collector<'_> {
         if let [only] = self.patterns
             && let [before] = **above
         {
-            // One pattern, mostly `**`: the mark stays what it is.
+            // With a single pattern, mostly `**`, the mark often stays equal.
             let after = only.enter(before, name);
             return match after {
                 0 => None,
@@ -134,7 +133,7 @@ impl WalkVisitor for Collector<'_> {
     }
 }
 
-/// A file, or a link to one.
+/// Metadata of a regular file or of a symlink to one.
 fn listed<M>(entry: &WalkEntry<'_, M>) -> Option<Stat> {
     match entry.kind {
         DiskKind::File => entry.stat().ok(),
@@ -146,7 +145,7 @@ fn listed<M>(entry: &WalkEntry<'_, M>) -> Option<Stat> {
     }
 }
 
-/// The time of the last change in nanoseconds.
+/// Modification time in nanoseconds since 1970.
 #[expect(clippy::unnecessary_cast, reason = "the width differs by platform")]
 pub(crate) fn modified(stat: &Stat) -> i128 {
     i128::from(stat.st_mtime as i64) * 1_000_000_000 + i128::from(stat.st_mtime_nsec as i64)

@@ -3,8 +3,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::GlobProblem;
 use crate::fs::as_path;
 
-/// One pattern, component by component, so that a walk enters only directories
-/// in which it can still match.
+/// A glob split into components, so that a walk enters only directories below which it can match.
 #[derive(Clone, Debug)]
 pub(crate) struct GlobPattern {
     parts: Vec<PatternPart>,
@@ -16,22 +15,22 @@ pub(crate) enum PatternPart {
     Deep,
     /// `*`.
     Any,
-    /// Exactly this name.
+    /// A literal name.
     Name(Vec<u8>),
-    /// `*` and then this.
+    /// `*` followed by this suffix.
     Ending(Vec<u8>),
-    /// Anything else a glob can say about one name.
+    /// Any other pattern for one name.
     Glob(Box<GlobMatcher>),
 }
 
-/// Which parts the next name may fit: one bit each.
+/// Bit set of the components that the next name may match.
 pub(crate) type PatternPositions = u64;
 
-/// Deeper patterns are refused. One bit is kept for the end.
+/// Maximum number of components; one bit is reserved for the end.
 const MAX_PARTS: usize = 62;
 
 impl GlobPattern {
-    /// Puts a pattern together. The last part names files.
+    /// Builds a pattern. The last component matches file names.
     pub(crate) fn new(mut parts: Vec<PatternPart>) -> Result<Self, GlobProblem> {
         if matches!(parts.last(), None | Some(PatternPart::Deep)) {
             parts.push(PatternPart::Any);
@@ -43,12 +42,12 @@ impl GlobPattern {
         Ok(Self { parts })
     }
 
-    /// Where matching begins.
+    /// Initial positions.
     pub(crate) fn start(&self) -> PatternPositions {
         self.spread(1)
     }
 
-    /// After a directory of this name; zero when nothing below can match.
+    /// Positions after entering a directory of this name; zero if nothing below can match.
     pub(crate) fn enter(&self, places: PatternPositions, name: &[u8]) -> PatternPositions {
         let mut next = 0;
         for (index, part) in self.parts.iter().enumerate() {
@@ -64,13 +63,13 @@ impl GlobPattern {
         self.spread(next) & !(1 << self.parts.len())
     }
 
-    /// Whether a file of this name is a match.
+    /// Whether a file of this name matches.
     pub(crate) fn takes(&self, places: PatternPositions, name: &[u8]) -> bool {
         let last = self.parts.len() - 1;
         places & (1 << last) != 0 && self.parts[last].fits(name)
     }
 
-    /// `**` may stand for nothing.
+    /// `**` may match no directory.
     fn spread(&self, mut places: PatternPositions) -> PatternPositions {
         for (index, part) in self.parts.iter().enumerate() {
             if places & (1 << index) != 0 && matches!(part, PatternPart::Deep) {
@@ -82,7 +81,7 @@ impl GlobPattern {
 }
 
 impl PatternPart {
-    /// Reads one component.
+    /// Parses one component.
     pub(crate) fn parse(text: &str) -> Result<Self, GlobProblem> {
         match text {
             "**" => return Ok(Self::Deep),
@@ -114,7 +113,7 @@ impl PatternPart {
     }
 }
 
-/// The text without its escapes, if it says nothing but itself.
+/// The unescaped text if the component has no wildcard.
 fn literal(text: &str) -> Option<Vec<u8>> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();

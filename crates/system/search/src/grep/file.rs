@@ -14,44 +14,43 @@ use super::{
 };
 use crate::SearchStop;
 
-/// Files up to this size are read at once. Larger ones are streamed, which also
-/// bounds how long a search cannot be stopped.
+/// Files up to this many bytes are read at once. Larger ones are streamed, which also bounds the time
+/// until a cancellation takes effect.
 const SMALL: usize = 1 << 20;
 
-/// How much of a large file tells its encoding.
+/// Bytes of a large file used to detect its encoding.
 const HEAD: usize = 64 * 1024;
 
-/// A line may take as much memory; files with longer ones are searched piece by
-/// piece.
+/// Maximum memory for a line; files with longer lines are searched in windows.
 const MAX_LINE_MEMORY: usize = 32 << 20;
 
-/// Larger files are not searched across lines: that needs all of one in memory.
+/// Maximum bytes of a file for multi-line search, which needs the whole file in memory.
 const MAX_MULTILINE: usize = 64 << 20;
 
 /// How a file came to be searched.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum GrepOrigin {
-    /// Found on a walk: a NUL byte ends it.
+    /// Found on a walk: a NUL byte ends the search.
     Walk,
-    /// Named in the request: searched to its end whatever is in it.
+    /// Named in the request: searched to its end, even if it is binary.
     Named,
 }
 
-/// What came of one file.
+/// Result of one file.
 #[derive(Debug)]
 pub(crate) enum Searched {
-    /// It was searched as text.
+    /// Searched as text.
     Text(MatchedLines),
-    /// It is no text, and was not searched.
+    /// Binary and not searched.
     Binary,
 }
 
-/// Searches one file after the other.
+/// Searches files one after the other.
 pub(crate) struct FileSearch<'a> {
     query: &'a GrepQuery,
     stop: &'a SearchStop,
     slices: Searcher,
-    /// For files of which no line is of use: numbers of lines cost time.
+    /// Searcher for files whose lines are not needed; counting line numbers costs time.
     counts: Searcher,
     bytes: Vec<u8>,
 }
@@ -65,7 +64,7 @@ impl<'a> FileSearch<'a> {
         Self { query, stop, slices, counts, bytes: Vec::new() }
     }
 
-    /// Searches a file. `keep` is how many lines are of use.
+    /// Searches a file and keeps at most `keep` lines.
     pub(crate) fn search(
         &mut self,
         mut file: File,
@@ -110,7 +109,7 @@ impl<'a> FileSearch<'a> {
         self.small_legacy(bytes, raw, keep).map(Searched::Text)
     }
 
-    /// A second look at text that may be in another encoding.
+    /// Searches again, decoded from other likely encodings.
     fn small_legacy(&mut self, bytes: &[u8], raw: MatchedLines, keep: usize) -> io::Result<MatchedLines> {
         let alphabet = self.query.alphabet;
         let pointless = match alphabet {
@@ -131,8 +130,8 @@ impl<'a> FileSearch<'a> {
                 return Ok(found);
             }
         }
-        // What only the raw bytes match, such as an `A` that is half of a
-        // Japanese character, is not in the text.
+        // A match only in the raw bytes, such as an `A` that is half of a Japanese character, is not in
+        // the text.
         Ok(if readable { MatchedLines::default() } else { raw })
     }
 
@@ -154,9 +153,8 @@ impl<'a> FileSearch<'a> {
         Ok(taker.found)
     }
 
-    /// A file found on a walk is binary if there is a NUL byte in its
-    /// beginning. If one comes later, the lines before it are shown. A file
-    /// that was named is searched to its end, and what is behind the byte is
+    /// A file found on a walk is binary if a NUL byte is in its first part. If one comes later, the
+    /// lines before it are shown. A named file is searched to its end, and matches after the NUL are
     /// counted.
     fn small_binary(
         &mut self,
@@ -245,7 +243,7 @@ impl<'a> FileSearch<'a> {
         }
         let telling = match std::str::from_utf8(head) {
             Err(error) if error.error_len().is_some() => Some(head.to_vec()),
-            // Only a pattern that must be decoded is worth reading it twice.
+            // Only a pattern that needs decoding is worth reading the file twice.
             _ if self.query.alphabet == PatternAlphabet::Wide => self.first_strays(file)?,
             _ => None,
         };
@@ -253,7 +251,7 @@ impl<'a> FileSearch<'a> {
         Ok(encoding.map_or(CharsetReading::Utf8, CharsetReading::Through))
     }
 
-    /// The block with the first bytes that are no UTF-8.
+    /// The first block with invalid UTF-8.
     fn first_strays(&self, file: &mut File) -> io::Result<Option<Vec<u8>>> {
         file.seek(SeekFrom::Start(0))?;
         let mut block = Vec::new();
@@ -265,7 +263,7 @@ impl<'a> FileSearch<'a> {
             }
             match std::str::from_utf8(&block) {
                 Ok(_) => block.clear(),
-                // The last character is cut: it goes on in the next block.
+                // A truncated last character continues in the next block.
                 Err(error) if error.error_len().is_none() => {
                     block.drain(..error.valid_up_to());
                 }
@@ -300,8 +298,8 @@ fn builder(query: &GrepQuery) -> SearcherBuilder {
     builder
 }
 
-/// Fills `bytes` until it holds more than `limit` or the file ends. `expected`
-/// saves the second system call of small files.
+/// Reads until `bytes` is longer than `limit` or the file ends. `expected` saves a system call for small
+/// files.
 fn read_up_to(file: &mut File, bytes: &mut Vec<u8>, limit: usize, expected: usize) -> io::Result<usize> {
     let before = bytes.len();
     let want = limit.min(expected.saturating_add(before)).saturating_add(1);
@@ -315,7 +313,7 @@ fn read_up_to(file: &mut File, bytes: &mut Vec<u8>, limit: usize, expected: usiz
         match file.read(&mut bytes[len..]) {
             Ok(read) => {
                 bytes.truncate(len + read);
-                // A regular file gives all it has: less than asked is its end.
+                // A short read from a regular file means its end.
                 if bytes.len() < goal {
                     break;
                 }
@@ -339,7 +337,7 @@ pub(super) fn is_out_of_memory(error: &io::Error) -> bool {
     error.to_string().contains("allocation limit")
 }
 
-/// Ends like a broken disk when the search is over.
+/// Returns an I/O error once the search is cancelled.
 struct CancellableReader<'a, R> {
     stop: &'a SearchStop,
     inner: R,

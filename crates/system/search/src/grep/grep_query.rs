@@ -5,7 +5,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::non_utf8::{self, CharsetGuess};
 
-/// What to look for, compiled.
+/// A compiled search pattern.
 #[derive(Clone, Debug)]
 pub struct GrepQuery {
     pub(crate) matcher: RegexMatcher,
@@ -14,55 +14,54 @@ pub struct GrepQuery {
     pub(crate) guess: CharsetGuess,
 }
 
-/// How to look for it.
+/// Search options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrepOptions {
-    /// What to hand back.
+    /// What to return.
     pub mode: Mode,
-    /// Take upper and lower case as the same.
+    /// Ignore case.
     pub ignore_case: bool,
     /// Let matches span lines, and `.` match line breaks.
     pub multiline: bool,
-    /// Lines before each match.
+    /// Context lines before each match.
     pub before: usize,
-    /// Lines after each match.
+    /// Context lines after each match.
     pub after: usize,
-    /// Hand back what matched instead of the line it is in.
+    /// Return the matched text instead of its line.
     pub only_matching: bool,
 }
 
-/// What to hand back.
+/// What to return.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
-    /// Files with a match.
+    /// Files with matches.
     #[default]
     Files,
-    /// Matching lines per file.
+    /// Number of matching lines per file.
     Count,
-    /// Lines that match, with their surroundings.
+    /// Matching lines with context.
     Content,
 }
 
-/// Which characters a pattern can match: whether other encodings than UTF-8
-/// make a difference.
+/// Which characters a pattern can match, to decide whether encodings other than UTF-8 matter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PatternAlphabet {
-    /// Only ASCII: the bytes are the same nearly everywhere.
+    /// Only ASCII, which is the same bytes in nearly all encodings.
     Ascii,
     /// Any character, such as `.` or `\w`.
     Any,
-    /// At least one that is not ASCII: such a match is only found decoded.
+    /// At least one non-ASCII character, which must be decoded to be found.
     Wide,
-    /// Bytes, not characters: `(?-u)`.
+    /// Bytes: `(?-u)`.
     Bytes,
 }
 
-/// Why a pattern cannot be used.
+/// Why a pattern is invalid.
 #[derive(Clone, Debug)]
 pub struct PatternProblem {
-    /// What the regex engine says.
+    /// Message of the regex engine.
     pub message: String,
-    /// The pattern wants to match a line break, which needs `multiline`.
+    /// The pattern matches a line break, which needs `multiline`.
     pub spans_lines: bool,
 }
 
@@ -74,14 +73,14 @@ impl fmt::Display for PatternProblem {
 
 impl std::error::Error for PatternProblem {}
 
-/// A compiled pattern may take as much memory; beyond it is an error.
+/// Maximum bytes of a compiled pattern; a larger one is an error.
 const SIZE_LIMIT: usize = 64 << 20;
 
-/// Memory for states made while searching, per thread.
+/// Maximum bytes of the lazy DFA cache per thread.
 const DFA_LIMIT: usize = 64 << 20;
 
 impl GrepQuery {
-    /// Compiles a pattern as `rg` does.
+    /// Compiles a pattern like `rg`.
     pub fn new(pattern: &str, options: GrepOptions) -> Result<Self, PatternProblem> {
         let mut builder = RegexMatcherBuilder::new();
         builder
@@ -108,12 +107,12 @@ impl GrepQuery {
         })
     }
 
-    /// Lets the caller tell the encodings of files.
+    /// Sets the encoding detection.
     pub fn with_guess(self, guess: CharsetGuess) -> Self {
         Self { guess, ..self }
     }
 
-    /// How it is looked for.
+    /// The search options.
     pub fn options(&self) -> GrepOptions {
         self.options
     }
@@ -152,7 +151,7 @@ impl PatternAlphabet {
         }
     }
 
-    /// The less usual of two.
+    /// The alphabet with the greater effect.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Bytes, _) | (_, Self::Bytes) => Self::Bytes,

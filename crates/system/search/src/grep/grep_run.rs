@@ -10,63 +10,61 @@ use crate::{
     WalkStats, WalkVisitor, walk::SkippedDir,
 };
 
-/// How a search for text is run.
+/// Options of a text search.
 pub struct GrepRun<'a> {
-    /// What to look for.
     pub query: &'a GrepQuery,
-    /// Where relative things are relative to.
+    /// Working directory, to which git's global ignore rules are relative.
     pub cwd: &'a Path,
-    /// Which files count.
+    /// Which files are searched.
     pub filter: &'a WalkFilter,
-    /// Threads and file systems.
+    /// Threads and file system limits.
     pub limits: WalkLimits,
-    /// Which part of the answer is wanted.
+    /// Which part of the result to return.
     pub page: GrepPage,
-    /// Whether a file may be shown, by its place below the root.
+    /// Whether a file may be shown, by its path below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
-    /// When to give up.
+    /// Cancellation and deadline.
     pub stop: &'a SearchStop,
 }
 
-/// What a search found, and what it left out.
+/// Result of a text search.
 #[derive(Debug, Default)]
 pub struct GrepResult {
-    /// What was found.
+    /// The matches.
     pub totals: GrepTotals,
-    /// Files that were searched.
+    /// Number of files searched.
     pub searched: u64,
-    /// Files that are no text and were not searched.
+    /// Binary files that were not searched.
     pub binary: u64,
-    /// What the walk saw and left out.
+    /// What the walk visited and skipped.
     pub tally: WalkStats,
-    /// What was left out, looked at: only when hardly anything was found.
+    /// Matches in skipped files; only if there were few matches otherwise.
     pub left_out: Option<LeftOut>,
-    /// The search did not come to its end.
+    /// Why the search is incomplete, if it is.
     pub stopped: Option<SearchStopReason>,
-    /// The named directory is ignored itself, so ignore files did not count.
+    /// Whether ignore files were disregarded because the named directory is itself ignored.
     pub ignore_files_off: bool,
 }
 
-/// What is in the files that were left out.
+/// Matches in skipped files.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
-    /// Files, and how many of them match, by what they need to be searched.
+    /// Number of files and of those that match, by what the request would need to include them.
     pub by_need: BTreeMap<FileRequirement, (u64, u64)>,
-    /// There was no time to look at all of them.
+    /// Whether the time limit ended this search.
     pub incomplete: bool,
 }
 
-/// How long to look at what was left out, when nothing was found and when
-/// something was.
+/// Time limits for searching skipped files: if nothing was found, and if something was.
 const LEFT_OUT_TIME: Duration = Duration::from_secs(5);
 const LEFT_OUT_GLANCE: Duration = Duration::from_millis(250);
 
-/// Whoever finds no more files than this may miss what they looked for.
+/// Maximum number of matching files for which skipped files are searched too.
 const FEW_HITS: u64 = 2;
 
 impl GrepRun<'_> {
-    /// Searches the tree below a root. When nothing or hardly anything is found,
-    /// also looks at what was left out, so that the answer can say what it means.
+    /// Searches the tree below a root. If there are few or no matches, also searches the skipped files,
+    /// so that the answer can mention them. Blocks.
     pub fn run(&self, root: &SearchRoot) -> GrepResult {
         let mut filter = self.filter.clone();
         let mut walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
@@ -91,7 +89,7 @@ impl GrepRun<'_> {
         grepped
     }
 
-    /// Searches one file that was named.
+    /// Searches one named file. Blocks.
     pub fn run_file(&self, name: &[u8], file: File) -> io::Result<GrepResult> {
         let collector = Collector::new(self.page, self.query.options.mode);
         let len = file.metadata()?.len();
@@ -130,7 +128,7 @@ impl GrepRun<'_> {
     }
 }
 
-/// Searches what a walk comes to.
+/// Searches the files of a walk.
 struct TreeSearch<'a> {
     run: &'a GrepRun<'a>,
     collector: &'a Collector,
@@ -169,8 +167,8 @@ impl WalkVisitor for TreeSearch<'_> {
                     return;
                 }
                 let rel = entry.rel();
-                // Nothing is said about a file that may not be shown, not even
-                // that it matched: that would answer questions about it.
+                // A file that may not be shown is not even counted, because the count would leak its
+                // content.
                 if (self.run.may_show)(&rel) {
                     self.collector.add(rel, found);
                 }
@@ -179,7 +177,7 @@ impl WalkVisitor for TreeSearch<'_> {
     }
 }
 
-/// Counts matches in what was left out.
+/// Counts matches in skipped files.
 struct GrepProbe<'a> {
     search: FileSearch<'a>,
     may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),

@@ -1,4 +1,4 @@
-//! Files with lines that do not fit into memory.
+//! Searches files with lines that do not fit into memory.
 
 use std::io::{self, Read};
 
@@ -10,22 +10,21 @@ use super::{
 };
 use crate::{SearchStop, display_text};
 
-/// How a file is cut.
+/// How a file is split into windows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileWindows {
-    /// How much is looked at in one go.
+    /// Bytes per window.
     pub(crate) size: usize,
-    /// How far windows overlap: longer matches across a border are not found.
+    /// Overlap of consecutive windows in bytes; longer matches across a border are missed.
     pub(crate) overlap: usize,
 }
 
 impl FileWindows {
-    /// Large enough to be fast, small enough to be stopped.
+    /// Large enough to be fast, small enough to be cancelled quickly.
     pub(crate) const USUAL: Self = Self { size: 4 << 20, overlap: 64 * 1024 };
 }
 
-/// Looks for matches window by window. Around each, a part of its line is
-/// shown; lines around are not.
+/// Searches window by window. Returns the part of the line around each match, without context lines.
 pub(crate) fn search(
     query: &GrepQuery,
     stop: &SearchStop,
@@ -40,8 +39,8 @@ pub(crate) fn search(
         let wanted = windows.size - window.len();
         let read = file.by_ref().take(wanted as u64).read_to_end(&mut window)?;
         let is_last = read < wanted;
-        // Every place but the ends of the file is seen with something around
-        // it, so that `^`, `$` and `\b` mean what they say.
+        // Except at the ends of the file, every position is seen with its surroundings, so that `^`, `$`
+        // and `\b` work.
         let from = if is_first { 0 } else { windows.overlap / 2 };
         let to = if is_last { window.len() + 1 } else { window.len() - windows.overlap / 2 };
         scan.window(&window, from, to)?;
@@ -60,7 +59,7 @@ struct WindowScan<'a> {
     query: &'a GrepQuery,
     keep: usize,
     found: MatchedLines,
-    /// Number of the line the window begins in.
+    /// Line number at the start of the window.
     line: u64,
     last_line: u64,
 }
@@ -114,7 +113,7 @@ mod tests {
     };
 
     proptest! {
-        /// Cut into windows or not, the same lines match.
+        /// The same lines match with and without windows.
         #[test]
         fn windows_make_no_difference(
             text in "([a-c ]{0,9}|needle|\n){0,60}",

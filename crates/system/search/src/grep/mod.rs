@@ -1,4 +1,4 @@
-//! Finding text.
+//! Text search.
 
 mod file;
 mod grep_query;

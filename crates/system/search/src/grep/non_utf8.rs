@@ -1,27 +1,26 @@
 //! Text that is not UTF-8.
 //!
-//! Reading asks "which encoding is this", and a wrong answer is a wrong
-//! character. Searching asks "is it in there", so where the guess finds nothing
-//! the other readings that make sense are tried as well.
+//! When reading a file, a wrong encoding shows wrong characters. When searching, it hides matches; so if
+//! the detected encoding finds nothing, other plausible ones are tried.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, SHIFT_JIS, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-/// How the bytes of a file are to be read.
+/// How to decode a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CharsetReading {
-    /// As they are: UTF-8, or UTF-8 with a few strays.
+    /// As UTF-8, possibly with some invalid bytes.
     Utf8,
-    /// Through this encoding.
+    /// With this encoding.
     Through(&'static Encoding),
 }
 
-/// The encoding a byte order mark tells, and the length of the mark.
+/// The encoding given by a byte order mark, and the mark's length.
 pub(crate) fn marked(bytes: &[u8]) -> Option<(CharsetReading, usize)> {
     match bytes {
-        // UTF-32 is not spelt by anything we know.
+        // UTF-32 is not supported.
         [0xff, 0xfe, 0, 0, ..] => None,
         [0xef, 0xbb, 0xbf, ..] => Some((CharsetReading::Utf8, 3)),
         [0xff, 0xfe, ..] => Some((CharsetReading::Through(UTF_16LE), 2)),
@@ -30,8 +29,8 @@ pub(crate) fn marked(bytes: &[u8]) -> Option<(CharsetReading, usize)> {
     }
 }
 
-/// UTF-16 without a mark: western text has a zero in every second byte, always
-/// on the same side.
+/// UTF-16 without a byte order mark: western text has a zero in every second byte, always on the same
+/// side.
 pub(crate) fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = &bytes[..bytes.len().min(8192) & !1];
     let pairs = head.len() / 2;
@@ -45,8 +44,8 @@ pub(crate) fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Whether bytes that are no UTF-8 are text of another encoding, rather than
-/// damaged UTF-8: such text holds a valid sequence only by accident.
+/// Whether bytes that are not UTF-8 are text in another encoding rather than damaged UTF-8. Such text
+/// contains valid multi-byte sequences only by accident.
 fn is_legacy(bytes: &[u8]) -> bool {
     let (mut sequences, mut strays) = (0_usize, 0_usize);
     let sample = &bytes[..bytes.len().min(SAMPLE)];
@@ -57,12 +56,11 @@ fn is_legacy(bytes: &[u8]) -> bool {
     0 < strays && !(8 <= sequences && strays * 2 <= sequences)
 }
 
-/// How much of a file the statistics look at.
+/// Bytes used for statistics.
 const SAMPLE: usize = 256 * 1024;
 
-/// Tells the encoding of a text that is no UTF-8; `None` reads it as damaged
-/// UTF-8. A port: who reads files and who searches them should agree, and this
-/// crate does not know who reads.
+/// Detects the encoding of text that is not UTF-8; `None` means damaged UTF-8. A port, because the code
+/// that reads files must agree with the search.
 pub type CharsetGuess = fn(&[u8]) -> Option<&'static Encoding>;
 
 /// The likeliest encoding, by statistics alone.
@@ -78,11 +76,10 @@ pub(crate) fn guess(bytes: &[u8]) -> Option<&'static Encoding> {
     Some(detector.guess(/*tld*/ None, Utf8Detection::Deny))
 }
 
-/// Readings to try when the guess finds nothing.
+/// Encodings to try if the detected one finds nothing.
 const OTHERS: [&Encoding; 6] = [SHIFT_JIS, GB18030, EUC_KR, BIG5, EUC_JP, WINDOWS_1252];
 
-/// The text under each reading that makes sense, the likeliest first. Of
-/// damaged UTF-8 there is none.
+/// The text in each plausible encoding, likeliest first. Empty for damaged UTF-8.
 pub(crate) fn readings(
     bytes: &[u8],
     guess: CharsetGuess,
@@ -96,7 +93,7 @@ pub(crate) fn readings(
     })
 }
 
-/// The text of a file as UTF-8, as far as it is text. Stray bytes stay.
+/// The text of a file as UTF-8; `None` if it is binary. Invalid bytes stay.
 pub(crate) fn to_text(bytes: &[u8], guess: CharsetGuess) -> Option<Cow<'_, [u8]>> {
     let decoded = |encoding: &'static Encoding, bytes| {
         let (text, _) = encoding.decode_without_bom_handling(bytes);

@@ -8,50 +8,48 @@ use super::{
     sink::{GrepLine, MatchedLines},
 };
 
-/// What was found in one file, as far as it is on the page.
+/// Matches in one file on the requested page.
 #[derive(Clone, Debug)]
 pub struct FileHits {
-    /// Its place below the root.
+    /// Path below the root.
     pub rel: Vec<u8>,
-    /// Matching lines in all of the file; in multiline mode matches; when only
-    /// files are asked for 1.
+    /// Matching lines in the whole file; matches in multi-line mode; 1 in file mode.
     pub count: u64,
     /// The lines on the page.
     pub lines: Vec<GrepLine>,
-    /// Where a NUL byte ends the text, in a file that is partly binary.
+    /// Offset of the first NUL byte in a partly binary file.
     pub binary_at: Option<u64>,
-    /// Matching lines behind it, which are not shown.
+    /// Matching lines after it, which are not shown.
     pub beyond_binary: u64,
-    /// The encoding it was read through, if not UTF-8.
+    /// Encoding it was decoded from, if not UTF-8.
     pub encoding: Option<&'static str>,
 }
 
-/// Which part of an answer is wanted. Entries are files, or lines of content.
+/// Which part of the result to return. Entries are files, or lines in content mode.
 #[derive(Clone, Copy, Debug)]
 pub struct GrepPage {
-    /// Entries to pass over.
+    /// Number of entries to skip.
     pub offset: usize,
-    /// Entries to hand back at most.
+    /// Maximum number of entries.
     pub limit: usize,
 }
 
-/// Everything found, and the part that is wanted.
+/// Totals and the requested page.
 #[derive(Debug, Default)]
 pub struct GrepTotals {
-    /// The page, by path.
+    /// Files on the page, sorted by path.
     pub files: Vec<FileHits>,
-    /// Files with matches.
+    /// Number of files with matches.
     pub total_files: u64,
-    /// Entries of all pages together.
+    /// Number of entries on all pages.
     pub total_entries: u64,
-    /// Matching lines, or matches in multiline mode.
+    /// Matching lines, or matches in multi-line mode.
     pub total_count: u64,
-    /// The page was cut because it became too large.
+    /// Whether the page was truncated because of its size.
     pub too_large: bool,
 }
 
-/// Collects the first entries by path, whatever order files come in, and keeps
-/// no more than the page can need.
+/// Collects results in any order and keeps only what the page needs.
 pub(crate) struct Collector {
     page: GrepPage,
     mode: Mode,
@@ -67,7 +65,7 @@ struct PageState {
     totals: GrepTotals,
 }
 
-/// A page of unlimited length may take as much memory.
+/// Maximum bytes of a page without an entry limit.
 const MAX_BYTES: usize = 8 << 20;
 
 impl Collector {
@@ -79,7 +77,7 @@ impl Collector {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many lines of a file are of use.
+    /// How many lines of a file may be needed.
     pub(crate) fn keep(&self) -> usize {
         match self.mode {
             Mode::Content => self.page.offset.saturating_add(self.page.limit),
@@ -87,8 +85,7 @@ impl Collector {
         }
     }
 
-    /// The same for a file on a walk: one that comes behind a full page is only
-    /// counted.
+    /// Like `keep`; zero for a file that sorts after a full page and is only counted.
     pub(crate) fn keep_of(&self, rel: &[u8]) -> usize {
         let keep = self.keep();
         if keep == 0 {
@@ -131,7 +128,7 @@ impl Collector {
         state.full || self.page.offset.saturating_add(self.page.limit) <= entries
     }
 
-    /// Drops files from the end as long as the page is full without them.
+    /// Drops files from the end that the full page does not need.
     fn trim(&self, state: &mut PageState) {
         while let Some((_, last)) = state.kept.last_key_value() {
             let (entries, bytes) = (entries_of(last, self.mode), size_of(last));
@@ -147,7 +144,7 @@ impl Collector {
         }
     }
 
-    /// Cuts the page out.
+    /// Extracts the page.
     pub(crate) fn finish(self) -> GrepTotals {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut totals = state.totals;
@@ -174,7 +171,7 @@ impl Collector {
     }
 }
 
-/// Sorts like a tree is read: directory by directory.
+/// Sort key for depth-first order.
 pub(crate) fn order(rel: &[u8]) -> Vec<u8> {
     rel.iter().map(|byte| if *byte == b'/' { 0 } else { *byte }).collect()
 }
@@ -210,7 +207,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order files come in, the page is the same.
+        /// The page does not depend on the order of files.
         #[test]
         fn pages_tile_the_answer(sizes in prop::collection::vec(1_usize..5, 1..12), limit in 1_usize..6, seed in any::<u64>()) {
             let want: Vec<(usize, u64)> =

@@ -6,52 +6,52 @@ use grep_searcher::{LineIter, Searcher, Sink, SinkContext, SinkMatch};
 use super::{GrepQuery, Mode};
 use crate::{SearchStop, display_text};
 
-/// One line of an answer.
+/// A line of the result.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GrepLine {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// Whether it matched, or stands around a match.
+    /// Match or context.
     pub kind: LineKind,
-    /// Lines before it were left out.
+    /// Whether lines before it were omitted.
     pub after_gap: bool,
-    /// Its text, safe to show and not longer than a screen.
+    /// Text of the line, formatted safely and shortened.
     pub text: String,
 }
 
-/// Why a line is in an answer.
+/// Why a line is in the result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LineKind {
-    /// The line matches the query.
+    /// It matches.
     Match,
-    /// It stands around a match.
+    /// It is near a match.
     Context,
 }
 
-/// What was found in one file.
+/// Matches in one file.
 #[derive(Debug, Default)]
 pub(crate) struct MatchedLines {
-    /// Matching lines; in multiline mode matches; in file mode 1.
+    /// Matching lines; matches in multi-line mode; 1 in file mode.
     pub(crate) count: u64,
-    /// The first lines of the answer.
+    /// The first lines of the result.
     pub(crate) lines: Vec<GrepLine>,
-    /// How many lines there are in all.
+    /// Total number of lines.
     pub(crate) total_lines: u64,
-    /// Where the first NUL byte is, in a file with matches around it.
+    /// Offset of the first NUL byte, if there are matches before or after it.
     pub(crate) binary_at: Option<u64>,
-    /// Matching lines behind that byte: counted, not shown.
+    /// Matching lines after it: counted, not shown.
     pub(crate) beyond_binary: u64,
-    /// The encoding it was read through, if not UTF-8.
+    /// Encoding it was decoded from, if not UTF-8.
     pub(crate) encoding: Option<&'static str>,
 }
 
-/// Takes what the searcher finds in one file.
+/// Collects matches in one file.
 pub(crate) struct LineCollector<'a> {
     pub(crate) query: &'a GrepQuery,
     pub(crate) stop: &'a SearchStop,
-    /// How many lines are of use to anybody.
+    /// Maximum number of lines kept.
     pub(crate) keep: usize,
-    /// Lines from this byte on are counted, not shown.
+    /// Lines from this byte offset on are counted, not shown.
     pub(crate) show_until: u64,
     pub(crate) gap: bool,
     pub(crate) found: MatchedLines,
@@ -168,7 +168,7 @@ impl Sink for LineCollector<'_> {
     }
 }
 
-/// Where the first match in a line is, if anybody needs to know.
+/// Position of the first match in a line, if it is needed.
 fn focus(query: &GrepQuery, line: &[u8]) -> std::ops::Range<usize> {
     if line.len() <= display_text::MAX_LINE {
         return 0..0;

@@ -1,4 +1,4 @@
-//! Which words a file holds, in a few hundred bytes.
+//! Set of the words in a file, in a few hundred bytes.
 
 use std::{
     collections::HashSet,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::symbols::is_word;
 
-/// The fingerprint of a word, without regard to case.
+/// Case-insensitive hash of a word.
 pub(crate) fn fingerprint(word: &[u8]) -> u64 {
     word.iter().fold(SEED, |hash, byte| mix(hash, byte.to_ascii_lowercase()))
 }
@@ -18,11 +18,11 @@ fn mix(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
-/// Longer words are data.
+/// Maximum bytes of a word; longer ones are data.
 const MAX_WORD: usize = 80;
 
-/// The words of a text, and the parts of those that have some: `parse_config`
-/// and `parseConfig` also count as `parse` and `config`.
+/// The words of a text and the parts of compound ones: `parse_config` and `parseConfig` also count as
+/// `parse` and `config`.
 #[derive(Default)]
 pub(crate) struct WordSet {
     seen: HashSet<u64, BuildHasherDefault<IdentityHasher>>,
@@ -45,7 +45,7 @@ impl WordSet {
         }
     }
 
-    /// Takes the word that begins at `start`; hands back where it ends.
+    /// Adds the word that starts at `start`; returns its end.
     fn word(&mut self, text: &[u8], start: usize) -> usize {
         let (mut whole, mut part, mut part_start) = (SEED, SEED, start);
         let mut parts = 0_usize;
@@ -79,7 +79,7 @@ impl WordSet {
     }
 }
 
-/// Fingerprints are hashes already.
+/// Fingerprints are already hashes.
 #[derive(Default)]
 struct IdentityHasher(u64);
 
@@ -91,20 +91,19 @@ impl Hasher for IdentityHasher {
     fn write(&mut self, _bytes: &[u8]) {}
 
     fn write_u64(&mut self, value: u64) {
-        // The low bits choose the place, the high ones are compared.
+        // The table uses the low bits as position and compares the high ones.
         self.0 = value ^ value.rotate_left(32);
     }
 }
 
-/// A Bloom filter: says "perhaps" to one word in a hundred that is not there,
-/// and never "no" to one that is.
+/// A Bloom filter with about 1 % false positives and no false negatives.
 #[derive(Debug)]
 pub(crate) struct WordBloom {
     bits: Box<[u64]>,
 }
 
 impl WordBloom {
-    /// For a file whose words are not known.
+    /// For a file whose words are unknown: contains every word.
     pub(crate) fn any() -> Self {
         Self { bits: Box::default() }
     }
@@ -131,20 +130,20 @@ impl WordBloom {
         })
     }
 
-    /// Whether the file may hold a word with this fingerprint.
+    /// Whether the file may contain a word with this hash.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         self.bits.is_empty()
             || self.places(hash).all(|place| self.bits[place / 64] & (1 << (place % 64)) != 0)
     }
 
-    /// Memory it takes.
+    /// Size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bits.len() * 8
     }
 }
 
-/// The parts of a name: `parseConfigFile`, `parse_config_file` and
-/// `ParseConfigFile` have the same three. Each is in lower case.
+/// The lower-case parts of a name: `parseConfigFile`, `parse_config_file` and `ParseConfigFile` have the
+/// same three.
 pub(crate) fn parts(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut before = '_';

@@ -1,9 +1,6 @@
-//! What is where in a tree: definitions and words, file by file.
+//! Index of a tree: definitions and words by file.
 //!
-//! **Invariant:** an answer is never older than the question. Before each
-//! question every file is looked at (`stat`), and what changed is read again.
-//! A file that changed in the two seconds before it was read counts as changed
-//! the next time too: the clock of a file system is too coarse to tell.
+//! **Invariant:** an answer is never older than the query. Before each query every file is checked (`stat`), and changed files are read again. A file that changed less than two seconds before it was read counts as changed the next time too, because file system timestamps are too coarse.
 
 mod bloom;
 mod name_table;
@@ -17,14 +14,14 @@ pub use refresh::{IndexRefreshOptions, RefreshStats};
 
 use crate::{SourceLanguage, SymbolKind};
 
-/// What is where in one tree.
+/// Index of one tree.
 #[derive(Debug, Default)]
 pub struct TreeIndex {
     files: Vec<Option<IndexedFile>>,
     by_path: HashMap<Box<[u8]>, IndexedFileId>,
     free: Vec<IndexedFileId>,
     names: IndexedNames,
-    /// Symbols that were taken out since the names were counted.
+    /// Symbols removed since the names were last cleaned up.
     stale_symbols: usize,
     symbols: usize,
     bytes: usize,
@@ -50,34 +47,33 @@ pub(crate) struct IndexedSymbol {
     pub(crate) kind: SymbolKind,
 }
 
-/// What the kernel says about a file that tells it from any other version.
+/// Metadata that identifies a version of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct IndexStamp {
     size: i64,
     modified: (i64, i64),
     changed: (i64, i64),
     inode: u64,
-    /// It was old enough when it was read that a later change must show.
+    /// Whether it was old enough when read that any later change shows in its timestamp.
     settled: bool,
 }
 
 impl TreeIndex {
-    /// How many files are in it.
+    /// Number of indexed files.
     pub fn len(&self) -> usize {
         self.by_path.len()
     }
 
-    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.by_path.is_empty()
     }
 
-    /// How many definitions are in it.
+    /// Number of definitions.
     pub fn symbols(&self) -> usize {
         self.symbols
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory use in bytes.
     pub fn size(&self) -> usize {
         self.bytes + self.names.size()
     }
@@ -124,7 +120,7 @@ impl TreeIndex {
         self.free.push(id);
     }
 
-    /// Forgets names nobody has any more, once most are of that kind.
+    /// Drops unused names once most are unused.
     fn tidy(&mut self) {
         const WORTH_IT: usize = 100_000;
         if self.stale_symbols < WORTH_IT.max(2 * self.symbols) {

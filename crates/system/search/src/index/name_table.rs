@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-/// Every name once.
+/// String interner for names.
 #[derive(Debug, Default)]
 pub(crate) struct IndexedNames {
     ids: HashMap<Box<str>, u32>,
@@ -8,10 +8,10 @@ pub(crate) struct IndexedNames {
     bytes: usize,
 }
 
-/// The number of a name.
+/// Id of a name.
 pub(crate) type NameId = u32;
 
-/// Stands where a symbol has no name.
+/// Id of a symbol without a name.
 pub(crate) const NAMELESS: NameId = NameId::MAX;
 
 impl IndexedNames {
@@ -34,7 +34,7 @@ impl IndexedNames {
         (0..).zip(self.texts.iter().map(|text| &**text))
     }
 
-    /// Memory they take.
+    /// Memory use in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes
     }

@@ -16,50 +16,49 @@ use crate::{
     SymbolScratch, TreeWalk, WalkEntry, WalkFilter, WalkLimits, WalkStats, WalkVisitor, grep, symbols,
 };
 
-/// How an index is brought up to date.
+/// Options for refreshing an index.
 pub struct IndexRefreshOptions<'a> {
-    /// Where relative things are relative to.
+    /// Working directory, to which git's global ignore rules are relative.
     pub cwd: &'a Path,
-    /// Which files count.
+    /// Which files are indexed.
     pub filter: &'a WalkFilter,
-    /// Threads and file systems.
+    /// Threads and file system limits.
     pub limits: WalkLimits,
-    /// Guesses the encoding of files that are not UTF-8.
+    /// Detects the encoding of files that are not UTF-8.
     pub guess: CharsetGuess,
-    /// When to give up.
+    /// Cancellation and deadline.
     pub stop: &'a SearchStop,
 }
 
-/// What bringing it up to date came to.
+/// Result of a refresh.
 #[derive(Debug, Default)]
 pub struct RefreshStats {
     /// Files that were read.
     pub read: u64,
-    /// Files that are gone.
+    /// Files that no longer exist.
     pub gone: u64,
-    /// Files there is no room for.
+    /// Files that exceed the index's limits.
     pub left_out: u64,
-    /// It is not complete: some files may be missing or old.
+    /// Why the index is incomplete or outdated, if it is.
     pub stopped: Option<SearchStopReason>,
-    /// What the walk saw and left out.
+    /// What the walk visited and skipped.
     pub tally: WalkStats,
 }
 
-/// Larger files are data or generated: they are searched, not indexed.
+/// Maximum bytes of an indexed file; larger ones are data or generated, and only searched as text.
 const MAX_FILE: u64 = 2 << 20;
 
-/// As many files have a place in an index.
+/// Maximum number of files in an index.
 const MAX_FILES: usize = 500_000;
 
-/// As much memory may an index take.
+/// Maximum memory of an index in bytes.
 const MAX_BYTES: usize = 768 << 20;
 
-/// A file read this soon after a change may change again without its times
-/// telling.
+/// A file read this soon after a change may change again with the same timestamp.
 const SETTLING_SECONDS: i64 = 2;
 
 impl IndexRefreshOptions<'_> {
-    /// Looks at every file, and reads those that changed.
+    /// Checks every file and reads those that changed. Blocks.
     pub fn run(&self, index: &mut TreeIndex, root: &SearchRoot) -> RefreshStats {
         let mut filter = self.filter.clone();
         let mut walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
@@ -78,7 +77,7 @@ impl IndexRefreshOptions<'_> {
             read.extend(reader.read);
         }
         if stopped.is_none() {
-            // Those read again are taken out here and come back below.
+            // Files to be read again are removed here and added below.
             let gone: Vec<IndexedFileId> =
                 index.by_path.values().copied().filter(|id| !seen.contains(id)).collect();
             refreshed.gone = gone.len() as u64;
@@ -101,7 +100,7 @@ impl IndexRefreshOptions<'_> {
     }
 }
 
-/// Looks at files on a thread of its own.
+/// Reads files on one thread.
 struct IndexReader<'a> {
     known: &'a TreeIndex,
     guess: CharsetGuess,
@@ -113,12 +112,12 @@ struct IndexReader<'a> {
     scratch: SymbolScratch,
 }
 
-/// A file that was read, before its names have numbers.
+/// A file that was read, before its names are interned.
 struct ReadFile {
     rel: Vec<u8>,
     stamp: IndexStamp,
     lang: Option<&'static SourceLanguage>,
-    /// All names in one piece.
+    /// All names, concatenated.
     names: String,
     symbols: Vec<ReadSymbol>,
     words: WordBloom,
@@ -170,7 +169,7 @@ impl<'a> IndexReader<'a> {
                     }
                 }
                 None => {
-                    // Nothing in it is text.
+                    // Binary: no words.
                     self.words.collect(b"");
                     read.words = WordBloom::from_words(&self.words);
                 }
@@ -210,7 +209,7 @@ impl ReadFile {
         for symbol in found {
             let name = self.name(text, &symbol.name);
             let container = symbol.container.as_ref().map(|container| match &last {
-                // Neighbours are mostly in the same type.
+                // Neighbouring symbols are mostly in the same container.
                 Some((range, stored)) if range == container => stored.clone(),
                 _ => {
                     let stored = self.name(text, container);

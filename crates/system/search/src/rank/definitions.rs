@@ -10,17 +10,17 @@ use crate::{
     index::{IndexedFile, IndexedFileId, IndexedSymbol, NAMELESS, NameId, parts},
 };
 
-/// No more definitions of one name are compared.
+/// Maximum number of definitions of one name that are ranked.
 const MAX_FOUND: usize = 2000;
 
 impl Finder<'_> {
-    /// Definitions that fit, best first.
+    /// Matching definitions, best first.
     pub(super) fn definitions(&self, weights: &[f64]) -> Vec<RankedDefinition> {
         let mut found = match &self.ask.name {
             Some(_) => self.by_name(),
             None => Vec::new(),
         };
-        // One name among several words may be none, and the words say more.
+        // If a single name among several words is not found, match the words instead.
         if found.is_empty() && 1 < self.ask.terms.len() {
             found = self.by_words(weights);
         }
@@ -29,7 +29,7 @@ impl Finder<'_> {
             b.score.cmp(&a.score).then_with(|| a.rel.cmp(&b.rel)).then_with(|| a.line.cmp(&b.line))
         });
         let best = found.first().map_or(0, |best| best.score);
-        // Where there is an exact one, others are noise.
+        // If there is an exact match, drop weak ones.
         let floor = if SAME - 200 <= best { best - 400 } else { best / 2 };
         found.retain(|definition| floor <= definition.score);
         found
@@ -49,7 +49,7 @@ impl Finder<'_> {
             points.extend(near.map(|(id, _)| (id, 200)));
         }
         let best = points.values().copied().max().unwrap_or(0);
-        // Parts of names matter only when there is nothing better.
+        // Partial name matches count only if there is no exact one.
         points.retain(|_, fit| if SAME <= best { SAME <= *fit } else { true });
         self.collect(|_, _, symbol| {
             let fit = *points.get(&symbol.name)?;
@@ -58,7 +58,7 @@ impl Finder<'_> {
                 match () {
                     () if container == inside => 300,
                     () if container.eq_ignore_ascii_case(inside) => 250,
-                    // `module::function`: the file is the module.
+                    // `module::function`: the module is the file.
                     () => 0,
                 }
             });
@@ -72,7 +72,7 @@ impl Finder<'_> {
         let mut points: HashMap<NameId, (f64, u64, usize)> = HashMap::new();
         let starts: Vec<&[u8]> = terms.iter().map(|term| &term.as_bytes()[..term.len().min(4)]).collect();
         for (id, name) in self.index.names().iter() {
-            // Most names have nothing to do with it: a quick look first.
+            // Most names are unrelated: a cheap check first.
             if !starts.iter().any(|start| name_score::holds(name.as_bytes(), start)) {
                 continue;
             }
@@ -84,7 +84,7 @@ impl Finder<'_> {
         let mut paths: HashMap<IndexedFileId, Vec<f64>> = HashMap::new();
         self.collect(|id, file, symbol| {
             let (mut weight, covered, extra) = *points.get(&symbol.name)?;
-            // A word that is only in the path or the container counts less.
+            // A word that occurs only in the path or container counts less.
             let around = paths.entry(id).or_insert_with(|| path_weights(terms, weights, &file.rel));
             let container = self.index.names().text(symbol.container);
             for (index, term) in terms.iter().enumerate().filter(|(index, _)| covered & (1 << index) == 0) {
@@ -101,7 +101,7 @@ impl Finder<'_> {
         })
     }
 
-    /// Takes the symbols `points` gives any to.
+    /// Adds the symbols that `points` gives a positive score.
     fn collect(
         &self,
         mut points: impl FnMut(IndexedFileId, &IndexedFile, &IndexedSymbol) -> Option<i32>,
@@ -136,7 +136,7 @@ impl Finder<'_> {
         found.into_iter().filter_map(define).collect()
     }
 
-    /// Files called like what is looked for.
+    /// Files whose name matches the query.
     fn file_names(&self) -> Vec<RankedDefinition> {
         const MAX_FILES: usize = 5;
         let wanted = self.ask.terms.concat();
@@ -166,8 +166,7 @@ impl Finder<'_> {
         found
     }
 
-    /// Reads the lines of definitions, and drops those that are not there any
-    /// more: the file changed since it was indexed.
+    /// Reads the lines of definitions and drops those that no longer exist because the file changed.
     pub(super) fn show_definitions(&self, definitions: &mut Vec<RankedDefinition>) {
         let mut last: Option<(Vec<u8>, Option<Vec<u8>>)> = None;
         definitions.retain_mut(|definition| {
@@ -187,7 +186,7 @@ impl Finder<'_> {
     }
 }
 
-/// A line without its indentation.
+/// A line without indentation.
 pub(super) fn shown(line: &[u8], focus: &std::ops::Range<usize>) -> String {
     let trimmed = line.trim_ascii_start();
     let cut = line.len() - trimmed.len();
@@ -195,7 +194,7 @@ pub(super) fn shown(line: &[u8], focus: &std::ops::Range<usize>) -> String {
     display_text::clipped(trimmed.trim_ascii_end(), &focus)
 }
 
-/// How much of each word is in a path.
+/// How well each word matches the path.
 fn path_weights(terms: &[String], weights: &[f64], rel: &[u8]) -> Vec<f64> {
     let parts = parts(&String::from_utf8_lossy(rel));
     let best = |term: &String| parts.iter().map(|part| name_score::kinship(term, part)).fold(0.0, f64::max);

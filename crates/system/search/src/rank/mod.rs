@@ -1,5 +1,4 @@
-//! Answers to "where is this defined, where is it used, where is it written
-//! about".
+//! Ranks answers to "where is this defined, used, or mentioned".
 
 mod definitions;
 mod name_score;
@@ -17,74 +16,74 @@ use crate::{
     index::fingerprint,
 };
 
-/// Looks things up in an index and in the files behind it.
+/// Searches an index and the files behind it.
 pub struct Finder<'a> {
-    /// An index that was just brought up to date.
+    /// An index that was just refreshed.
     pub index: &'a TreeIndex,
-    /// The tree it is of.
+    /// Root of the indexed tree.
     pub root: &'a SearchRoot,
     /// What to find.
     pub ask: &'a RankQuery,
-    /// How many definitions, lines of usage and passages to hand back.
+    /// Limits of the answer.
     pub limits: AnswerLimits,
-    /// How many threads read files.
+    /// Number of threads.
     pub walk: WalkLimits,
-    /// Whether a file may be shown, by its place below the root.
+    /// Whether a file may be shown, by its path below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
-    /// Tells encodings, as it did for the index.
+    /// Encoding detection; the same as for the index.
     pub guess: CharsetGuess,
-    /// When to give up.
+    /// Cancellation and deadline.
     pub stop: &'a SearchStop,
 }
 
-/// How long an answer may be.
+/// Maximum sizes of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerLimits {
-    /// How many definitions an answer holds at most.
+    /// Maximum number of definitions.
     pub definitions: usize,
-    /// Lines in which a name is used.
+    /// Maximum number of usage lines.
     pub usages: usize,
-    /// Lines of text.
+    /// Maximum number of text lines.
     pub passages: usize,
 }
 
-/// What was found.
+/// A ranked answer.
 #[derive(Debug, Default)]
 pub struct RankedAnswer {
     /// Definitions, best first.
     pub definitions: Vec<RankedDefinition>,
-    /// How many definitions fit about as well.
+    /// Total number of definitions that match about as well.
     pub total_definitions: usize,
-    /// The name usages were looked for, when it is not the one asked for.
+    /// The name whose usages are listed, if not the requested one.
     pub instead: Option<String>,
-    /// Places in code, best file first.
+    /// Usages in code, best file first.
     pub usages: Vec<RankedLine>,
-    /// How many there are.
+    /// Total number of usages.
     pub total_usages: u64,
-    /// In how many files.
+    /// Number of files with usages.
     pub usage_files: usize,
-    /// Places in comments, texts and documents, best first.
+    /// Lines in comments, strings and documents, best first.
     pub passages: Vec<RankedLine>,
-    /// How many there are.
+    /// Total number of such lines.
     pub total_passages: u64,
-    /// There was no time for all of it.
+    /// Why the answer is incomplete, if it is.
     pub stopped: Option<SearchStopReason>,
 }
 
-/// Something that is defined.
+/// A definition, or a file whose name matches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RankedDefinition {
-    /// The file, by its place below the root.
+    /// Path of the file below the root.
     pub rel: Vec<u8>,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// The name that is defined, as it is written there.
+    /// The defined name.
     pub name: String,
-    /// What it is; `None` for a file of that name.
+    /// Kind; `None` for a file.
     pub kind: Option<SymbolKind>,
-    /// What it is in.
+    /// Enclosing type or module.
     pub container: Option<String>,
-    /// Its line, safe to show.
+    /// Text of the line, formatted safely.
     pub text: String,
     pub(crate) score: i32,
 }
@@ -92,16 +91,16 @@ pub struct RankedDefinition {
 /// A line in a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RankedLine {
-    /// The file, by its place below the root.
+    /// Path of the file below the root.
     pub rel: Vec<u8>,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// The line, safe to show.
+    /// Text of the line, formatted safely.
     pub text: String,
 }
 
 impl Finder<'_> {
-    /// Searches until the answer is full, the tree is done or the stop says so.
+    /// Searches until the answer is full, everything was searched, or the search is stopped. Blocks.
     pub fn run(&self) -> RankedAnswer {
         let weights = self.weights();
         let mut answer = RankedAnswer::default();
@@ -119,8 +118,7 @@ impl Finder<'_> {
         answer
     }
 
-    /// Usages and mentions of the name; if there are none, of the one that fits
-    /// best.
+    /// Finds usages and mentions of the name; if there are none, of the best matching name.
     fn look_for_name(&self, name: &str, best: Option<&RankedDefinition>, answer: &mut RankedAnswer) {
         let own = best.filter(|best| best.name == name);
         self.occurrences(name, own.or(best), answer);
@@ -134,7 +132,7 @@ impl Finder<'_> {
         }
     }
 
-    /// How much each word tells: rare ones more.
+    /// Weight of each word: rare words count more.
     fn weights(&self) -> Vec<f64> {
         let total = self.index.len().max(1);
         let weight = |term: &String| {
@@ -147,7 +145,7 @@ impl Finder<'_> {
         self.ask.terms.iter().map(weight).collect()
     }
 
-    /// Does something with each item on a few threads; results in order.
+    /// Maps items on a few threads; keeps their order.
     fn each<T: Sync, R: Send>(&self, items: &[T], work: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
         let next = AtomicUsize::new(0);
         let run = || {
@@ -174,9 +172,9 @@ impl Finder<'_> {
         results.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// The text of a file as it is now.
+    /// Current text of a file.
     fn text_of(&self, rel: &[u8]) -> Option<Vec<u8>> {
-        /// Larger files are for Grep.
+        /// Maximum bytes of a file that is read.
         const MAX: u64 = 16 << 20;
         let (file, _) = self.root.open_file(rel).ok()?;
         let mut bytes = Vec::new();

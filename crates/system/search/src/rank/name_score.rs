@@ -1,15 +1,15 @@
-//! How well a name fits what was asked for.
+//! Scores how well a name matches the query.
 
 use crate::index::parts;
 
 use super::rank_query::QueryName;
 
-/// The points of the best fit.
+/// Score of a perfect match.
 pub(crate) const EXACT: i32 = 1000;
-/// From here on a name counts as the one that was asked for.
+/// Minimum score of a name that counts as the requested one.
 pub(crate) const SAME: i32 = 800;
 
-/// How well `name` fits the one that is looked for; 0 for not at all.
+/// Scores `name` against the requested one; 0 for no match.
 pub(crate) fn fit(wanted: &QueryName, name: &str) -> i32 {
     let text = wanted.text.as_str();
     if name == text {
@@ -18,7 +18,7 @@ pub(crate) fn fit(wanted: &QueryName, name: &str) -> i32 {
     if name.len() == text.len() && name.eq_ignore_ascii_case(text) {
         return 850;
     }
-    // Most names differ in the first letter already.
+    // Most names differ in the first letter.
     let (a, b) = (name.as_bytes(), text.as_bytes());
     if a.is_empty() || b.is_empty() || a.len() + 2 < b.len() {
         return 0;
@@ -35,7 +35,7 @@ pub(crate) fn fit(wanted: &QueryName, name: &str) -> i32 {
         return 0;
     }
     match find(a, b) {
-        // A part that begins like one: `config` in `load_config`, `loadConfig`.
+        // A match at a word boundary: `config` in `load_config`, `loadConfig`.
         Some(at) if a[at].is_ascii_uppercase() || !a[at - 1].is_ascii_alphanumeric() => 450 - extra,
         Some(_) if 4 <= b.len() => 250 - extra,
         _ => 0,
@@ -46,7 +46,7 @@ fn starts_with(name: &[u8], text: &[u8]) -> bool {
     text.len() <= name.len() && name[..text.len()].eq_ignore_ascii_case(text)
 }
 
-/// `parse_config` and `parseConfig`.
+/// Equal except for case and separators: `parse_config` and `parseConfig`.
 fn same_but_marks(a: &[u8], b: &[u8]) -> bool {
     let letters = |text: &[u8]| {
         let letters =
@@ -56,20 +56,20 @@ fn same_but_marks(a: &[u8], b: &[u8]) -> bool {
     a[0].eq_ignore_ascii_case(&b[0]) && letters(a) == letters(b)
 }
 
-/// The first place behind the start where `text` is, whatever the case.
+/// First case-insensitive occurrence after the start.
 fn find(name: &[u8], text: &[u8]) -> Option<usize> {
     (1..=name.len().checked_sub(text.len())?)
         .find(|at| name[*at..*at + text.len()].eq_ignore_ascii_case(text))
 }
 
-/// Whether `text`, which is in lower case, is anywhere in a name.
+/// Whether a name contains `text` (lower case), ignoring case.
 pub(crate) fn holds(name: &[u8], text: &[u8]) -> bool {
     let Some((first, rest)) = text.split_first() else { return true };
     memchr::memchr2_iter(*first, first.to_ascii_uppercase(), name)
         .any(|at| name[at + 1..].get(..rest.len()).is_some_and(|it| it.eq_ignore_ascii_case(rest)))
 }
 
-/// Whether one letter is wrong, missing, too much or swapped.
+/// Whether one letter is wrong, missing, extra or transposed.
 pub(crate) fn is_near(name: &str, text: &str) -> bool {
     let (a, b) = (name.as_bytes(), text.as_bytes());
     if b.len() < 5 || a.len().abs_diff(b.len()) > 1 {
@@ -82,21 +82,21 @@ pub(crate) fn is_near(name: &str, text: &str) -> bool {
     if longest <= front + back + 1 {
         return true;
     }
-    // Two letters swapped.
+    // Two letters transposed.
     a.len() == b.len() && longest == front + back + 2 && a[front] == b[front + 1] && a[front + 1] == b[front]
 }
 
-/// How much of several words a name says, weighted by how rare they are.
+/// How well a name covers several words, weighted by their rarity.
 pub(crate) struct NameCoverage {
-    /// The weight of the words in the name.
+    /// Weight of the words in the name.
     pub(crate) weight: f64,
-    /// Which words those are, one bit each.
+    /// Bit set of these words.
     pub(crate) terms: u64,
-    /// Parts of the name nobody asked for.
+    /// Number of parts of the name that match no word.
     pub(crate) extra: usize,
 }
 
-/// Looks for words in the parts of a name.
+/// Matches words with the parts of a name.
 pub(crate) fn coverage(terms: &[String], weights: &[f64], name: &str) -> NameCoverage {
     let parts = parts(name);
     let mut found = NameCoverage { weight: 0.0, terms: 0, extra: parts.len() };
@@ -111,8 +111,7 @@ pub(crate) fn coverage(terms: &[String], weights: &[f64], name: &str) -> NameCov
     found
 }
 
-/// How alike two words are: `parse` and `parsing`, `config` and
-/// `configuration`.
+/// Similarity of two words, such as `parse` and `parsing`, `config` and `configuration`.
 pub(crate) fn kinship(a: &str, b: &str) -> f64 {
     if a == b {
         return 1.0;

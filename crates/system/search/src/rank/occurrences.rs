@@ -7,11 +7,10 @@ use crate::{
     symbols::{CommentPolicy, SourceToken, TokenKind, is_word, tokens},
 };
 
-/// Lines of one file that are handed back, so that one file does not fill the
-/// answer.
+/// Maximum lines returned per file.
 const PER_FILE: usize = 3;
 
-/// Where a name is in one file.
+/// Occurrences of a name in one file.
 struct NameOccurrences {
     rel: Vec<u8>,
     code: Vec<RankedLine>,
@@ -22,8 +21,7 @@ struct NameOccurrences {
 }
 
 impl Finder<'_> {
-    /// Finds a name in code, and in what is not code. `best` is its definition:
-    /// files near to it come first.
+    /// Finds a name in code and elsewhere. Files close to `best`, its definition, come first.
     pub(super) fn occurrences(&self, name: &str, best: Option<&RankedDefinition>, answer: &mut RankedAnswer) {
         let hash = fingerprint(words_of(name).next().unwrap_or_default().as_bytes());
         let mut files: Vec<&IndexedFile> =
@@ -63,8 +61,7 @@ fn words_of(name: &str) -> impl Iterator<Item = &str> {
     name.split(|char: char| !(char.is_alphanumeric() || char == '_')).filter(|word| !word.is_empty())
 }
 
-/// Looks for a name in the text of a file, at whole words. Lines in `own`
-/// define it.
+/// Finds a name in a file as a whole word. Lines in `own` define it.
 fn look(text: &[u8], file: &IndexedFile, name: &str, own: &[u32]) -> Option<NameOccurrences> {
     let finder = memmem::Finder::new(name.as_bytes());
     let is_whole = |at: &usize| {
@@ -115,7 +112,7 @@ fn place(text: &[u8], rel: &[u8], at: usize, line: u32, len: usize) -> RankedLin
     RankedLine { rel: rel.to_vec(), line, text: shown(&text[start..end], &(at - start..at - start + len)) }
 }
 
-/// Whether a byte is in code, not in a comment or text.
+/// Whether a byte is in code, not in a comment or string.
 fn is_code(lang: Option<&SourceLanguage>, lexed: &[SourceToken], at: usize) -> bool {
     if lang.is_none() {
         return false;
@@ -123,7 +120,7 @@ fn is_code(lang: Option<&SourceLanguage>, lexed: &[SourceToken], at: usize) -> b
     let after = lexed.partition_point(|token| token.start as usize <= at);
     match after.checked_sub(1).and_then(|index| lexed.get(index)) {
         Some(token) if at < token.end as usize => !matches!(token.kind, TokenKind::Comment | TokenKind::Text),
-        // Between tokens: what the lexer passes over, such as a directive.
+        // Between tokens: text that the lexer skips, such as a directive.
         _ => true,
     }
 }

@@ -4,20 +4,20 @@ use crate::{
     symbols::is_word,
 };
 
-/// Files that are read to find the best passages.
+/// Maximum number of files read for passages.
 const MAX_READ: usize = 400;
 
-/// Lines that count as one place.
+/// Number of lines in one passage.
 const WINDOW: usize = 4;
 
-/// A place that says what was asked for.
+/// A passage that contains words of the query.
 struct MatchingPassage {
     place: RankedLine,
     score: f64,
 }
 
 impl Finder<'_> {
-    /// Finds the places that hold most of the words, close together.
+    /// Finds the passages that contain most of the words.
     pub(super) fn passages(&self, weights: &[f64], answer: &mut RankedAnswer) {
         let hashes: Vec<u64> = self.ask.terms.iter().map(|term| fingerprint(term.as_bytes())).collect();
         let total: f64 = weights.iter().sum();
@@ -48,7 +48,7 @@ impl Finder<'_> {
         answer.passages = passages.into_iter().take(self.limits.passages).map(|it| it.place).collect();
     }
 
-    /// The place in a file where most of the words are within a few lines.
+    /// The best passage of a file.
     fn best_passage(&self, file: &IndexedFile, weights: &[f64]) -> Option<MatchingPassage> {
         let text = self.text_of(&file.rel)?;
         let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
@@ -65,7 +65,7 @@ impl Finder<'_> {
         for start in (0..lines.len()).filter(|at| held[*at] != 0) {
             let window = &held[start..(start + WINDOW).min(lines.len())];
             let all = window.iter().fold(0, |all, terms| all | terms);
-            // The line itself counts most.
+            // The first line counts most.
             let score = weigh(all) + 0.3 * weigh(held[start]);
             if best.is_none_or(|(other, _)| other < score) {
                 best = Some((score, start));
@@ -79,7 +79,7 @@ impl Finder<'_> {
         })
     }
 
-    /// Which words are in a line, as they are or as parts of names.
+    /// Bit set of the words in a line, whole or as parts of names.
     fn terms_in(&self, line: &[u8]) -> u64 {
         let mut terms = 0;
         for word in line.split(|byte| !is_word(*byte)).filter(|word| 2 <= word.len() && word.len() <= 80) {

@@ -1,8 +1,8 @@
-//! What a path says about how likely a file is what the question is about.
+//! Scores how likely a file is meant, by its path.
 
 use crate::SymbolKind;
 
-/// Points off for files that are rarely meant.
+/// Penalty for files that are rarely meant.
 pub(crate) fn path_penalty(rel: &[u8]) -> i32 {
     let path = String::from_utf8_lossy(rel).to_lowercase();
     let mut names: Vec<&str> = path.split('/').collect();
@@ -26,7 +26,7 @@ pub(crate) fn path_penalty(rel: &[u8]) -> i32 {
     penalty
 }
 
-/// Whether a path, in lower case, is one of tests.
+/// Whether a lower-case path is a test file.
 pub(crate) fn is_test(path: &str) -> bool {
     let mut names: Vec<&str> = path.split('/').collect();
     let file = names.pop().unwrap_or_default();
@@ -41,7 +41,7 @@ pub(crate) fn is_test(path: &str) -> bool {
         || ["_test.", ".test.", ".spec.", "_spec.", "tests."].iter().any(|it| file.contains(it))
 }
 
-/// Points for what a symbol is.
+/// Bonus by kind of symbol.
 pub(crate) fn kind_points(kind: SymbolKind) -> i32 {
     match kind {
         SymbolKind::Class
@@ -59,7 +59,7 @@ pub(crate) fn kind_points(kind: SymbolKind) -> i32 {
     }
 }
 
-/// How many directories apart two files are.
+/// Number of directories between two files.
 pub(crate) fn distance(a: &[u8], b: &[u8]) -> usize {
     let dirs = |path: &[u8]| path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
     let (a, b) = (dirs(a), dirs(b));

@@ -1,15 +1,15 @@
 use crate::index::parts;
 
-/// A question about a tree, taken apart.
+/// A parsed query.
 #[derive(Clone, Debug)]
 pub struct RankQuery {
-    /// The name that is looked for, if it is one.
+    /// The requested name, if the query contains one.
     pub(crate) name: Option<QueryName>,
-    /// The words to look for, in lower case.
+    /// Words of the query in lower case.
     pub(crate) terms: Vec<String>,
 }
 
-/// A name, perhaps with what it is in.
+/// A name, possibly qualified.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct QueryName {
     pub(crate) text: String,
@@ -17,7 +17,7 @@ pub(crate) struct QueryName {
     pub(crate) inside: Option<String>,
 }
 
-/// Words of questions, not of code.
+/// Stop words.
 const FILLERS: [&str; 48] = [
     "a",
     "an",
@@ -70,7 +70,7 @@ const FILLERS: [&str; 48] = [
 ];
 
 impl RankQuery {
-    /// Takes a question apart; `None` if there is no word in it.
+    /// Parses a query. `None` if it contains no word.
     pub fn parse(text: &str) -> Option<Self> {
         let is_part = |char: char| {
             char.is_alphanumeric()
@@ -112,7 +112,7 @@ impl RankQuery {
     }
 }
 
-/// More words say less.
+/// Maximum number of words.
 const MAX_TERMS: usize = 12;
 
 impl QueryName {

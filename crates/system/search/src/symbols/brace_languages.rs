@@ -1,4 +1,4 @@
-//! Languages whose blocks are in braces.
+//! Finds definitions in languages with brace-delimited blocks.
 
 use super::{
     Grammar, SourceSymbol, SymbolKind, SymbolView, TokenKind, c_like, go, javascript,
@@ -6,27 +6,26 @@ use super::{
     rust,
 };
 
-/// What a block is for.
+/// Kind of a block, which decides what is a definition in it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SymbolScope {
-    /// A module, namespace or package: definitions as at the top.
+    /// A module, namespace or package: top-level definitions.
     Module,
-    /// A class or the like: methods and fields.
+    /// A class or similar: methods and fields.
     Type,
-    /// An enumeration: its cases, then methods.
+    /// An enumeration: variants, then methods.
     Enum,
-    /// The body of a function: no definitions but those with a keyword.
+    /// A function body: only definitions with a keyword.
     Function,
-    /// Anything else.
     Block,
 }
 
 /// An open block.
 struct OpenBrace {
     scope: SymbolScope,
-    /// The token that names it.
+    /// Token index of its name.
     name: Option<usize>,
-    /// Open parentheses where it begins.
+    /// Number of open parentheses at its start.
     parens: usize,
 }
 
@@ -35,7 +34,7 @@ pub(crate) struct BraceWalker<'a> {
     pub(crate) view: SymbolView<'a>,
     pub(crate) found: Vec<SourceSymbol>,
     open: Vec<OpenBrace>,
-    /// What the next brace opens.
+    /// Scope and name of the block that the next brace opens.
     next: Option<(SymbolScope, Option<usize>)>,
     parens: usize,
 }
@@ -51,7 +50,7 @@ pub(crate) fn walk(grammar: Grammar, view: SymbolView<'_>) -> Vec<SourceSymbol> 
 }
 
 impl BraceWalker<'_> {
-    /// Looks at one token; hands back where to go on.
+    /// Processes one token; returns the next index.
     fn token(&mut self, at: usize) -> usize {
         match self.view.tokens[at].kind {
             TokenKind::Mark(mark) => self.mark(at, mark),
@@ -84,8 +83,8 @@ impl BraceWalker<'_> {
         at + 1
     }
 
-    /// What a brace opens that nothing announced: inside of a function, more of
-    /// it; `extern "C" {` and the like do not change anything.
+    /// Scope of a block without a keyword: in a function, part of it; `extern "C" {` and similar keep
+    /// the scope.
     fn nameless(&self) -> SymbolScope {
         match self.scope() {
             SymbolScope::Module if matches!(self.grammar, Grammar::C | Grammar::Cpp) && self.parens == 0 => {
@@ -97,11 +96,11 @@ impl BraceWalker<'_> {
     }
 
     fn word(&mut self, at: usize) -> usize {
-        // Members of something else, such as `x.class` or `A::type`.
+        // A member access such as `x.class` or `A::type`.
         let before = self.view.mark_before(at);
         let is_member = before == b'.'
             || (before == b'>' && at.checked_sub(2).is_some_and(|it| self.view.mark(it) == b'-'));
-        // `module.exports` is no such member.
+        // `module.exports` is a definition.
         if is_member && self.view.word(at) != b"exports" {
             return at + 1;
         }
@@ -157,7 +156,7 @@ impl BraceWalker<'_> {
         Some(name + 1)
     }
 
-    /// Where the name behind a keyword is.
+    /// Index of the name after a keyword.
     fn name_behind(&self, at: usize, keyword: &Keyword) -> usize {
         let view = self.view;
         let mut name = at + 1;
@@ -190,7 +189,7 @@ impl BraceWalker<'_> {
         if is_marked { name + 1 } else { name }
     }
 
-    /// The mark behind a name, its parameters and `final`.
+    /// The mark after a name, its parameters and `final`.
     fn mark_behind(&self, name: usize) -> u8 {
         let view = self.view;
         let mut behind = name + 1;
@@ -201,14 +200,14 @@ impl BraceWalker<'_> {
         view.mark(behind)
     }
 
-    /// `val x` in a function is nobody's business outside.
+    /// A variable inside a function is local and not recorded.
     fn is_local(&self, keyword: &Keyword) -> bool {
         let is_value =
             matches!(keyword.kind, SymbolKind::Constant | SymbolKind::Variable | SymbolKind::Field);
         is_value && (matches!(self.scope(), SymbolScope::Function | SymbolScope::Block) || !self.is_level())
     }
 
-    /// A case of an enumeration: a name behind `{`, `,` or an attribute.
+    /// An enum variant: a name after `{`, `,` or an attribute.
     fn variant(&mut self, at: usize) -> bool {
         let before = self.view.mark_before(at);
         let begins = matches!(before, b'{' | b',' | b']')
@@ -229,7 +228,7 @@ impl BraceWalker<'_> {
         self.open.last().map_or(SymbolScope::Module, |open| open.scope)
     }
 
-    /// Whether no parenthesis is open since the block began.
+    /// Whether no parenthesis is open since the block started.
     pub(crate) fn is_level(&self) -> bool {
         self.parens == self.open.last().map_or(0, |open| open.parens)
     }
@@ -238,7 +237,7 @@ impl BraceWalker<'_> {
         self.next = Some((scope, name));
     }
 
-    /// The name of the innermost type or module.
+    /// Name of the innermost type or module.
     pub(crate) fn container(&self) -> Option<usize> {
         self.open
             .iter()

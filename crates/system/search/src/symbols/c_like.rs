@@ -1,5 +1,4 @@
-//! Languages in which a function is known by what stands around its name:
-//! `type name(…) {`.
+//! Languages whose functions are recognised by the tokens around the name: `type name(…) {`.
 
 use super::{
     Grammar, SymbolKind, SymbolView,
@@ -14,7 +13,7 @@ pub(crate) fn applies(grammar: Grammar) -> bool {
     )
 }
 
-/// Looks at a word that is no keyword; hands back where to go on.
+/// Processes a word that is not a keyword; returns the next index.
 pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> usize {
     if walker.grammar == Grammar::Php || !walker.is_level() {
         return at + 1;
@@ -59,7 +58,7 @@ fn function(walker: &mut BraceWalker<'_>, at: usize, open: usize) -> usize {
     let container = qualifier.or(walker.container());
     let in_type = matches!(walker.scope(), SymbolScope::Type | SymbolScope::Enum) || qualified;
     if !has_type(walker, at) {
-        // A constructor has none, everything else is a call or a macro.
+        // A constructor has no return type; anything else without one is a call or a macro.
         let is_own = container.is_some_and(|it| view.word(it) == view.word(at));
         if !is_own || !in_type {
             return behind;
@@ -67,8 +66,7 @@ fn function(walker: &mut BraceWalker<'_>, at: usize, open: usize) -> usize {
     }
     let kind = match (ending, in_type) {
         (CallEnding::Semicolon, false) => SymbolKind::Declaration,
-        // An interface or abstract method is defined there; in C++ the body is
-        // elsewhere.
+        // An interface or abstract method is defined here; in C++ the body is elsewhere.
         (CallEnding::Semicolon, true) if walker.grammar == Grammar::Cpp => SymbolKind::Declaration,
         (_, true) => SymbolKind::Method,
         (_, false) => SymbolKind::Function,
@@ -80,15 +78,14 @@ fn function(walker: &mut BraceWalker<'_>, at: usize, open: usize) -> usize {
     behind
 }
 
-/// What ends the head of a function.
+/// What follows a function's parameters.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum CallEnding {
     Body,
     Semicolon,
 }
 
-/// Looks behind the parameters: `const noexcept {`, `throws E {`, `: a(b) {`,
-/// `-> T {`, `=> x;`, `= 0;`.
+/// Looks past the parameters: `const noexcept {`, `throws E {`, `: a(b) {`, `-> T {`, `=> x;`, `= 0;`.
 fn ending(walker: &BraceWalker<'_>, behind: usize) -> Option<CallEnding> {
     const REACH: usize = 120;
     let view = walker.view;
@@ -118,7 +115,7 @@ fn ending(walker: &BraceWalker<'_>, behind: usize) -> Option<CallEnding> {
             }
             b')' | b'}' | b'+' | b'?' | b'|' | b'!' => return None,
             b'.' if walker.grammar != Grammar::Java => return None,
-            // The next parameter of something else.
+            // The comma separates parameters of an outer construct.
             b',' if !initialisers && walker.grammar != Grammar::Java => return None,
             _ => (),
         }
@@ -127,7 +124,7 @@ fn ending(walker: &BraceWalker<'_>, behind: usize) -> Option<CallEnding> {
     None
 }
 
-/// Whether a type stands before a name: a word, or what a type may end with.
+/// Whether a type precedes a name: a word, or a token that can end a type.
 fn has_type(walker: &BraceWalker<'_>, at: usize) -> bool {
     let view = walker.view;
     let before = start_of_path(&view, at);
@@ -164,7 +161,7 @@ fn has_type(walker: &BraceWalker<'_>, at: usize) -> bool {
     }
     let earlier = view.mark_before(before);
     match view.mark(before) {
-        // `=>` and `->` are no types, `&&` is none in C.
+        // `=>` and `->` do not end a type, nor does `&&` in C.
         b'>' => !matches!(earlier, b'=' | b'-'),
         b'&' => earlier != b'&',
         b'*' | b']' | b'?' => true,
@@ -174,7 +171,7 @@ fn has_type(walker: &BraceWalker<'_>, at: usize) -> bool {
     }
 }
 
-/// Where `a::B<T>::name` begins.
+/// Start of `a::B<T>::name`.
 fn start_of_path(view: &SymbolView<'_>, at: usize) -> usize {
     let mut start = at;
     while let Some(name) = qualifier(view, start) {
@@ -183,7 +180,7 @@ fn start_of_path(view: &SymbolView<'_>, at: usize) -> usize {
     start
 }
 
-/// The name before the `::` before a name: `B` of `B<T>::name`.
+/// The name before `::name`: `B` in `B<T>::name`.
 fn qualifier(view: &SymbolView<'_>, at: usize) -> Option<usize> {
     let last = at.checked_sub(3)?;
     if !view.marks(at - 2, b"::") {
@@ -196,7 +193,7 @@ fn qualifier(view: &SymbolView<'_>, at: usize) -> Option<usize> {
     open.checked_sub(1).filter(|index| view.is_word(*index))
 }
 
-/// Where the bracket opens that closes at `at`.
+/// Index of the bracket that closes at `at`.
 fn opening(view: &SymbolView<'_>, at: usize, open: u8, close: u8) -> Option<usize> {
     const REACH: usize = 100;
     let mut depth = 0_usize;
@@ -218,7 +215,7 @@ fn opening(view: &SymbolView<'_>, at: usize, open: u8, close: u8) -> Option<usiz
     None
 }
 
-/// Fields, properties, global variables, and the last word of a `typedef`.
+/// Fields, properties, global variables, and the name of a `typedef`.
 fn value(walker: &mut BraceWalker<'_>, at: usize) {
     let view = walker.view;
     let after = view.mark(at + 1);
@@ -244,7 +241,7 @@ fn value(walker: &mut BraceWalker<'_>, at: usize) {
     walker.add(at, kind);
 }
 
-/// Whether the statement a token is in begins with a word.
+/// Whether the statement that contains a token starts with `word`.
 fn starts_with(view: &SymbolView<'_>, at: usize, word: &[u8]) -> bool {
     const REACH: usize = 2000;
     let mut depth = 0_usize;

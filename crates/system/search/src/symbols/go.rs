@@ -3,7 +3,7 @@ use super::{
     brace_languages::{BraceWalker, SymbolScope},
 };
 
-/// Go: functions with receivers, and groups of declarations.
+/// Go: methods with receivers, and declaration groups.
 pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     let view = walker.view;
     if !view.is_first(at) {
@@ -25,7 +25,7 @@ fn function(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     let mut receiver = None;
     if view.mark(name) == b'(' {
         let behind = view.behind(name, b'(', b')')?;
-        // `(s *Set[K])`: the type is the last name before its parameters.
+        // `(s *Set[K])`: the receiver type is the last name before the type parameters.
         let end = (name..behind).find(|index| view.mark(*index) == b'[').unwrap_or(behind);
         receiver = (name..end).rev().find(|index| view.is_word(*index));
         name = behind;
@@ -51,7 +51,7 @@ fn type_kind(view: &SymbolView<'_>, name: usize) -> SymbolKind {
     }
 }
 
-/// `type A …`, or `type (` with one at the start of each line.
+/// `type A …`, or `type (` with one declaration per line.
 fn declarations(
     walker: &mut BraceWalker<'_>,
     at: usize,

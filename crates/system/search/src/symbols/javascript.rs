@@ -4,8 +4,8 @@ use super::{
     keywords,
 };
 
-/// JavaScript and TypeScript: bindings at the top, methods of classes, and
-/// names put on `exports` and prototypes.
+/// JavaScript and TypeScript: top-level bindings, class methods, and assignments to `exports` and
+/// prototypes.
 pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     let view = walker.view;
     match view.word(at) {
@@ -41,15 +41,14 @@ fn binding(walker: &mut BraceWalker<'_>, name: usize) -> Option<usize> {
         SymbolKind::Class => walker.open_next(SymbolScope::Type, Some(name)),
         _ => (),
     }
-    // Behind the name, so that `= class {` and `= function () {` are not seen
-    // as definitions of their own.
+    // Skip the name, so that `= class {` and `= function () {` are not recorded twice.
     match (kind, equals) {
         (SymbolKind::Class | SymbolKind::Function, Some(at)) => Some(at + 2),
         _ => Some(name + 1),
     }
 }
 
-/// What stands behind `=`.
+/// Kind of the value after `=`.
 fn value_kind(view: &SymbolView<'_>, at: usize) -> SymbolKind {
     match view.word(at) {
         b"function" => return SymbolKind::Function,
@@ -73,7 +72,7 @@ fn value_kind(view: &SymbolView<'_>, at: usize) -> SymbolKind {
     SymbolKind::Constant
 }
 
-/// `name(…) {`, `get name(…) {`, `name = (…) => {`, in the body of a class.
+/// A class member: `name(…) {`, `get name(…) {`, `name = (…) => {`.
 fn member(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     let view = walker.view;
     let word = view.word(at);

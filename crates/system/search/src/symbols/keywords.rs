@@ -1,20 +1,20 @@
-//! The words that begin definitions.
+//! Keywords that start definitions.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use super::{Grammar, SymbolKind, brace_languages::SymbolScope};
 
-/// A word that begins a definition.
+/// A keyword that starts a definition.
 pub(crate) struct Keyword {
     word: &'static [u8],
     pub(crate) kind: SymbolKind,
-    /// What the brace behind it opens; [`SymbolScope::Block`] for none.
+    /// Scope of the block it opens; [`SymbolScope::Block`] for none.
     pub(crate) opens: SymbolScope,
-    /// Words that may stand before the name.
+    /// Words allowed before the name.
     pub(crate) between: &'static [&'static [u8]],
-    /// Marks one of which must follow the name, if any are given.
+    /// Marks of which one must follow the name; empty for any.
     pub(crate) follows: &'static [u8],
-    /// Whether it is a definition, or only the block counts.
+    /// Whether to record it, or only track its block.
     pub(crate) recorded: bool,
 }
 
@@ -194,13 +194,13 @@ fn table(grammar: Grammar) -> &'static [Keyword] {
     }
 }
 
-/// What a word begins in a language.
+/// Looks up a keyword of a language.
 pub(crate) fn keyword(grammar: Grammar, word: &[u8]) -> Option<&'static Keyword> {
-    // The first letter tells most words apart without a look at the rest.
+    // Comparing the first letter rejects most words cheaply.
     table(grammar).iter().find(|keyword| keyword.word.first() == word.first() && keyword.word == word)
 }
 
-/// Words that are never the name of anything, in most languages.
+/// Words that are not names in most languages.
 const RESERVED: &str = "abstract alignas and as assert async await break case catch checked class const \
     continue decltype default defer delete do dyn echo elif else enum export extends extern final finally fixed fn \
     for foreach fun func function goto guard if impl implements import in instanceof let lock loop match mut \
@@ -208,7 +208,7 @@ const RESERVED: &str = "abstract alignas and as assert async await break case ca
     sizeof static struct super switch template this throw throws try typedef typeof unchecked unless until using \
     val var virtual void when where while with yield _";
 
-/// Those that are names all the same, by family.
+/// Words that are names after all, by language family.
 const USABLE: [(KeywordFamily, &str); 4] = [
     (
         KeywordFamily::Rust,
@@ -232,7 +232,7 @@ const USABLE: [(KeywordFamily, &str); 4] = [
     ),
 ];
 
-/// Languages that reserve about the same words.
+/// Languages with about the same reserved words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum KeywordFamily {
     Rust,
@@ -256,7 +256,7 @@ impl KeywordFamily {
     }
 }
 
-/// Every reserved word, and the families it is reserved in.
+/// Reserved words, each with a bit set of language families.
 static RESERVED_IN: LazyLock<HashMap<&'static [u8], u8>> = LazyLock::new(|| {
     let mut words: HashMap<&[u8], u8> =
         RESERVED.split_whitespace().map(|word| (word.as_bytes(), 0b1111)).collect();
@@ -270,9 +270,9 @@ static RESERVED_IN: LazyLock<HashMap<&'static [u8], u8>> = LazyLock::new(|| {
     words
 });
 
-/// Whether a word is never the name of anything.
+/// Whether a word is reserved in a language.
 pub(crate) fn is_reserved(grammar: Grammar, word: &[u8]) -> bool {
-    /// `instanceof`, `implements`.
+    /// Length of `instanceof` and `implements`.
     const LONGEST: usize = 10;
     let may_be =
         word.len() <= LONGEST && word.first().is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'_');

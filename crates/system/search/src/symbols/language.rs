@@ -1,20 +1,20 @@
-//! Which languages there are, and how their text is put together.
+//! Known languages and their lexical syntax.
 
 use super::syntax::{CharQuote, Heredoc, LanguageSyntax, QuoteSyntax, RawString};
 
-/// A language whose definitions are known.
+/// A language whose definitions are recognised.
 #[derive(Debug)]
 pub struct SourceLanguage {
-    /// What people call the language.
+    /// Display name.
     pub name: &'static str,
     extensions: &'static [&'static str],
-    /// Whole file names, and interpreters in `#!` lines.
+    /// File names, and interpreters in `#!` lines.
     names: &'static [&'static str],
     pub(crate) syntax: &'static LanguageSyntax,
     pub(crate) grammar: Grammar,
 }
 
-/// How definitions look.
+/// Rules for definitions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Grammar {
     Rust,
@@ -166,7 +166,7 @@ static ZIG: LanguageSyntax = LanguageSyntax {
     char_quote: CharQuote::Char,
     ..LanguageSyntax::PLAIN
 };
-/// Every language, in no order that matters: an extension is in one row only.
+/// All languages. The order does not matter: each extension is in one row only.
 static LANGS: &[SourceLanguage] = &[
     lang("Rust", &["rs"], &[], &RUST, Grammar::Rust),
     lang("Go", &["go"], &[], &GO, Grammar::Go),

@@ -1,20 +1,19 @@
-//! Splits source text into words and marks.
+//! Splits source code into words and marks.
 //!
-//! Not a parser: it only has to know what is code and what is not, and it must
-//! get back on its feet after anything it does not know. So an open string ends
-//! with its line unless the language lets it go on, and nothing it meets can
-//! make it fail.
+//! Not a parser: it only separates code from comments and strings, and must recover after anything
+//! unknown. An open string ends with its line unless the language allows multi-line strings. It never
+//! fails.
 
 use super::syntax::{CharQuote, Heredoc, LanguageSyntax, RawString};
 
-/// One piece of code.
+/// A token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SourceToken {
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub(crate) line: u32,
-    /// Bytes between the start of the line and the token, at most 65535.
+    /// Byte column, at most 65535.
     pub(crate) column: u16,
     pub(crate) kind: TokenKind,
 }
@@ -29,14 +28,14 @@ pub(crate) enum TokenKind {
     Mark(u8),
 }
 
-/// What to do with comments.
+/// How to treat comments.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CommentPolicy {
     Skip,
     Keep,
 }
 
-/// Splits `source`, at most 4 GB of it, into `tokens`.
+/// Splits up to 4 GiB of `source` into `tokens`.
 pub(crate) fn tokens(
     syntax: &LanguageSyntax,
     source: &[u8],
@@ -57,7 +56,7 @@ struct SourceLexer<'a> {
     line_start: usize,
     comments: CommentPolicy,
     tokens: &'a mut Vec<SourceToken>,
-    /// Ends of the heredocs that begin behind this line.
+    /// Terminators of heredocs that start after this line.
     heredocs: Vec<Vec<u8>>,
 }
 
@@ -124,7 +123,7 @@ impl SourceLexer<'_> {
         if let Some((open, close)) =
             self.syntax.block_comments.iter().find(|(open, _)| rest.starts_with(open.as_bytes()))
         {
-            // `=begin` of Ruby counts at the start of a line only.
+            // Ruby's `=begin` counts only at the start of a line.
             if *open != "=begin" || self.at == self.line_start {
                 return self.block_comment(open.as_bytes(), close.as_bytes());
             }
@@ -165,7 +164,7 @@ impl SourceLexer<'_> {
         self.push_here(self.at - 1, TokenKind::Mark(byte));
     }
 
-    /// `#` of a shell is a comment only where a word may begin: `$#`, `a#b`.
+    /// In a shell, `#` starts a comment only at the start of a word, not in `$#` or `a#b`.
     fn is_inside_word(&self) -> bool {
         if self.syntax.heredoc != Heredoc::Shell || self.at == 0 {
             return false;
@@ -209,7 +208,7 @@ impl SourceLexer<'_> {
         }
     }
 
-    /// One byte on, wherever it is.
+    /// Advances one byte.
     fn step(&mut self) {
         if self.source.get(self.at) == Some(&b'\n') {
             self.line += 1;
@@ -260,7 +259,7 @@ impl SourceLexer<'_> {
         }
     }
 
-    /// `${…}`: up to its brace, with templates inside.
+    /// `${…}` up to its closing brace, with nested templates.
     fn template_code(&mut self, depth: usize) {
         let mut braces = 1_usize;
         while let Some(&byte) = self.source.get(self.at) {
@@ -309,13 +308,12 @@ impl SourceLexer<'_> {
                 self.at += 1 + len;
                 self.push_here(start, TokenKind::Text);
             }
-            // A lifetime or label; in C++ a digit separator; elsewhere a stray.
+            // A lifetime or label; a digit separator in C++; otherwise a stray quote.
             None => self.at += 1,
         }
     }
 
-    /// `r"…"`, `br##"…"##`, `R"x(…)x"`, whose first letters were taken for a
-    /// word.
+    /// `r"…"`, `br##"…"##`, `R"x(…)x"`, whose prefix was read as a word.
     fn raw_string(&mut self, start: usize) -> bool {
         let word = &self.source[start..self.at];
         let (line, line_start) = (self.line, self.line_start);
@@ -358,8 +356,8 @@ impl SourceLexer<'_> {
         self.push(start, line, line_start, TokenKind::Text);
     }
 
-    /// A preprocessor line: `#define NAME` is handed on, the rest is passed
-    /// over, because the braces in it need not match.
+    /// A preprocessor line: `#define NAME` is emitted, the rest skipped, because its braces need not
+    /// balance.
     fn directive(&mut self) {
         let start = self.at;
         self.at += 1;
@@ -387,8 +385,8 @@ impl SourceLexer<'_> {
         }
     }
 
-    /// A value may stand behind an operator, an opening bracket or a keyword,
-    /// not behind a name or a closing bracket.
+    /// Whether a regex literal may start here: after an operator, an opening bracket or a keyword, not
+    /// after a name or a closing bracket.
     fn may_begin_regex(&self) -> bool {
         let Some(last) = self.tokens.last() else { return true };
         match last.kind {
@@ -434,7 +432,7 @@ impl SourceLexer<'_> {
             Heredoc::Ruby => &[b"<<~", b"<<-"],
             Heredoc::Php => &[b"<<<"],
         };
-        // The rest of `<<<`, which begins no lines.
+        // The rest of `<<<`, which is not a heredoc.
         if self.syntax.heredoc == Heredoc::Shell
             && self.at.checked_sub(1).is_some_and(|at| self.source[at] == b'<')
         {
@@ -461,7 +459,7 @@ impl SourceLexer<'_> {
         true
     }
 
-    /// Passes over the lines of a heredoc, and its last.
+    /// Skips the lines of a heredoc and its terminator.
     fn heredoc_body(&mut self, end: &[u8]) {
         let (start, line, line_start) = (self.at, self.line, self.line_start);
         loop {

@@ -1,11 +1,11 @@
-//! Languages whose definitions begin lines.
+//! Languages whose definitions start a line.
 
 use super::{Grammar, SourceSymbol, SymbolKind, SymbolView};
 
 struct Finder<'a> {
     view: SymbolView<'a>,
     found: Vec<SourceSymbol>,
-    /// Types and modules around, each with its indentation.
+    /// Enclosing types and modules, each with its indentation.
     around: Vec<(u16, usize)>,
 }
 
@@ -24,7 +24,7 @@ impl Finder<'_> {
         });
     }
 
-    /// Leaves the blocks a line with this indentation is not in.
+    /// Closes the blocks that a line with this indentation is not in.
     fn leave(&mut self, indent: u16) {
         while self.around.last().is_some_and(|(around, _)| indent <= *around) {
             self.around.pop();
@@ -32,7 +32,7 @@ impl Finder<'_> {
     }
 }
 
-/// Python, Ruby, Elixir: what is in what is told by the indentation.
+/// Python, Ruby, Elixir: nesting follows the indentation.
 pub(crate) fn indented(grammar: Grammar, view: SymbolView<'_>) -> Vec<SourceSymbol> {
     let mut finder = Finder { view, found: Vec::new(), around: Vec::new() };
     for at in 0..view.tokens.len() {
@@ -87,10 +87,10 @@ fn python(finder: &mut Finder<'_>, at: usize, indent: u16) {
     }
 }
 
-/// The first level inside of a class, not a method's body.
+/// Whether the indentation is that of a class body, not of a method's.
 fn is_class_level(finder: &Finder<'_>, indent: u16) -> bool {
     let Some((class, name)) = finder.around.last() else { return false };
-    // The first line of the class's body has its indentation.
+    // The first line of the class body determines its indentation.
     let line = finder.view.tokens[*name].line;
     let first = (*name..finder.view.tokens.len()).find(|at| {
         line < finder.view.tokens[*at].line
@@ -100,7 +100,7 @@ fn is_class_level(finder: &Finder<'_>, indent: u16) -> bool {
     first.is_some_and(|at| finder.view.tokens[at].column == indent)
 }
 
-/// `name = …`, `name: Type = …`, but not `name == …`, `name += …`.
+/// `name = …` or `name: Type = …`, but not `name == …` or `name += …`.
 fn is_assigned(view: &SymbolView<'_>, at: usize) -> bool {
     match view.mark(at + 1) {
         b'=' => view.mark(at + 2) != b'=',

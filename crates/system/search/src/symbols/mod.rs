@@ -1,12 +1,9 @@
-//! What is defined where, in many languages.
+//! Finds definitions in source files of many languages.
 //!
-//! Rules on words and marks, not parsers: tree-sitter's grammars for these
-//! languages take minutes to compile and parse some ten megabytes a second,
-//! which is too slow for an index of fifty thousand files that is to be there
-//! in seconds. What a definition looks like from the outside (`fn name`,
-//! `class Name`, `type name(…) {` where types are declared) needs no tree, and
-//! rules get over broken files. What they miss is what macros make, and local
-//! variables, which nobody looks for from afar.
+//! Uses rules on tokens instead of parsers: tree-sitter's grammars take minutes to compile and parse
+//! about ten megabytes per second, too slow for an index of fifty thousand files that must be ready in
+//! seconds. The shape of a definition (`fn name`, `class Name`, `type name(…) {`) needs no syntax tree,
+//! and rules tolerate broken files. Not found: definitions made by macros, and local variables.
 
 mod brace_languages;
 mod c_like;
@@ -25,59 +22,50 @@ pub use language::SourceLanguage;
 pub(crate) use lexer::{CommentPolicy, SourceToken, TokenKind, is_word, tokens};
 use token_view::SymbolView;
 
-/// Something with a name.
+/// A definition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SourceSymbol {
-    /// Where its name is in the file.
+    /// Byte range of its name in the file.
     pub name: std::ops::Range<usize>,
-    /// What it is.
     pub kind: SymbolKind,
-    /// The line of its name, counted from 1.
+    /// Line of its name, from 1.
     pub line: u32,
-    /// The name of the type, module or class it is in.
+    /// Byte range of the name of the enclosing type, module or class.
     pub container: Option<std::ops::Range<usize>>,
 }
 
-/// What a symbol is.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(u8)]
 pub enum SymbolKind {
-    /// A function.
     Function,
-    /// A function of a type.
+    /// A function in a type.
     Method,
-    /// A class.
     Class,
     /// A struct, union or record.
     Struct,
-    /// An enumeration.
     Enum,
     /// An interface or protocol.
     Interface,
-    /// A trait.
     Trait,
-    /// Another name for a type.
+    /// A type alias.
     Type,
-    /// A constant.
     Constant,
-    /// A variable others can see.
+    /// A variable that is not local.
     Variable,
-    /// A module, namespace or package.
     Module,
-    /// A macro.
     Macro,
-    /// A case of an enumeration.
+    /// An enum variant.
     Variant,
-    /// A field or property of a type.
+    /// A field or property.
     Field,
-    /// Said to exist, defined elsewhere.
+    /// A declaration without a body; defined elsewhere.
     Declaration,
-    /// A table, target, message or the like.
+    /// A table, make target, message or similar.
     Other,
 }
 
 impl SymbolKind {
-    /// A word for it.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Function => "function",
@@ -100,10 +88,10 @@ impl SymbolKind {
     }
 }
 
-/// More definitions in one file are generated tables.
+/// Maximum definitions per file; more mean generated tables.
 const MAX_SYMBOLS: usize = 20_000;
 
-/// The definitions in a file. `scratch` is memory to use again.
+/// Finds the definitions in a file. `scratch` is reusable memory.
 pub fn symbols(lang: &SourceLanguage, source: &[u8], scratch: &mut SymbolScratch) -> Vec<SourceSymbol> {
     tokens(lang.syntax, source, CommentPolicy::Skip, &mut scratch.tokens);
     let view = SymbolView { source, tokens: &scratch.tokens };
@@ -118,7 +106,7 @@ pub fn symbols(lang: &SourceLanguage, source: &[u8], scratch: &mut SymbolScratch
     found
 }
 
-/// Memory that is used again from file to file.
+/// Memory reused between files.
 #[derive(Debug, Default)]
 pub struct SymbolScratch {
     tokens: Vec<SourceToken>,

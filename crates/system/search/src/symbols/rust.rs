@@ -3,7 +3,7 @@ use super::{
     brace_languages::{BraceWalker, SymbolScope},
 };
 
-/// What only Rust has: `impl` blocks and `macro_rules!`.
+/// Rust-specific: `impl` blocks and `macro_rules!`.
 pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     match walker.view.word(at) {
         b"impl" => {
@@ -18,16 +18,15 @@ pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
         }
         // `fn(u8) -> u8` is a type.
         b"fn" if walker.view.mark(at + 1) == b'(' => Some(at + 1),
-        // `<const N: usize>` is a parameter.
+        // `<const N: usize>` is a generic parameter.
         b"const" if matches!(walker.view.mark_before(at), b'<' | b',') => Some(at + 1),
-        // A raw name: `r#type`.
+        // A raw identifier: `r#type`.
         b"r" if walker.view.mark(at + 1) == b'#' => Some(at + 2),
         _ => None,
     }
 }
 
-/// The type an `impl` is for: the last name before its generics, behind `for`
-/// if there is one.
+/// The type of an `impl`: the last name before its generics, after `for` if present.
 fn implemented(walker: &BraceWalker<'_>, start: usize) -> Option<usize> {
     const REACH: usize = 200;
     let view = walker.view;

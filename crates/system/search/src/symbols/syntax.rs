@@ -1,21 +1,21 @@
-/// What is text, what is a comment and what is code, in one language.
+/// Lexical syntax of a language: strings, comments, word characters.
 #[derive(Debug)]
 pub(crate) struct LanguageSyntax {
     pub(crate) line_comments: &'static [&'static str],
     pub(crate) block_comments: &'static [(&'static str, &'static str)],
     pub(crate) nested_comments: bool,
-    /// Longer ones first.
+    /// Longer delimiters first.
     pub(crate) quotes: &'static [QuoteSyntax],
     pub(crate) char_quote: CharQuote,
     pub(crate) raw: RawString,
     pub(crate) heredoc: Heredoc,
-    /// `` `text ${code}` ``.
+    /// Template strings: `` `text ${code}` ``.
     pub(crate) templates: bool,
-    /// `/regex/` where a value may stand.
+    /// Regex literals, where a value may start.
     pub(crate) regexes: bool,
-    /// Lines that begin with `#` are for the preprocessor.
+    /// Lines that start with `#` are preprocessor directives.
     pub(crate) preprocessor: bool,
-    /// Bytes that are part of words besides letters, digits and `_`.
+    /// Word characters besides letters, digits and `_`.
     pub(crate) word_marks: &'static [u8],
 }
 
@@ -24,24 +24,24 @@ pub(crate) struct LanguageSyntax {
 pub(crate) struct QuoteSyntax {
     pub(crate) open: &'static str,
     pub(crate) close: &'static str,
-    /// A backslash keeps the next byte from ending it.
+    /// Whether a backslash escapes the delimiter.
     pub(crate) escapes: bool,
-    /// Otherwise it ends with its line, closed or not.
+    /// Whether it may span lines; otherwise it ends with its line.
     pub(crate) multiline: bool,
 }
 
-/// What `'` begins.
+/// Meaning of `'`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CharQuote {
-    /// Nothing, or a string among the quotes.
+    /// None, or a string in `quotes`.
     None,
-    /// One character.
+    /// A character literal.
     Char,
-    /// One character, or a name without an end.
+    /// A character literal or a Rust lifetime.
     Lifetime,
 }
 
-/// Strings in which a backslash is a backslash.
+/// Strings without escapes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RawString {
     None,
@@ -49,11 +49,11 @@ pub(crate) enum RawString {
     Rust,
     /// `R"x(…)x"`.
     Cpp,
-    /// `@"…"`, a quote is doubled.
+    /// `@"…"`, with doubled quotes.
     Verbatim,
 }
 
-/// Text up to a line that says where it ends.
+/// Heredoc syntax.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heredoc {
     None,
@@ -66,7 +66,7 @@ pub(crate) enum Heredoc {
 }
 
 impl LanguageSyntax {
-    /// Nothing but words.
+    /// No strings or comments.
     pub(crate) const PLAIN: Self = Self {
         line_comments: &[],
         block_comments: &[],

@@ -1,6 +1,6 @@
 use super::{SourceToken, TokenKind};
 
-/// The tokens of a file, and what they say.
+/// The tokens of a file with its text.
 #[derive(Clone, Copy)]
 pub(crate) struct SymbolView<'a> {
     pub(crate) source: &'a [u8],
@@ -8,7 +8,7 @@ pub(crate) struct SymbolView<'a> {
 }
 
 impl<'a> SymbolView<'a> {
-    /// The word at an index; nothing if there is no word.
+    /// The word at an index; empty if the token is not a word.
     pub(crate) fn word(&self, at: usize) -> &'a [u8] {
         match self.tokens.get(at) {
             Some(token) if token.kind == TokenKind::Word => {
@@ -36,7 +36,7 @@ impl<'a> SymbolView<'a> {
         at.checked_sub(1).map_or(0, |at| self.mark(at))
     }
 
-    /// Whether these marks stand here without a gap.
+    /// Whether these marks follow each other without a gap.
     pub(crate) fn marks(&self, at: usize, marks: &[u8]) -> bool {
         let adjoin =
             |index: usize| index == 0 || self.tokens[at + index - 1].end == self.tokens[at + index].start;
@@ -56,10 +56,10 @@ impl<'a> SymbolView<'a> {
         }
     }
 
-    /// The index behind the bracket that closes the one at `at`; `None` if it
-    /// is not closed within reach.
+    /// Index after the bracket that closes the one at `at`; `None` if it is not closed within `REACH`
+    /// tokens.
     pub(crate) fn behind(&self, at: usize, open: u8, close: u8) -> Option<usize> {
-        /// Longer lists of parameters are none.
+        /// Maximum distance of a closing bracket in tokens.
         const REACH: usize = 4000;
         let mut depth = 0_usize;
         for (index, token) in self.tokens.iter().enumerate().skip(at).take(REACH) {
@@ -77,8 +77,7 @@ impl<'a> SymbolView<'a> {
         None
     }
 
-    /// The index behind `<…>` at `at`, or `at` if there is none. Arrows do not
-    /// close it.
+    /// Index after `<…>` at `at`, or `at` if there is none. Arrows do not close it.
     pub(crate) fn behind_generics(&self, at: usize) -> usize {
         const REACH: usize = 400;
         if self.mark(at) != b'<' {

@@ -8,23 +8,23 @@ use ignore::{
 
 use super::ignore_rules::IgnoreRules;
 
-/// Which files a walk is about, beyond their place.
+/// Which files a walk visits.
 #[derive(Clone, Debug)]
 pub struct WalkFilter {
-    /// Leave out what ignore files name.
+    /// Skip what ignore files exclude.
     pub respect_ignore: bool,
-    /// Leave out names that begin with a dot.
+    /// Skip names that start with a dot.
     pub skip_hidden: bool,
-    /// Leave out the insides of version control.
+    /// Skip directories of version control systems.
     pub skip_vcs: bool,
-    /// Only what these globs take.
+    /// Globs to include or exclude.
     pub globs: GlobFilter,
-    /// Only files of these types.
+    /// Visit only files of these types.
     pub types: Option<Types>,
 }
 
 impl Default for WalkFilter {
-    /// As `rg` does without options.
+    /// The defaults of `rg`.
     fn default() -> Self {
         Self {
             respect_ignore: true,
@@ -36,18 +36,18 @@ impl Default for WalkFilter {
     }
 }
 
-/// Why an entry is left out.
+/// Why an entry is skipped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum IgnoreReason {
     Keep,
-    /// Does not fit what was asked for.
+    /// Does not match the request.
     Unwanted,
     Ignored,
     Hidden,
     Vcs,
 }
 
-/// Directories in which version control systems keep their own files.
+/// Directories of version control systems.
 pub const VCS_DIRS: [&str; 6] = [".git", ".svn", ".hg", ".bzr", ".jj", ".sl"];
 
 fn is_vcs(name: &[u8]) -> bool {
@@ -55,14 +55,13 @@ fn is_vcs(name: &[u8]) -> bool {
 }
 
 impl WalkFilter {
-    /// Whether deciding needs the path, not only the name.
+    /// Whether the decision needs the path, not only the name.
     pub(crate) fn needs_path(&self, rules: &IgnoreRules) -> bool {
         rules.any() || !self.globs.is_empty() || self.types.is_some()
     }
 
-    /// Decides about one entry, in ripgrep's order: globs over ignore files
-    /// over types over the dot. `path` is absolute and may be left empty when
-    /// [`WalkFilter::needs_path`] says so.
+    /// Decides about one entry with ripgrep's precedence: globs, ignore files, types, hidden. `path` is
+    /// absolute; it may be empty if [`WalkFilter::needs_path`] is false.
     pub(crate) fn rule(&self, rules: &IgnoreRules, path: &Path, name: &[u8], is_dir: bool) -> IgnoreReason {
         match self.globs.matched(path, is_dir) {
             Match::Whitelist(()) => return IgnoreReason::Keep,
@@ -94,10 +93,10 @@ impl WalkFilter {
     }
 }
 
-/// Globs that take or, with `!`, leave out. The last one that fits decides.
+/// Globs that include or, with `!`, exclude files. The last match decides.
 ///
-/// They are read relative to up to two places: the working directory, as `rg`
-/// does, and the directory that is searched, as everybody expects.
+/// They are relative to up to two directories: the working directory, as in `rg`, and the searched
+/// directory, as users expect.
 #[derive(Clone, Debug, Default)]
 pub struct GlobFilter {
     places: Vec<FilterKey>,
@@ -106,12 +105,12 @@ pub struct GlobFilter {
 #[derive(Clone, Debug)]
 struct FilterKey {
     all: Override,
-    /// Those with `!` alone: they tell "left out" from "not taken".
+    /// The `!` globs alone, to distinguish "excluded" from "not included".
     excluding: Option<Override>,
 }
 
 impl GlobFilter {
-    /// Compiles globs. The error says which one is wrong, and how.
+    /// Compiles globs relative to each of `places`. The error names the invalid glob.
     pub fn new(globs: &[String], places: &[&Path]) -> Result<Self, String> {
         let mut compiled = Self::default();
         if globs.is_empty() {
@@ -136,7 +135,7 @@ impl GlobFilter {
         self.places.is_empty()
     }
 
-    /// Whether a file fits.
+    /// Whether a file passes the globs.
     pub fn take(&self, path: &Path) -> bool {
         !self.matched(path, /*is_dir*/ false).is_ignore()
     }
@@ -173,7 +172,7 @@ fn build<'a>(globs: impl Iterator<Item = &'a String>, place: &Path) -> Result<Ov
     builder.build().map_err(|err| err.to_string())
 }
 
-/// The files of one type, by the names `rg --type-list` knows.
+/// A file type by its `rg --type-list` name.
 pub fn file_type(name: &str) -> Result<Types, UnknownType> {
     let mut builder = TypesBuilder::new();
     builder.add_defaults();
@@ -181,10 +180,10 @@ pub fn file_type(name: &str) -> Result<Types, UnknownType> {
     builder.build().map_err(|_| UnknownType { known: type_names() })
 }
 
-/// There is no file type of that name.
+/// Unknown file type.
 #[derive(Clone, Debug)]
 pub struct UnknownType {
-    /// Those there are.
+    /// The known types.
     pub known: Vec<String>,
 }
 

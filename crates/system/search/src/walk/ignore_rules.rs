@@ -1,8 +1,8 @@
-//! Ignore files, with the precedence and reach ripgrep gives them.
+//! Ignore files, with ripgrep's precedence and scope.
 //!
-//! The matching of one file's globs is `ignore`'s own. The chain of directories
-//! is ours because its walker does not say what it left out, and that is what
-//! an honest "no matches" needs. A test compares every decision with `rg`.
+//! Matching against one file uses the `ignore` crate. The chain of directories is our own, because the
+//! crate's walker does not report what it skips, which an honest "no matches" needs. A test compares the
+//! decisions with `rg`.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,18 +19,17 @@ use ignore::{
 
 use crate::fs::{self, as_path};
 
-/// The ignore rules in force in one directory: its own and those above.
+/// The ignore rules that apply in one directory: its own and its parents'.
 #[derive(Debug)]
 pub(crate) struct IgnoreRules {
     above: Option<Arc<IgnoreRules>>,
-    /// `.rgignore`, `.ignore`, `.gitignore`, `.git/info/exclude`: strongest
-    /// first.
+    /// `.rgignore`, `.ignore`, `.gitignore`, `.git/info/exclude`, in order of precedence.
     files: [Option<Gitignore>; 4],
-    /// A repository begins here: git rules from above end.
+    /// Whether a repository starts here, so that git rules of parents do not apply.
     is_repository: bool,
-    /// There is a repository here or above, so git rules count at all.
+    /// Whether this directory is inside a repository, so that git rules apply.
     in_repository: bool,
-    /// A directory of the chain has rules.
+    /// Whether any directory in the chain has rules.
     any: bool,
     /// `core.excludesFile`.
     global: Arc<Gitignore>,
@@ -41,7 +40,7 @@ const IGNORE: usize = 1;
 const GITIGNORE: usize = 2;
 const EXCLUDE: usize = 3;
 
-/// Which rule files a directory has, as its listing says.
+/// Which ignore files a directory contains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RuleFiles {
     rgignore: bool,
@@ -52,7 +51,7 @@ pub(crate) struct RuleFiles {
 }
 
 impl RuleFiles {
-    /// Takes note of a name in the listing.
+    /// Records a name from the directory listing.
     pub(crate) fn see(&mut self, name: &[u8]) {
         match name {
             b".rgignore" => self.rgignore = true,
@@ -64,7 +63,7 @@ impl RuleFiles {
         }
     }
 
-    /// Looks for them by name.
+    /// Checks for each file on disk.
     fn look(dir: &Path) -> Self {
         let has = |name: &str| dir.join(name).symlink_metadata().is_ok();
         Self {
@@ -82,13 +81,12 @@ impl RuleFiles {
 }
 
 impl IgnoreRules {
-    /// No rules at all.
     pub(crate) fn none() -> Arc<Self> {
         Arc::new(Self::empty(Arc::new(Gitignore::empty())))
     }
 
-    /// The rules of the directories above `dir`, and git's global ones. `cwd`
-    /// is what the global ones are relative to.
+    /// Rules of the parents of `dir` and git's global rules, which are relative to `cwd`. Reads the
+    /// disk.
     pub(crate) fn above(dir: &Path, cwd: &Path) -> Arc<Self> {
         let (global, _) = GitignoreBuilder::new(cwd).build_global();
         let mut rules = Arc::new(Self::empty(Arc::new(global)));
@@ -99,7 +97,7 @@ impl IgnoreRules {
         rules
     }
 
-    /// The rules in a directory that is looked at by its path.
+    /// Rules of a directory given by path. Reads the disk.
     pub(crate) fn at(above: &Arc<Self>, dir: &Path) -> Arc<Self> {
         Self::below(above, dir, RuleFiles::look(dir))
     }
@@ -115,7 +113,7 @@ impl IgnoreRules {
         }
     }
 
-    /// The rules in a directory with these rule files.
+    /// Rules of a directory that contains the files in `found`.
     pub(crate) fn below(above: &Arc<Self>, dir: &Path, found: RuleFiles) -> Arc<Self> {
         if found.is_empty() {
             return Arc::clone(above);
@@ -142,12 +140,12 @@ impl IgnoreRules {
         })
     }
 
-    /// Whether matching can find anything.
+    /// Whether there are any rules.
     pub(crate) fn any(&self) -> bool {
         self.any
     }
 
-    /// What the rules say about an absolute path.
+    /// Applies the rules to an absolute path.
     pub(crate) fn matched(&self, path: &Path, is_dir: bool) -> Match<()> {
         if !self.any {
             return Match::None;
@@ -176,18 +174,17 @@ impl IgnoreRules {
         strongest
     }
 
-    /// Whether the rules of the directories above leave `dir` out, itself or
-    /// through one of its parents.
+    /// Whether the parents' rules exclude `dir` or one of its ancestors.
     pub(crate) fn leave_out(&self, dir: &Path) -> bool {
         let parents: Vec<&Path> = dir.ancestors().collect();
         let is_ignored = |path: &&Path| self.matched(path, /*is_dir*/ true).is_ignore();
         parents.iter().rev().any(is_ignored)
     }
 
-    /// Whether this directory's own files leave out everything in it, as
-    /// virtual environments and caches do with a lone `*`.
+    /// Whether the directory's own files exclude everything in it, as in virtual environments and caches
+    /// with a lone `*`.
     pub(crate) fn leave_out_everything(&self, dir: &Path) -> bool {
-        // Two names nobody uses: one glob that matches both matches any name.
+        // Two improbable names: a glob that matches both matches any name.
         ["\u{1}a", "\u{1}b.c"].iter().all(|name| {
             let path = dir.join(name);
             let own = self.files.iter().flatten().any(|globs| globs.matched(&path, false).is_ignore());
@@ -196,8 +193,8 @@ impl IgnoreRules {
     }
 }
 
-/// Which of these files ignore files leave out, below `top`. Files elsewhere are
-/// not judged, nor is anything where `top` itself is left out.
+/// Returns those of `files` below `top` that ignore files exclude. Files elsewhere are not checked;
+/// empty if `top` itself is excluded. Reads the disk.
 pub fn left_out(top: &Path, files: &[PathBuf]) -> HashSet<PathBuf> {
     let above = IgnoreRules::above(top, top);
     if above.leave_out(top) {
@@ -235,7 +232,7 @@ fn load(dir: &Path, file: &Path) -> Option<Gitignore> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let mut builder = GitignoreBuilder::new(dir);
     for line in bytes.split(|byte| *byte == b'\n') {
-        // A line that is no text or no glob is skipped, as git does.
+        // A line that is not UTF-8 or not a glob is skipped, as in git.
         if let Ok(line) = std::str::from_utf8(line) {
             let line = line.strip_suffix('\r').unwrap_or(line);
             builder.add_line(None, line).ok();
@@ -248,8 +245,7 @@ fn load_exclude(dir: &Path, git: &Path) -> Option<Gitignore> {
     load(dir, &git.join("info/exclude"))
 }
 
-/// The directory that holds `info/exclude`: `.git` itself, or for a worktree
-/// the repository it belongs to.
+/// Directory of `info/exclude`: `.git` itself, or the main repository's for a worktree.
 fn common_git_dir(dir: &Path) -> Option<PathBuf> {
     let git = dir.join(".git");
     if git.is_dir() {

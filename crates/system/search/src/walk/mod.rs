@@ -1,4 +1,4 @@
-//! Walking a tree: who is below, and what was left out.
+//! Parallel directory walk that records what it skips.
 
 mod file_filter;
 mod ignore_rules;
@@ -19,7 +19,7 @@ use work_queue::WorkQueue;
 
 use crate::{SearchRoot, SearchStop};
 
-/// One walk below a root.
+/// A walk below one root.
 #[derive(Debug)]
 pub struct TreeWalk<'a> {
     root: &'a SearchRoot,
@@ -29,20 +29,20 @@ pub struct TreeWalk<'a> {
     rules: Arc<IgnoreRules>,
 }
 
-/// What a walk may use.
+/// Limits of a walk.
 #[derive(Clone, Copy, Debug)]
 pub struct WalkLimits {
-    /// Threads that list directories and look at files.
+    /// Number of worker threads.
     pub threads: NonZero<usize>,
-    /// Stay on the file system of the root.
+    /// Whether to stay on the root's file system.
     pub one_file_system: bool,
-    /// How many directories below the root to enter; 0 lists the root only.
+    /// Maximum depth of directories entered; 0 lists only the root.
     pub max_depth: usize,
 }
 
 impl Default for WalkLimits {
     fn default() -> Self {
-        /// More threads wait for each other and for the disk.
+        /// Maximum number of threads; more would only contend.
         const MAX_THREADS: usize = 8;
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
         Self {
@@ -53,35 +53,36 @@ impl Default for WalkLimits {
     }
 }
 
-/// Looks at what a walk finds. Every thread has its own.
+/// Receives the entries of a walk. Each thread has its own visitor.
 pub trait WalkVisitor: Send {
-    /// What a directory tells those below it.
+    /// State passed from a directory to its children.
     type Mark: Clone + Send + Sync;
 
-    /// Whether symbolic links are visited like files. They are never followed.
+    /// Whether symlinks are visited like files. They are never followed.
     const LINKS: bool = false;
 
-    /// Whether to go into a directory, and with which mark.
+    /// Returns the mark for a subdirectory, or `None` to skip it.
     fn enter(&mut self, above: &Self::Mark, name: &[u8]) -> Option<Self::Mark>;
 
-    /// A directory is going to be listed.
+    /// Called before a directory is listed.
     fn dir(&mut self, _rel: &[u8]) {}
 
-    /// Looks at one file.
+    /// Called for each file.
     fn file(&mut self, entry: &WalkEntry<'_, Self::Mark>, tally: &mut WalkStats);
 }
 
-/// What to do with entries that rules leave out.
+/// What to do with entries that the filter excludes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LeftOut {
-    /// Leave them out, and keep in mind where they are.
+    /// Skip them and remember their paths.
     Skip,
-    /// Visit them, saying what they need.
+    /// Visit them, with what the request would need to include them.
     Visit,
 }
 
 impl<'a> TreeWalk<'a> {
-    /// Prepares a walk. `cwd` is where git's global rules are relative to.
+    /// Prepares a walk. `cwd` is the directory to which git's global rules are relative. Reads the
+    /// ignore files of parent directories.
     pub fn new(
         root: &'a SearchRoot,
         filter: &'a WalkFilter,
@@ -94,13 +95,13 @@ impl<'a> TreeWalk<'a> {
         Self { root, filter, stop, limits, rules }
     }
 
-    /// The same walk with another end.
+    /// The same walk with another cancellation.
     pub(crate) fn with_stop<'b>(&'b self, stop: &'b SearchStop) -> TreeWalk<'b> {
         TreeWalk { stop, rules: Arc::clone(&self.rules), ..*self }
     }
 
-    /// Whether ignore files leave out the root itself, or everything in it.
-    /// A caller who names such a place wants to see it nevertheless.
+    /// Whether ignore files exclude the root itself or everything in it. A caller that names such a
+    /// directory wants to see it anyway.
     pub fn root_is_ignored(&self) -> bool {
         if !self.filter.respect_ignore {
             return false;
@@ -110,7 +111,8 @@ impl<'a> TreeWalk<'a> {
         self.rules.leave_out(path) || own.leave_out_everything(path)
     }
 
-    /// Visits everything below the root. Hands back the visitors.
+    /// Visits everything below the root. Blocks; returns the visitors of all threads. Panics of visitors
+    /// are propagated.
     pub fn run<V: WalkVisitor>(&self, mark: V::Mark, make: impl Fn() -> V) -> (Vec<V>, WalkStats) {
         let start = PendingDir {
             rel: Vec::new(),
@@ -122,7 +124,7 @@ impl<'a> TreeWalk<'a> {
         self.drive(vec![WalkJob::Dir(start)], LeftOut::Skip, make)
     }
 
-    /// Visits what an earlier walk left out.
+    /// Visits what an earlier walk skipped.
     pub fn run_left_out<V: WalkVisitor<Mark = ()>>(
         &self,
         tally: &WalkStats,
@@ -146,11 +148,11 @@ impl<'a> TreeWalk<'a> {
             };
             let threads: Vec<_> = (0..self.limits.threads.get()).map(start).collect();
             if threads.iter().all(Result::is_err) {
-                // The system has no more threads: this one has to do.
+                // No further thread could be started: use this one.
                 return vec![WalkWorker::new(self, &queue, left_out, make()).run()];
             }
             let joined: Vec<_> = threads.into_iter().flatten().map(thread::ScopedJoinHandle::join).collect();
-            // Half of an answer must not look like a whole one.
+            // A partial result must not look complete.
             joined.into_iter().map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
         let mut tally = WalkStats::default();

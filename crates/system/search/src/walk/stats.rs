@@ -2,54 +2,54 @@ use std::sync::Arc;
 
 use super::ignore_rules::IgnoreRules;
 
-/// What a file needs beyond the request to be looked at.
+/// What a request would have to include to see a file.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FileRequirement {
-    /// Ignore files name it, or a directory above it.
+    /// Ignored files: an ignore file excludes it or a parent.
     pub ignored: bool,
-    /// Its name or one above begins with a dot.
+    /// Hidden files: its name or a parent's starts with a dot.
     pub hidden: bool,
-    /// It is no text.
+    /// Binary files.
     pub binary: bool,
 }
 
-/// What a walk saw, and what it left out.
+/// What a walk visited and skipped.
 #[derive(Debug, Default)]
 pub struct WalkStats {
-    /// Regular files (and links, where they count) that were visited.
+    /// Regular files (and symlinks, if requested) visited.
     pub files: u64,
-    /// Directories that were listed.
+    /// Directories listed.
     pub dirs: u64,
-    /// Entries that ignore files name, directories counting as one.
+    /// Entries excluded by ignore files; a directory counts as one.
     pub ignored: u64,
-    /// Entries whose name begins with a dot.
+    /// Hidden entries.
     pub hidden: u64,
     /// Directories of version control systems.
     pub vcs: u64,
     /// Pipes, sockets and devices.
     pub special: u64,
-    /// Symbolic links, which are not followed.
+    /// Symlinks, which are not followed.
     pub links: u64,
     /// Directories on other file systems.
     pub mounts: u64,
-    /// What could not be read.
+    /// Entries that could not be read.
     pub unreadable: Unreadable,
-    /// Places that were left out, to look at later.
+    /// Skipped entries, to visit later.
     pub(crate) pruned: Vec<SkippedDir>,
-    /// More were left out than are kept in mind.
+    /// Whether more were skipped than are remembered.
     pub(crate) forgotten: bool,
 }
 
-/// A place that was left out.
+/// A skipped entry.
 #[derive(Clone, Debug)]
 pub(crate) struct SkippedDir {
     pub(crate) rel: Vec<u8>,
     pub(crate) needs: FileRequirement,
-    /// Of a directory, the rules it is in.
+    /// For a directory: the rules that apply to it.
     pub(crate) dir: Option<Arc<IgnoreRules>>,
 }
 
-/// As many left-out places are kept in mind.
+/// Maximum number of skipped entries remembered.
 const MAX_PRUNED: usize = 50_000;
 
 impl WalkStats {
@@ -61,7 +61,7 @@ impl WalkStats {
         }
     }
 
-    /// Adds another worker's.
+    /// Adds the counts of another worker.
     pub fn add(&mut self, other: Self) {
         self.files += other.files;
         self.dirs += other.dirs;
@@ -77,21 +77,19 @@ impl WalkStats {
     }
 }
 
-/// Files and directories that could not be read, and why the first ones could
-/// not.
+/// Entries that could not be read.
 #[derive(Clone, Debug, Default)]
 pub struct Unreadable {
-    /// How many could not be read.
     pub count: u64,
-    /// The first ones by path: place and reason.
+    /// The first ones by path, each with the error.
     pub first: Vec<(Vec<u8>, String)>,
 }
 
-/// As many are named.
+/// Maximum number kept with their error.
 const NAMED: usize = 5;
 
 impl Unreadable {
-    /// Takes note of one.
+    /// Records one.
     pub(crate) fn note(&mut self, rel: &[u8], error: &std::io::Error) {
         self.count += 1;
         self.keep(rel.to_vec(), plain(error));
@@ -111,7 +109,7 @@ impl Unreadable {
     }
 }
 
-/// What the system says, without the error number.
+/// The error text without the error number.
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

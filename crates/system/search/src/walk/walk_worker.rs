@@ -24,12 +24,12 @@ use super::{
 };
 use crate::fs::{self, DirectoryListing, DiskKind, as_path};
 
-/// A piece of work.
+/// A unit of work.
 pub(crate) enum WalkJob<M> {
     Dir(PendingDir<M>),
     /// Some files of a large directory.
     Files(Arc<OpenDir<M>>, Range<usize>),
-    /// One file that was left out before.
+    /// A file that an earlier walk skipped.
     File {
         rel: Vec<u8>,
         mark: M,
@@ -65,32 +65,32 @@ impl WalkJob<()> {
     }
 }
 
-/// A file the walk came to.
+/// An entry passed to a visitor.
 #[derive(Debug)]
 pub struct WalkEntry<'a, M> {
     dir: &'a OwnedFd,
     dir_rel: &'a [u8],
     name: &'a CStr,
-    /// What it is: a file, or a link where links count.
+    /// File, or symlink if the visitor wants those.
     pub kind: DiskKind,
     /// The mark of its directory.
     pub mark: &'a M,
-    /// What it needs beyond the request.
+    /// What the request would need to include it.
     pub needs: FileRequirement,
 }
 
 impl<M> WalkEntry<'_, M> {
-    /// The last part of its path.
+    /// File name.
     pub fn name(&self) -> &[u8] {
         self.name.to_bytes()
     }
 
-    /// Its place below the root.
+    /// Path below the root.
     pub fn rel(&self) -> Vec<u8> {
         join(self.dir_rel, self.name.to_bytes())
     }
 
-    /// Its directory's place below the root.
+    /// Path of its directory below the root.
     pub fn dir_rel(&self) -> &[u8] {
         self.dir_rel
     }
@@ -100,23 +100,23 @@ impl<M> WalkEntry<'_, M> {
         fs::open_entry(self.dir.as_fd(), self.name)
     }
 
-    /// What the kernel says about it; a link about itself.
+    /// Metadata; of the link itself for a symlink.
     pub fn stat(&self) -> io::Result<Stat> {
         fs::stat_entry(self.dir.as_fd(), self.name)
     }
 
-    /// What a link says.
+    /// Text of a symlink.
     pub fn link_text(&self) -> Vec<u8> {
         fs::read_link(self.dir.as_fd(), self.name)
     }
 
-    /// What the kernel says about what a link leads to.
+    /// Metadata of a symlink's target.
     pub fn stat_target(&self) -> io::Result<Stat> {
         fs::stat_target(self.dir.as_fd(), self.name)
     }
 }
 
-/// `dir/name`, without a slash in front when `dir` is the root itself.
+/// `dir/name`, or `name` if `dir` is empty.
 pub(crate) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
     path.extend_from_slice(dir);
@@ -127,13 +127,13 @@ pub(crate) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// Files of one directory that one thread visits in one go.
+/// Files of one directory visited per job.
 const BATCH: usize = 128;
 
-/// Listing buffer: a few hundred names per system call.
+/// Bytes of the listing buffer: a few hundred names per system call.
 const LISTING_BUFFER: usize = 32 * 1024;
 
-/// A walk that takes longer lets others go first.
+/// After this time a walk lowers its priority.
 const GIVE_WAY_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct WalkWorker<'a, V: WalkVisitor> {
@@ -197,7 +197,7 @@ impl<'a, V: WalkVisitor> WalkWorker<'a, V> {
     fn give_way(&mut self) {
         if !self.polite && GIVE_WAY_AFTER < self.walk.stop.elapsed() {
             self.polite = true;
-            // On Linux this is the thread alone, and it ends with the walk.
+            // On Linux the priority is per thread, so it ends with the walk.
             rustix::process::setpriority_process(None, 10).ok();
         }
     }
@@ -302,7 +302,7 @@ impl<'a, V: WalkVisitor> WalkWorker<'a, V> {
         }
     }
 
-    /// Whether to look at an entry, and what it needs.
+    /// Decides whether to visit an entry, and what the request would need for that.
     fn admit(
         &mut self,
         dir: &OpenDir<V::Mark>,
@@ -354,8 +354,7 @@ impl<'a, V: WalkVisitor> WalkWorker<'a, V> {
     }
 }
 
-/// The absolute paths of the entries of one directory, made only when a caller
-/// looks at more than the name.
+/// Absolute paths of the entries of one directory, built only if the filter needs them.
 struct WalkPaths {
     path: Option<PathBuf>,
     base: usize,
@@ -367,8 +366,7 @@ impl WalkPaths {
             return Self { path: None, base: 0 };
         }
         let mut path = walk.root.path().join(as_path(&dir.rel));
-        // `join` with nothing leaves a trailing slash, and the push below adds
-        // its own.
+        // `join` with an empty path leaves a trailing slash, and the push below adds its own.
         if dir.rel.is_empty() {
             path = walk.root.path().to_owned();
         }

@@ -1,9 +1,9 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Work for a few threads that make more work while they work.
+/// Work queue for threads whose jobs create more jobs.
 ///
-/// Last in, first out: directories just listed are still in the kernel's cache,
-/// and what waits stays as small as the tree is deep.
+/// Last in, first out: recently listed directories are still in the kernel's cache, and the queue stays
+/// as small as the tree is deep.
 #[derive(Debug)]
 pub(crate) struct WorkQueue<T> {
     state: Mutex<QueueState<T>>,
@@ -16,7 +16,7 @@ struct QueueState<T> {
     /// Workers that may still add jobs.
     busy: usize,
     waiting: usize,
-    /// A worker died: nobody must wait for it.
+    /// A worker panicked; the others must not wait for it.
     broken: bool,
 }
 
@@ -30,7 +30,7 @@ impl<T> WorkQueue<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds jobs and wakes threads that wait for some; `jobs` is empty afterwards.
+    /// Adds jobs and wakes waiting workers. Leaves `jobs` empty.
     pub(crate) fn push(&self, jobs: &mut Vec<T>) {
         if jobs.is_empty() {
             return;
@@ -42,7 +42,7 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Runs jobs until none is left and nobody can add one.
+    /// Runs jobs until the queue is empty and no worker can add more.
     pub(crate) fn work(&self, mut run: impl FnMut(T)) {
         while let Some(job) = self.next() {
             let held = JobInHand(self);
@@ -51,7 +51,7 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Forgets what waits.
+    /// Drops all queued jobs.
     pub(crate) fn clear(&self) {
         self.lock().jobs.clear();
     }
@@ -77,7 +77,7 @@ impl<T> WorkQueue<T> {
     }
 }
 
-/// One job in hand.
+/// Counts a running job, also if it panics.
 struct JobInHand<'a, T>(&'a WorkQueue<T>);
 
 impl<T> Drop for JobInHand<'_, T> {

@@ -1,4 +1,4 @@
-//! Trees that mean no good.
+//! Hostile directory trees.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use std::{
@@ -34,7 +34,7 @@ fn grep(
     run.run(root)
 }
 
-/// A chain of directories longer than any path the kernel takes at once.
+/// A chain of directories longer than the kernel's path limit.
 fn deep(top: &Path, levels: usize) {
     let mut dir = OwnedFd::from(fs::File::open(top).unwrap());
     for _ in 0..levels {
@@ -76,7 +76,7 @@ fn a_root_that_becomes_a_link_is_not_followed() {
     let root = SearchRoot::open(&top.join("ws")).unwrap();
     fs::rename(top.join("ws"), top.join("old")).unwrap();
     symlink(top.join("out"), top.join("ws")).unwrap();
-    // What was opened is what is searched.
+    // The search uses the directory that was opened.
     let found = grep(&root, "needle", Mode::Files, &|_| true, &SearchStop::never());
     assert_eq!(
         found.totals.files.iter().map(|file| file.rel.clone()).collect::<Vec<_>>(),
@@ -118,7 +118,7 @@ fn a_broken_visitor_does_not_hang_the_others() {
     let root = SearchRoot::open(&dir.path().canonicalize().unwrap()).unwrap();
     let may_show = |rel: &[u8]| if rel == b"d7/f" { panic!("broken") } else { true };
     let search = || grep(&root, "needle", Mode::Files, &may_show, &SearchStop::never());
-    // It comes to an end, and does not pass for a whole answer.
+    // The search ends, and its result is not taken for complete.
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(search)).is_err());
 }
 
@@ -163,7 +163,7 @@ fn pages_of_everything_are_bounded() {
     let bytes: usize = totals.files.iter().flat_map(|file| &file.lines).map(|line| line.text.len()).sum();
     assert_eq!((totals.total_files, totals.total_entries), (30, 30_000));
     assert!(totals.too_large && bytes < (9 << 20), "{bytes}");
-    // The first files by path are there, whole.
+    // The first files by path are complete.
     let names: Vec<&[u8]> = totals.files.iter().map(|file| &*file.rel).collect();
     assert!(names.is_sorted() && names.starts_with(&[b"f00", b"f01", b"f02"]));
     assert!(totals.files.iter().all(|file| file.lines.len() == 1000));

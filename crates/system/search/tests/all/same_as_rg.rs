@@ -1,4 +1,4 @@
-//! The answers are `rg`'s, on random trees with random ignore files.
+//! Compares results with `rg` on random trees with random ignore files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use std::{
@@ -15,7 +15,7 @@ use haft_search::{
     Mode, SearchRoot, SearchStop, WalkFilter, WalkLimits, file_type,
 };
 
-/// A small generator of numbers: the same seed makes the same tree everywhere.
+/// Deterministic random numbers: the same seed gives the same tree everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -109,7 +109,7 @@ const PATTERNS: [&str; 18] = [
     r"fn\s+main",
 ];
 
-/// Those that match also where nothing is.
+/// Patterns that match the empty string.
 const MATCH_NOTHING: [&str; 2] = [r"^\s*$", ""];
 
 fn plant(dice: &mut Dice, dir: &Path, depth: usize) {
@@ -161,12 +161,11 @@ fn text(dice: &mut Dice) -> Vec<u8> {
 }
 
 fn binary(dice: &mut Dice) -> Vec<u8> {
-    // At the very start: what `rg` shows of the lines before it depends on its
-    // buffers.
+    // At the very start: which lines before it `rg` shows depends on its buffers.
     [b"\0".to_vec(), text(dice)].concat()
 }
 
-/// The `rg` to compare with; `None`, said loudly, when there is none.
+/// The `rg` binary to compare with; `None`, with a message, if it is not installed.
 fn rg() -> Option<PathBuf> {
     let rg = std::env::var_os("HAFT_RG").map_or_else(|| PathBuf::from("rg"), PathBuf::from);
     if Command::new(&rg).arg("--version").output().is_err() {
@@ -183,7 +182,7 @@ struct Case<'a> {
     kind: Option<&'a str>,
     hidden: bool,
     no_ignore: bool,
-    /// Where to search, below the tree.
+    /// Directory to search, below the tree.
     path: &'a str,
 }
 
@@ -209,7 +208,7 @@ impl Case<'_> {
         ];
         command.args(flags.iter().filter(|(on, _)| *on).map(|(_, flag)| flag));
         if self.hidden {
-            // Ours always leaves these out.
+            // Our search always skips these.
             command.args(["-g", "!.git", "-g", "!.jj"]);
         }
         command.args(self.glob.map(|glob| format!("-g{glob}")));
@@ -244,7 +243,7 @@ impl Case<'_> {
         };
         let grepped = run.run(&SearchRoot::open(&root).unwrap());
         if grepped.ignore_files_off {
-            // Deliberately different: a named directory is searched.
+            // Deliberately different: a named directory is searched even if it is ignored.
             return None;
         }
         let mut out = Vec::new();
@@ -274,7 +273,7 @@ fn shown(path: &[u8], line: &GrepLine) -> Vec<u8> {
     [path, mark, line.number.to_string().as_bytes(), mark, line.text.as_bytes()].concat()
 }
 
-/// What `rg` prints, without the carriage returns ours drops and `./`.
+/// A line of `rg`, without carriage returns and `./`.
 fn plain(line: &[u8]) -> Vec<u8> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     line.strip_prefix(b"./").unwrap_or(line).to_vec()
@@ -292,8 +291,8 @@ fn case(dice: &mut Dice) -> Case<'static> {
     }
     let pattern = dice.pick(&PATTERNS);
     if MATCH_NOTHING.contains(&pattern) {
-        // With `-U`, `rg` then shows what stands around the empty line behind
-        // the end; how many empty matches a line has is nobody's business.
+        // With `-U`, `rg` shows context of an empty match after the last line; the number of empty
+        // matches in a line is not compared.
         (options.before, options.after, options.only_matching) = (0, 0, false);
     }
     let globs = ["*.rs", "!*.rs", "src/**", "**/a/*", "*.{txt,md}", "build", "!foo", ".env", "/lib.rs"];
@@ -377,7 +376,7 @@ fn files_are_listed_as_rg_lists_them() {
                 let glob = globset(pattern);
                 let theirs: BTreeSet<PathBuf> =
                     theirs.iter().filter(|path| glob.is_match(path)).map(|path| tree.join(path)).collect();
-                // A pattern that names an ignored directory looks into it.
+                // A pattern that names an ignored directory searches it.
                 if plan.roots().any(|root| root != tree) {
                     assert!(ours.is_superset(&theirs), "seed {seed} {pattern}: {ours:?} {theirs:?}");
                 } else {
@@ -397,7 +396,7 @@ fn listed_by_us(plan: &GlobPlan, tree: &Path, filter: &WalkFilter) -> BTreeSet<P
             filter,
             limits: WalkLimits::default(),
             keep: 10_000,
-            // `rg` does not list links.
+            // `rg` does not list symlinks.
             may_show: &|_, kind| kind == DiskKind::File,
             stop: &SearchStop::never(),
         };

@@ -1,4 +1,4 @@
-//! What is found to be defined, language by language.
+//! Definitions found, by language.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use haft_search::{SourceLanguage, SymbolScratch, symbols};
@@ -566,8 +566,7 @@ fn the_others() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-    /// Whatever stands in a file, the rules come to an end, and what they find
-    /// is in it.
+    /// On arbitrary text the rules terminate, and what they find lies within the file.
     #[test]
     fn any_text_is_survived(parts in prop::collection::vec(prop_oneof![
         Just("fn"), Just("class"), Just("impl"), Just("func"), Just("("), Just(")"), Just("{"), Just("}"), Just("<"), Just(">"),

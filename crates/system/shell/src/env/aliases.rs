@@ -10,25 +10,24 @@ use regex::Regex;
 /// Aliases and functions of the user's shell.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ShellDefinitions {
-    /// Name and what it stands for.
+    /// Alias text by name.
     pub aliases: BTreeMap<String, String>,
-    /// Name and the whole definition, as bash prints it.
+    /// Function definition as printed by bash, by name.
     pub functions: BTreeMap<String, String>,
 }
 
-/// A private helper in the place of a command: the part of a function that is
-/// missing when a start-up file broke half way.
+/// A call of a private helper function, which is missing if a start-up file failed half way.
 static HELPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?m)(?:^|[;|&({!]|\bthen|\bdo|\belse)[ \t]*(_[A-Za-z0-9_]+)(?:[ \t;)]|$)").ok()
 });
 
 impl ShellDefinitions {
-    /// Whether nothing is defined.
+    /// Whether there are no definitions.
     pub fn is_empty(&self) -> bool {
         self.aliases.is_empty() && self.functions.is_empty()
     }
 
-    /// Leaves out what cannot work in a command, and says what and why.
+    /// Removes definitions that cannot work in a command. Returns a notice for each.
     pub(crate) fn drop_broken(&mut self, path: &[&Path], builtins: &BTreeSet<String>) -> Vec<String> {
         let mut notices = Vec::new();
         self.drop_asking(&mut notices);
@@ -54,7 +53,7 @@ impl ShellDefinitions {
         notices
     }
 
-    /// `rm -i` without anybody to ask removes nothing, and says so to nobody.
+    /// An alias such as `rm -i` would wait for an answer nobody can give, and silently remove nothing.
     fn drop_asking(&mut self, notices: &mut Vec<String>) {
         let asks = |name: &String, value: &String| {
             let mut words = value.split_whitespace();
@@ -68,7 +67,7 @@ impl ShellDefinitions {
         }
     }
 
-    /// A function that calls a private helper which is not there.
+    /// A function that calls a missing private helper.
     fn incomplete(&self, path: &[&Path]) -> Option<(String, String)> {
         let pattern = HELPER.as_ref()?;
         self.functions.iter().find_map(|(name, body)| {
@@ -82,14 +81,14 @@ impl ShellDefinitions {
         })
     }
 
-    /// Shell text that defines what this command may use; empty if it uses
-    /// nothing.
+    /// Shell code that defines the aliases and functions this command may use; empty if none.
     pub fn needed_for(&self, command: &str) -> String {
         let mut wanted: BTreeSet<&str> = BTreeSet::new();
         let mut open: Vec<&str> = Vec::new();
         let words: BTreeSet<&str> = names(command).collect();
         if words.contains("eval") || words.contains("source") || words.contains(".") {
-            // Who knows what it will call.
+            // Function names computed at run time cannot be predicted, so all public functions are
+            // included.
             let public = self.functions.keys().filter(|name| !name.starts_with('_'));
             open.extend(public.chain(self.aliases.keys()).map(String::as_str));
         } else {
@@ -109,10 +108,10 @@ impl ShellDefinitions {
         let mut out = String::new();
         for (name, body) in self.functions.iter().filter(|it| wanted.contains(it.0.as_str())) {
             if out.is_empty() {
-                // Patterns inside functions may need it to be read at all.
+                // Patterns in functions may need `extglob` to parse.
                 out.push_str("shopt -s extglob\n");
             }
-            // The name may be an alias by now; `function` keeps it a name.
+            // The name may be an alias by now; the keyword `function` prevents its expansion.
             let body = body.strip_prefix(name.as_str()).unwrap_or(body);
             writeln!(out, "function {name}{body}").ok();
         }
@@ -127,7 +126,7 @@ impl ShellDefinitions {
     }
 }
 
-/// Everything in a text that could be the name of a function or an alias.
+/// All words in a text that could be names of functions or aliases.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split(|it: char| !is_name_char(it)).filter(|word| !word.is_empty())
 }
@@ -136,7 +135,7 @@ fn is_name_char(it: char) -> bool {
     it.is_alphanumeric() || matches!(it, '_' | '-' | '.' | ':' | '@' | '+' | '%' | '/')
 }
 
-/// One word for the shell, whatever it holds.
+/// Quotes a word for the shell.
 pub(crate) fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

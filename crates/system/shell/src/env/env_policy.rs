@@ -6,8 +6,7 @@ use std::{
 
 use haft_types::secret_variables::{is_credential, is_own_secret, is_provider_secret, name_matches};
 
-/// Names that change what a command line means, or inject code into every
-/// program, or belong to us.
+/// Variables that change the meaning of command lines, inject code into programs, or belong to Haft.
 const MEANING: &[&str] = &[
     "BASHOPTS",
     "BASH_ENV",
@@ -27,7 +26,7 @@ const MEANING: &[&str] = &[
     "SHELLOPTS",
 ];
 
-/// What makes programs give up instead of waiting for a person.
+/// Variables that make programs fail instead of waiting for input.
 const NON_INTERACTIVE: &[(&str, &str)] = &[
     ("AWS_PAGER", ""),
     ("DEBIAN_FRONTEND", "noninteractive"),
@@ -37,7 +36,7 @@ const NON_INTERACTIVE: &[(&str, &str)] = &[
     ("GIT_PAGER", "cat"),
     ("GIT_SEQUENCE_EDITOR", "true"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    // A pager that only prints runs nothing for it.
+    // A pager that prints runs no preprocessor.
     ("LESS", ""),
     ("LESSOPEN", ""),
     ("LESSSECURE", "1"),
@@ -51,40 +50,39 @@ const NON_INTERACTIVE: &[(&str, &str)] = &[
     ("VISUAL", "true"),
 ];
 
-/// What a command's environment may hold.
+/// Which environment variables commands get.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct EnvPolicy {
-    /// Further names to leave out, such as the one our key came from; `*`
-    /// stands for anything.
+    /// Additional names to remove, such as the source of our API key; `*` is a wildcard.
     pub hide: Vec<String>,
-    /// Names to let through although a list says otherwise. Exact.
+    /// Exact names to pass although a rule removes them. Has no effect on Haft's own keys.
     pub keep: Vec<String>,
-    /// What to set.
+    /// Variables to set.
     pub set: Vec<(String, String)>,
-    /// Whether everything that looks like a credential is left out.
+    /// Whether everything that looks like a credential is removed.
     pub credentials: CredentialPolicy,
-    /// Directories with programs, looked through behind those of `PATH`.
+    /// Directories searched for programs after those in `PATH`.
     pub programs: Vec<PathBuf>,
 }
 
-/// What happens to credentials that are not ours.
+/// What to do with credentials that are not Haft's own.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum CredentialPolicy {
-    /// They are the user's, and the user's commands need them.
+    /// Pass them: the user's commands need them.
     #[default]
     Pass,
-    /// They are left out.
+    /// Remove them.
     Hide,
 }
 
 impl EnvPolicy {
-    /// As the environment says.
+    /// The policy set by this process's environment.
     pub fn from_env() -> Self {
         Self::from(|name| std::env::var(name).ok())
     }
 
-    /// As variables say: `CLAUDE_CODE_SUBPROCESS_ENV_SCRUB` hides credentials,
-    /// `HAFT_ENV_HIDE` and `HAFT_ENV_KEEP` list names, separated by commas.
+    /// The policy set by variables: `HAFT_SUBPROCESS_ENV_SCRUB` or `CLAUDE_CODE_SUBPROCESS_ENV_SCRUB`
+    /// hides credentials; `HAFT_ENV_HIDE` and `HAFT_ENV_KEEP` are comma-separated names.
     pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let scrub = ["HAFT_SUBPROCESS_ENV_SCRUB", "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"];
         let is_on = |name: &&str| variable(name).is_some_and(|it| !matches!(it.as_str(), "" | "0" | "false"));
@@ -98,12 +96,12 @@ impl EnvPolicy {
         Self { credentials, hide, keep, ..Self::default() }
     }
 
-    /// Adds variables that settings name, without our own keys among them.
+    /// Adds variables from settings, except Haft's own keys.
     pub fn set_all(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         self.set.extend(variables.into_iter().filter(|(name, _)| !is_own_secret(name)));
     }
 
-    /// Whether a command gets to see this variable.
+    /// Whether a command gets this variable.
     pub fn passes(&self, name: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return true };
         if is_own_secret(name) {
@@ -120,11 +118,10 @@ impl EnvPolicy {
         !is_secret && !hidden.any(|pattern| name_matches(pattern, name))
     }
 
-    /// The environment of a command: ours and the login shell's, without what
-    /// does not pass, and with what keeps programs from asking.
+    /// Builds the environment of a command from ours (`own`) and the login shell's: removes what does
+    /// not pass and adds what keeps programs from prompting.
     ///
-    /// The login shell decides about `PATH`; for everything else our own value
-    /// is newer.
+    /// `PATH` comes from the login shell; for other variables our value takes precedence.
     pub fn environment(
         &self,
         own: impl IntoIterator<Item = (OsString, OsString)>,

@@ -1,4 +1,4 @@
-//! Keeping our own secrets out of what other processes can look up about us.
+//! Hides Haft's own secrets from other processes.
 #![expect(unsafe_code, reason = "the kernel shows the memory the environment was given in")]
 
 use std::ffi::{CStr, OsStr, OsString};
@@ -10,19 +10,19 @@ unsafe extern "C" {
     static environ: *const *mut libc::c_char;
 }
 
-/// Takes our secrets out of the environment and hands them over: afterwards
-/// neither a child nor a reader of `/proc/<us>/environ` sees them. Also forbids
-/// other processes of the user to look into our memory, and core dumps.
+/// Removes our secrets from the environment and returns them. Afterwards neither child processes nor
+/// readers of `/proc/<pid>/environ` see them. Also disables core dumps and access to our memory by other
+/// processes of the user.
 ///
 /// # Safety
-/// Nothing else may run yet: the first thing in `main`, before any thread.
+/// No other thread may exist: call it first in `main`.
 pub unsafe fn seal(policy: &EnvPolicy) -> Vec<(OsString, OsString)> {
     let names: Vec<OsString> =
         std::env::vars_os().map(|it| it.0).filter(|name| !policy.passes(name) && is_secret(name)).collect();
     let mut taken = Vec::new();
     for name in names {
         let Some(value) = std::env::var_os(&name) else { continue };
-        // SAFETY: the caller says that nothing else runs.
+        // SAFETY: the caller guarantees that no other thread exists.
         unsafe {
             erase(&name);
             std::env::remove_var(&name);
@@ -33,34 +33,34 @@ pub unsafe fn seal(policy: &EnvPolicy) -> Vec<(OsString, OsString)> {
     taken
 }
 
-/// The same for programs that still look their secrets up in the environment:
-/// they stay there for us, and nobody else sees them in `/proc/<us>/environ`.
-/// Whoever starts processes has to leave them out, as [`EnvPolicy`] does.
+/// Like [`seal`], but sets the secrets again for code that reads them from the environment:
+/// `/proc/<pid>/environ` does not show the new values. Code that starts processes must remove them, as
+/// [`EnvPolicy`] does.
 ///
 /// # Safety
-/// Nothing else may run yet: the first thing in `main`, before any thread.
+/// No other thread may exist: call it first in `main`.
 pub unsafe fn mask(policy: &EnvPolicy) {
-    // SAFETY: the caller says that nothing else runs.
+    // SAFETY: the caller guarantees that no other thread exists.
     let taken = unsafe { seal(policy) };
     for (name, value) in taken {
-        // SAFETY: as above. The new value lies where the kernel does not look.
+        // SAFETY: as above. The new value is stored outside the area that the kernel exposes.
         unsafe { std::env::set_var(name, value) };
     }
 }
 
-/// Variables that only change what commands mean are no secrets of ours.
+/// Variables that only change the meaning of commands are not secret.
 fn is_secret(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     ["KEY", "TOKEN", "SECRET", "HEADERS"].iter().any(|word| name.contains(word))
 }
 
-/// Overwrites the value where the kernel reads it.
+/// Overwrites the value in the memory that the kernel exposes.
 ///
 /// # Safety
-/// No other thread may use the environment.
+/// No other thread may access the environment.
 unsafe fn erase(name: &OsStr) {
-    // SAFETY: `environ` is a list of C strings that ends with null, and by the
-    // caller's word nobody else touches them.
+    // SAFETY: `environ` is a null-terminated list of C strings, and the caller guarantees exclusive
+    // access.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {

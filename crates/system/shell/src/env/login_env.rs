@@ -1,4 +1,4 @@
-//! What the user's login shell knows that our own environment does not.
+//! Captures the environment of the user's login shell.
 
 use std::{
     collections::BTreeSet,
@@ -16,33 +16,33 @@ use crate::env::{
     login_env_cache::{LoginEnvCache, is_passing},
 };
 
-/// What a login shell told us.
+/// Environment and definitions of a login shell.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LoginEnv {
-    /// Its exported variables.
+    /// Exported variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// Its aliases and functions.
+    /// Aliases and functions.
     pub definitions: ShellDefinitions,
-    /// What was left out, and why. For the person, once.
+    /// What was left out and why; to show to the user once.
     pub notices: Vec<String>,
 }
 
-/// Where to look.
+/// How to capture the environment.
 #[derive(Clone, Debug)]
 pub struct LoginEnvOptions {
     /// The user's shell.
     pub shell: PathBuf,
-    /// The shell that runs commands.
+    /// The bash that runs commands.
     pub bash: PathBuf,
-    /// What `~` means.
+    /// The home directory.
     pub home: PathBuf,
-    /// How long start-up files may take.
+    /// Timeout for start-up files.
     pub patience: Duration,
-    /// Where what slow ones said is kept for the next process.
+    /// Directory of the cache for slow start-up files; `None` for no cache.
     pub kept: Option<PathBuf>,
 }
 
-/// The descriptor a dump goes to: what start-up files print stays out of it.
+/// Descriptor for the dump, so that output of start-up files does not mix with it.
 const DUMP: i32 = 9;
 const VARIABLES: &str = "\u{1}variables";
 const ALIASES: &str = "\u{1}aliases";
@@ -67,8 +67,7 @@ printf '\1end\0' >&9
 "#;
 const OTHER: &str = r"printf '\001variables\000' >&9; command env -0 >&9; printf '\001end\000' >&9";
 
-/// Reads each definition back the way a command would, and names those that do
-/// not read.
+/// Reads each definition back like a command would, and prints the names of those that fail.
 const CHECK: &str = r#"
 shopt -s extglob
 while IFS= read -r -d '' haft_name && IFS= read -r -d '' haft_text; do
@@ -78,7 +77,8 @@ printf '\1builtins\0' >&9; compgen -bk | tr '\n' '\0' >&9; printf '\1end\0' >&9
 "#;
 
 impl LoginEnvOptions {
-    /// For this user: `CLAUDE_CODE_SHELL` or `SHELL`, and ten seconds.
+    /// Defaults for this user: the shell in `CLAUDE_CODE_SHELL` or `SHELL`, and a timeout of ten
+    /// seconds.
     pub fn from_variables(bash: &Path, variables: &EnvVars) -> Self {
         let named = ["HAFT_SHELL", "CLAUDE_CODE_SHELL", "SHELL"].into_iter();
         let named = named.filter_map(|name| variables.os_text(name));
@@ -88,8 +88,8 @@ impl LoginEnvOptions {
         Self { shell, bash: bash.to_owned(), home, patience: Duration::from_secs(10), kept: None }
     }
 
-    /// Runs the shell once, as a terminal would, and takes what works. Never
-    /// fails: what could not be had is a notice. Blocks.
+    /// Runs the shell once as an interactive login shell and captures its environment. Never fails:
+    /// problems become notices. Blocks up to the timeout; returns the cached result if one is valid.
     pub fn capture(&self, owner: &ProcessOwner, environment: &[(OsString, OsString)]) -> LoginEnv {
         let name = self.shell.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let script = match name {
@@ -154,7 +154,7 @@ impl LoginEnvOptions {
         LoginEnv { notices: vec![notice], ..LoginEnv::default() }
     }
 
-    /// Whether a login shell reads `.bashrc` by itself.
+    /// Whether the login start-up file sources `.bashrc` itself.
     fn login_file_reads_rc(&self) -> bool {
         let files = [".bash_profile", ".bash_login", ".profile"].map(|name| self.home.join(name));
         let first = files.iter().find_map(|file| std::fs::read(file).ok());
@@ -162,7 +162,7 @@ impl LoginEnvOptions {
     }
 
     fn check(&self, owner: &ProcessOwner, variables: &[CString], captured: &mut LoginEnv) {
-        // Most machines define nothing, and the first command waits for this.
+        // Most machines define nothing; skip the check, because the first command waits for it.
         if captured.definitions.is_empty() {
             return;
         }
@@ -230,7 +230,7 @@ fn parse(dump: &[u8]) -> LoginEnv {
     captured
 }
 
-/// A name that can be written into a script as it is.
+/// Whether the name needs no quoting in a script.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && name
@@ -238,8 +238,7 @@ fn is_plain_name(name: &str) -> bool {
             .all(|it| it.is_alphanumeric() || matches!(it, '_' | '-' | '.' | ':' | '@' | '+' | '%'))
 }
 
-/// The first thing a start-up file complained about, if it is about the file
-/// and not about the missing terminal.
+/// The first error message of a start-up file, unless it is about the missing terminal.
 fn complaint(errors: &[u8]) -> Option<String> {
     let text = crate::output::clean(errors);
     let mut lines = text.lines().filter(|line| line.contains("line ") || line.contains("parse error"));

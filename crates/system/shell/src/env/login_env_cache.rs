@@ -1,5 +1,4 @@
-//! What slow start-up files said, for the next process: theirs is the longest
-//! wait before a first command.
+//! Caches the output of slow start-up files, which otherwise delay the first command of every process.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,15 +10,15 @@ use std::{
     time::Duration,
 };
 
-/// Start-up files that take no longer are asked every time.
+/// Results of faster start-up files are not cached.
 const SLOW: Duration = Duration::from_millis(250);
-/// As long as their answer is believed.
+/// How long a cached result is valid.
 const BELIEVED: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// As many answers are kept.
+/// Maximum number of cached results.
 const MAX_ANSWERS: usize = 8;
 
-/// Differs from terminal to terminal and says nothing about start-up files.
+/// Variables that differ between terminals and do not affect start-up files.
 const PASSING: &[&str] = &[
     "CLAUDE_PID",
     "COLUMNS",
@@ -37,7 +36,7 @@ const PASSING: &[&str] = &[
     "_",
 ];
 
-/// Files of the home that shells start with, and what those usually read.
+/// Start-up files in the home directory, and files they usually source.
 const OF_HOME: &[&str] = &[
     ".bash_aliases",
     ".bash_login",
@@ -61,22 +60,21 @@ const OF_SYSTEM: &[&str] = &[
     "/etc/zsh/zshrc",
 ];
 
-/// Where an answer is kept, and what it is an answer to.
+/// A cache file and the inputs it depends on.
 pub(super) struct LoginEnvCache {
     file: PathBuf,
     question: String,
 }
 
 impl LoginEnvCache {
-    /// What this shell says in this environment. Another shell, a changed
-    /// start-up file, another variable or a restart of the machine is another
-    /// question.
+    /// The cache entry for this shell and environment. The shell, start-up files, variables and the boot
+    /// are part of the key.
     pub(super) fn new(dir: &Path, shell: &Path, home: &Path, environment: &[(OsString, OsString)]) -> Self {
         let mut hasher = DefaultHasher::new();
         for (name, value) in environment.iter().filter(|it| !is_passing(&it.0)) {
             (name, value).hash(&mut hasher);
         }
-        // Two terminals that differ do not take each other's answer away.
+        // Terminals with different variables use different files.
         let variables = hasher.finish();
         let files = OF_HOME.iter().map(|it| home.join(it)).chain(OF_SYSTEM.iter().map(PathBuf::from));
         for file in std::iter::once(shell.to_owned()).chain(files) {
@@ -90,7 +88,7 @@ impl LoginEnvCache {
         Self { file: dir.join(format!("{name}-{variables:016x}.environment")), question }
     }
 
-    /// The answer, if it was given and still counts.
+    /// The cached result, if it is valid.
     pub(super) fn answer(&self) -> Option<Vec<u8>> {
         let meta = fs::symlink_metadata(&self.file).ok().filter(|it| it.is_file())?;
         let own = fs::metadata("/proc/self").ok()?.uid();
@@ -102,7 +100,7 @@ impl LoginEnvCache {
         text.strip_prefix(self.question.as_bytes())?.strip_prefix(b"\n").map(<[u8]>::to_vec)
     }
 
-    /// Keeps an answer that took long. That it cannot be kept costs only time.
+    /// Stores a result that took long. Errors are ignored.
     pub(super) fn keep(&self, answer: &[u8], took: Duration) {
         if took < SLOW {
             return;
@@ -122,7 +120,7 @@ impl LoginEnvCache {
     }
 }
 
-/// Answers for other environments go when there are many.
+/// Deletes the oldest entries beyond the maximum.
 fn forget_oldest(dir: &Path) {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
     let is_answer = |it: &PathBuf| it.extension().is_some_and(|it| it == "environment");
@@ -136,7 +134,7 @@ fn forget_oldest(dir: &Path) {
     }
 }
 
-/// Whether a variable belongs to one terminal or one session.
+/// Whether a variable is specific to one terminal or session.
 pub(super) fn is_passing(name: &OsStr) -> bool {
     PASSING.iter().any(|it| name == *it)
 }

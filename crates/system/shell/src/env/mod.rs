@@ -1,5 +1,4 @@
-//! The environment commands run in: the user's, minus our secrets, and with
-//! nobody to ask.
+//! The environment of commands: the user's, without Haft's secrets, and non-interactive.
 
 mod aliases;
 mod env_policy;

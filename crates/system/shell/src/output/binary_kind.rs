@@ -1,10 +1,10 @@
 use crate::output::Spool;
 
-/// How much of each end is looked at.
+/// Bytes examined at each end.
 const SAMPLE: u64 = 32 << 10;
 
-/// Says what an output is that is no text, in words such as `PNG image`; `None`
-/// for text, colours and stray bytes included.
+/// Names the type of a binary output, such as `PNG image`. `None` for text, also with colours and a few
+/// invalid bytes.
 pub fn binary_kind(spool: &Spool) -> Option<String> {
     let end = spool.end();
     let mut sample = spool.read_range(0..SAMPLE.min(end)).unwrap_or_default();
@@ -16,7 +16,7 @@ pub fn binary_kind(spool: &Spool) -> Option<String> {
     (sample.len() * 3 < odd * 10).then(|| kind.unwrap_or_else(|| String::from("unknown type")))
 }
 
-/// Bytes that are neither text nor what terminals are told.
+/// Number of bytes that are neither text nor terminal control sequences.
 fn not_text(mut bytes: &[u8]) -> usize {
     let mut odd = 0;
     loop {

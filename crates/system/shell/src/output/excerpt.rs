@@ -1,5 +1,4 @@
-//! The useful part of an output that is too large: its beginning, its end, and
-//! the lines in between that look like errors.
+//! Excerpts of large outputs: the beginning, the end, and lines in between that look like errors.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -7,16 +6,16 @@ use regex::bytes::Regex;
 
 use crate::output::{AnsiStripper, PlainPiece, Spool, clean};
 
-/// What of an output to show.
+/// Which part of an output to show.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputView {
-    /// Characters at most.
+    /// Maximum characters.
     pub limit: usize,
-    /// Where to begin.
+    /// Start position.
     pub from: Mark,
 }
 
-/// A place in an output.
+/// A position in an output.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Mark {
     /// Bytes before it.
@@ -25,26 +24,25 @@ pub struct Mark {
     pub lines: u64,
 }
 
-/// What was made of an output.
+/// An excerpt of an output.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Excerpt {
-    /// The text.
     pub text: String,
-    /// Whether anything is missing in it.
+    /// Whether anything was left out.
     pub is_cut: bool,
 }
 
-/// How much of each side is searched for errors.
+/// Bytes searched for errors at each end.
 const SEARCHED: u64 = 4 << 20;
-/// How much is read to find the first lines of an output that mostly redraws.
+/// Bytes read to find the first lines of an output that mostly redraws.
 const HEAD_READ: u64 = 8 << 20;
-/// How much is read to find the last lines of an output that mostly redraws.
+/// Bytes read to find the last lines of an output that mostly redraws.
 const TAIL_READ: u64 = 8 << 20;
-/// What an error line may take.
+/// Maximum characters of an error line.
 const ERROR_LINE: usize = 300;
 
-/// What a person scans a long log for. Spelled out in the usual cases: that way
-/// the search skips to candidates many bytes at a time, which `(?i)` cannot.
+/// Words that mark errors in a log, with their usual capitalisation spelled out: the regex engine can
+/// then skip many bytes at a time, which it cannot with `(?i)`.
 const WORDS: [&[&str]; 2] = [
     &[
         "error",
@@ -63,7 +61,7 @@ const WORDS: [&[&str]; 2] = [
 ];
 static SERIOUS: LazyLock<Option<Regex>> = LazyLock::new(|| words(&WORDS[..1]));
 static SUSPICIOUS: LazyLock<Option<Regex>> = LazyLock::new(|| words(&WORDS));
-/// Lines that mention errors only to say that there are none.
+/// Lines that report the absence of errors.
 static NONE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u)\b(?:0|no) (?:errors?|failures?|failed)\b").ok());
 
@@ -73,12 +71,11 @@ fn words(lists: &[&[&str]]) -> Option<Regex> {
         let (first, rest) = word.split_at(1);
         forms.extend([(*word).to_owned(), first.to_uppercase() + rest, word.to_uppercase()]);
     }
-    // `IOException`, `TypeError` and `ERR_FAILED` count too: only the end of a
-    // word is asked for.
+    // Also matches `IOException`, `TypeError` and `ERR_FAILED`: only the end of the word is anchored.
     Regex::new(&format!(r"(?-u)(?:{})(?:[^a-z]|$)", forms.join("|"))).ok()
 }
 
-/// The part of a spool that fits a view.
+/// The excerpt of a spool that fits the view.
 pub fn excerpt(spool: &Spool, view: OutputView) -> Excerpt {
     let end = spool.end();
     let mut from = view.from.bytes.min(end);
@@ -114,15 +111,14 @@ pub fn excerpt(spool: &Spool, view: OutputView) -> Excerpt {
 
 struct ExcerptHead {
     text: String,
-    /// Where the text ends in the stream.
+    /// End of the text in the stream.
     end: u64,
     newlines: u64,
-    /// The text is all there is.
+    /// Whether the text extends to the end of the output.
     reaches_end: bool,
 }
 
-/// As many whole lines from the beginning as fit; a first line that does not
-/// fit is cut.
+/// As many whole lines from the beginning as fit; a first line that does not fit is truncated.
 fn first_lines(spool: &Spool, range: Range<u64>, limit: usize) -> ExcerptHead {
     let end = range.end.min(range.start + HEAD_READ);
     let mut cleaner = AnsiStripper::default();
@@ -135,7 +131,7 @@ fn first_lines(spool: &Spool, range: Range<u64>, limit: usize) -> ExcerptHead {
         if got == 0 {
             break;
         }
-        // Line by line, so that the position behind each is known.
+        // Line by line, to know the position after each.
         for line in buf[..got].split_inclusive(|it| *it == b'\n') {
             cleaner.feed(line, |piece| taken.push(piece));
             at += line.len() as u64;
@@ -204,8 +200,7 @@ struct ExcerptTail {
     newlines: u64,
 }
 
-/// As many whole lines from the end as fit; a last line that does not fit is
-/// cut.
+/// As many whole lines from the end as fit; a last line that does not fit is truncated.
 fn last_lines(spool: &Spool, range: Range<u64>, limit: usize) -> ExcerptTail {
     let floor = spool.hole().map_or(range.start, |hole| range.start.max(hole.end.min(range.end)));
     let mut window = (limit as u64 * 2).max(16 << 10);
@@ -221,13 +216,13 @@ fn last_lines(spool: &Spool, range: Range<u64>, limit: usize) -> ExcerptTail {
     }
 }
 
-/// The last lines of `raw`, which begins at `start`, perhaps inside a line.
+/// The last lines of `raw`, which starts at `start`, possibly inside a line.
 fn tail_of(raw: &[u8], start: u64, end: u64, at_line_start: bool, limit: usize) -> ExcerptTail {
     let body = match raw.iter().position(|it| *it == b'\n') {
         Some(first) if !at_line_start && first + 1 < raw.len() => &raw[first + 1..],
         _ => raw,
     };
-    // Walk back line by line, cleaning each once.
+    // Walk back line by line, so that each is cleaned only once.
     let mut kept: Vec<String> = Vec::new();
     let (mut chars, mut at) = (0, body.len());
     while 0 < at {
@@ -276,7 +271,7 @@ impl NotableLines {
     }
 }
 
-/// Lines between beginning and end that look like errors, with their numbers.
+/// Lines between beginning and end that look like errors, with their line numbers.
 fn middle(spool: &Spool, range: Range<u64>, lines_before: u64, budget: usize) -> String {
     let hole = spool.hole().unwrap_or(range.end..range.start);
     let first = range.start..range.end.min(range.start + SEARCHED).min(hole.start.max(range.start));

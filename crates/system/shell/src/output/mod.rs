@@ -1,4 +1,4 @@
-//! What commands print: kept within bounds, and made fit to be read.
+//! Stores output of commands within limits, and formats it.
 
 mod binary_kind;
 mod excerpt;

@@ -1,4 +1,4 @@
-//! Outputs that stay on disk after a session, without the secrets in them.
+//! Redacts secrets in outputs that stay on disk after a session.
 
 use std::{
     fs::{self, File},
@@ -6,17 +6,16 @@ use std::{
     path::Path,
 };
 
-/// Knows secrets.
+/// Finds secrets.
 pub trait Blank: std::fmt::Debug + Send + Sync {
-    /// The text with something of the same length in the place of each secret;
-    /// `None` when there are none in it.
+    /// Replaces each secret by text of the same length; `None` if there is none.
     fn blank(&self, text: &str) -> Option<String>;
 }
 
-/// A larger output is not looked through.
+/// Maximum bytes of an output that is redacted; larger ones are skipped.
 const LARGEST: u64 = 64 << 20;
 
-/// Blanks every output in a directory, in its place.
+/// Redacts every output in a directory, in place.
 pub(super) fn blank_outputs(dir: &Path, blank: &dyn Blank) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -9,15 +9,15 @@ use std::{
 
 use crate::output::SpoolQuota;
 
-/// How much of one command's output is kept.
+/// Limits for the output of one command.
 #[derive(Clone, Copy, Debug)]
 pub struct SpoolLimits {
-    /// Up to here nothing touches the disk.
+    /// Bytes kept in memory before the output goes to disk.
     pub memory: usize,
-    /// Bytes kept at most: the first half of them from the beginning of the
-    /// output, the rest a ring of the newest.
+    /// Maximum bytes kept: the first half from the beginning of the output, the rest as a ring of the
+    /// newest bytes.
     pub cap: u64,
-    /// A command that writes more than this is stopped.
+    /// Maximum bytes a command may print; it is then stopped.
     pub total: u64,
 }
 
@@ -28,40 +28,38 @@ impl Default for SpoolLimits {
 }
 
 impl SpoolLimits {
-    /// The usual proportions for a cap.
+    /// Default proportions for a cap.
     pub fn with_cap(cap: u64) -> Self {
         Self { memory: 64 << 10, cap, total: cap.saturating_mul(64).min(5 << 30) }
     }
 }
 
-/// Disk space is taken from the quota in steps of this size.
+/// Disk space is reserved from the quota in steps of this many bytes.
 const STEP: u64 = 256 << 10;
-/// How much of the end is always at hand, for a live tail.
+/// Bytes of the end that stay in memory for a live tail.
 const RECENT: usize = 8 << 10;
 
-/// The output of one command: complete while it is small, its beginning and its
-/// end when it is not, and an exact count of what lies between.
+/// The output of one command: complete while it is small, beginning and end when it is large, with an
+/// exact count of the bytes in between.
 ///
-/// Positions are positions in the stream the command wrote, whatever is kept of
-/// it.
+/// Positions refer to the stream the command wrote, also for bytes that were dropped.
 ///
-/// **Invariant:** writing never fails. A full disk or an exhausted quota fixes
-/// the size reached so far: from then on the second half of it is the ring.
+/// **Invariant:** writing never fails. If the disk is full or the quota exhausted, the current size is final, and its second half becomes the ring.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
     limits: SpoolLimits,
     quota: Arc<SpoolQuota>,
     store: SpoolStore,
-    /// Bytes taken from the quota.
+    /// Bytes reserved from the quota.
     taken: u64,
-    /// Where the ring begins.
+    /// Start of the ring.
     head: u64,
     /// Size of the ring.
     ring: u64,
-    /// Everything the command wrote.
+    /// Bytes written by the command.
     total: u64,
-    /// How far of it was stored; less than `total` only after the ring broke.
+    /// Bytes of it that were stored; less than `total` only if the ring failed.
     stored: u64,
     newlines: u64,
     recent: Vec<u8>,
@@ -72,24 +70,23 @@ pub struct Spool {
 enum SpoolStore {
     Memory(Vec<u8>),
     Disk(File),
-    /// On disk and closed. The ring, if there is one, is in order behind a note
-    /// of this length.
+    /// Closed, on disk, with the ring in order after a note of this length.
     Settled {
         note: u64,
     },
 }
 
-/// What came of an attempt to store.
+/// Result of an attempt to store bytes.
 enum StoreStep {
     Stored(usize),
-    /// The layout changed; the same bytes may fit now.
+    /// The layout changed; try the same bytes again.
     Again,
     /// Nothing can be stored any more.
     Broken,
 }
 
 impl Spool {
-    /// An empty spool that goes to `path` when it grows.
+    /// An empty spool that moves to the file `path` when it grows.
     pub fn new(path: impl Into<PathBuf>, limits: SpoolLimits, quota: Arc<SpoolQuota>) -> Self {
         let cap = limits.cap.max(limits.memory as u64).max(2);
         Self {
@@ -108,7 +105,7 @@ impl Spool {
         }
     }
 
-    /// Takes the next bytes.
+    /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) {
         let whole = self.stored == self.total;
         self.total += bytes.len() as u64;
@@ -127,54 +124,53 @@ impl Spool {
         }
     }
 
-    /// Everything the command wrote so far.
+    /// Bytes written so far.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Line breaks in everything the command wrote so far.
+    /// Line breaks written so far.
     pub fn newlines(&self) -> u64 {
         self.newlines
     }
 
-    /// Bytes that were written but are not kept, exactly.
+    /// Exact number of bytes that were written but not kept.
     pub fn dropped(&self) -> u64 {
         self.hole().map_or(0, |hole| hole.end - hole.start) + (self.total - self.stored)
     }
 
-    /// Why less is kept than the limits allow.
+    /// Why less is kept than the limits allow, if so.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Whether the command wrote more than any command may.
+    /// Whether the command exceeded [`SpoolLimits::total`].
     pub fn is_over_limit(&self) -> bool {
         self.limits.total < self.total
     }
 
-    /// The newest bytes, a few kilobytes.
+    /// The newest few kilobytes.
     pub fn recent(&self) -> &[u8] {
         &self.recent
     }
 
-    /// Where the output is, once it is on disk.
+    /// The file, if the output is on disk.
     pub fn file(&self) -> Option<&Path> {
         (!matches!(self.store, SpoolStore::Memory(_))).then_some(self.path.as_path())
     }
 
-    /// The part in the middle that is not kept.
+    /// The range in the middle that was dropped.
     pub fn hole(&self) -> Option<Range<u64>> {
         let note = if let SpoolStore::Settled { note } = self.store { note } else { 0 };
         (self.head + self.ring < self.stored).then(|| self.head..self.stored - self.ring + note)
     }
 
-    /// The end of what is kept.
+    /// End of the stored range.
     pub fn end(&self) -> u64 {
         self.stored
     }
 
-    /// Reads at a position; fewer bytes than asked for where something is
-    /// missing and at the end.
+    /// Reads at a position. Returns fewer bytes at a gap and at the end.
     pub fn read_at(&self, at: u64, buf: &mut [u8]) -> io::Result<usize> {
         let (place, room) = match self.hole() {
             _ if self.stored <= at => return Ok(0),
@@ -203,7 +199,7 @@ impl Spool {
         }
     }
 
-    /// All bytes of a range that are kept.
+    /// All kept bytes of a range.
     pub fn read_range(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         let mut at = range.start;
@@ -227,7 +223,7 @@ impl Spool {
         Ok(out)
     }
 
-    /// Puts the output on disk whatever its size, and says where.
+    /// Writes the output to disk regardless of its size and returns the file.
     pub fn persist(&mut self) -> io::Result<&Path> {
         if let SpoolStore::Memory(kept) = &self.store {
             let size = kept.len() as u64;
@@ -243,9 +239,8 @@ impl Spool {
         Ok(&self.path)
     }
 
-    /// For a command that has ended: closes the file, with the ring in order
-    /// behind a line that says what is missing, so that it reads from top to
-    /// bottom.
+    /// Call when the command has ended: closes the file, with the ring in order after a line that says
+    /// how many bytes are missing, so that it reads from top to bottom.
     pub fn settle(&mut self) {
         let SpoolStore::Disk(file) = &self.store else { return };
         let mut note = 0;
@@ -267,8 +262,8 @@ impl Spool {
     fn unroll(&self, file: &File) -> io::Result<u64> {
         let start = self.stored - self.ring;
         let missing = start - self.head;
-        // The note takes the place of the oldest bytes of the ring and counts them
-        // too, so its length depends on itself; it settles at once but for luck.
+        // The note replaces the oldest bytes of the ring and counts them, so its length depends on
+        // itself; almost always one iteration suffices.
         let line = |count: u64| format!("\n[{count} bytes are missing here]\n");
         let mut note = line(missing);
         for _ in 0..3 {
@@ -335,7 +330,7 @@ impl Spool {
         }
     }
 
-    /// The size reached so far is the size it stays at.
+    /// Makes the current size final.
     fn fix_size(&mut self, why: String) -> StoreStep {
         self.trouble.get_or_insert(why);
         let size = self.stored;

@@ -12,19 +12,19 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::output::{Blank, Spool, SpoolLimits, SpoolQuota, redact::blank_outputs};
 
-/// Says that the session of a directory still lives: locked as long as it does.
+/// Lock file; locked while the directory's session runs.
 const LOCK: &str = "owner.lock";
 
-/// The directory of one session's outputs. Private, bounded, and locked so that
-/// others can tell whether the session still lives.
+/// Output directory of one session: private, bounded, and locked so that others can tell whether the
+/// session still runs.
 #[derive(Debug)]
 pub struct SpoolDir {
     dir: PathBuf,
     limits: SpoolLimits,
     quota: Arc<SpoolQuota>,
-    /// Nothing where nothing is kept on disk.
+    /// `None` if nothing is stored on disk.
     _lock: Option<File>,
-    /// Knows what must not stay on disk when the session is over.
+    /// Redacts secrets when the session ends.
     blank: Option<Arc<dyn Blank>>,
 }
 
@@ -52,36 +52,34 @@ impl SpoolDir {
         Ok(Self { dir, limits, quota, _lock: Some(lock), blank: None })
     }
 
-    /// Secrets in what stays on disk are blanked when the session is over.
+    /// Redact secrets in files that stay on disk when the session ends.
     #[must_use]
     pub fn blanked_by(mut self, blank: Option<Arc<dyn Blank>>) -> Self {
         self.blank = blank;
         self
     }
 
-    /// For a disk that takes nothing: outputs stay in memory, as much of them as
-    /// fits there.
+    /// For a disk that cannot be written: outputs stay in memory, limited to what fits there.
     pub fn without_disk(root: &Path, session: &str, limits: SpoolLimits, quota: Arc<SpoolQuota>) -> Self {
         Self { dir: root.join(file_name_of_id(session)), limits, quota, _lock: None, blank: None }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// What all outputs of the session share.
+    /// The quota shared by all outputs of the session.
     pub fn quota(&self) -> &Arc<SpoolQuota> {
         &self.quota
     }
 
-    /// An empty spool of this name.
+    /// An empty spool with this name.
     pub fn spool(&self, name: &str) -> Spool {
         let path = self.dir.join(format!("{}.out", file_name_of_id(name)));
         Spool::new(path, self.limits, Arc::clone(&self.quota))
     }
 
-    /// The highest number that ends the name of an output that is already here.
+    /// The highest number at the end of the names of existing outputs.
     pub(crate) fn highest_number(&self) -> u64 {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -89,8 +87,8 @@ impl SpoolDir {
         numbers.max().unwrap_or(0)
     }
 
-    /// Removes what sessions that are gone left below `root`, once it is older
-    /// than `keep`. What cannot be removed waits for the next time.
+    /// Deletes directories below `root` of sessions that no longer run and that are older than `keep`.
+    /// Ignores errors.
     pub fn sweep(root: &Path, keep: Duration) {
         let Ok(sessions) = std::fs::read_dir(root) else { return };
         for session in sessions.flatten() {

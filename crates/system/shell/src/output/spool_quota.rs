@@ -4,8 +4,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Bytes that all spools of a session may hold on disk together. When they are
-/// used up, the oldest output of a command that has ended makes room.
+/// Disk quota of all spools of a session. When it is used up, the oldest output of a finished command is
+/// deleted.
 #[derive(Debug)]
 pub struct SpoolQuota {
     limit: u64,
@@ -19,22 +19,22 @@ struct QuotaInner {
 }
 
 impl SpoolQuota {
-    /// At most this many bytes.
+    /// Creates a quota of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self { limit, inner: Mutex::default() })
     }
 
-    /// What is taken now.
+    /// Bytes in use.
     pub fn used(&self) -> u64 {
         self.inner().used
     }
 
-    /// What may be taken at most.
+    /// Maximum bytes.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Takes up to `wanted` bytes and says how many it got.
+    /// Reserves up to `wanted` bytes; returns how many.
     pub(crate) fn take(&self, wanted: u64) -> u64 {
         let mut inner = self.inner();
         while self.limit - inner.used < wanted {
@@ -47,8 +47,8 @@ impl SpoolQuota {
         granted
     }
 
-    /// A file that nobody writes to any more: it took `taken` bytes and is
-    /// `size` long.
+    /// Marks a file as finished, so that it can be deleted: `taken` bytes are reserved for it and it is
+    /// `size` bytes long.
     pub(crate) fn settle(&self, path: &Path, taken: u64, size: u64) {
         let mut inner = self.inner();
         inner.used -= taken.saturating_sub(size);

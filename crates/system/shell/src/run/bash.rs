@@ -1,4 +1,4 @@
-//! The shell that commands are judged for and run by.
+//! Finds the bash that runs commands.
 
 use std::{
     ffi::OsStr,
@@ -6,15 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a user or a model reads where there is no bash.
+/// Error text for users and models if bash is missing.
 pub const NO_BASH: &str = "there is no bash; install it (apk add bash, apt-get install bash, dnf install bash, \
                            nix-env -iA nixpkgs.bash) and start again";
 
-/// Where bash usually is. These come before `PATH`, which others may have changed.
+/// Usual paths of bash. They take precedence over `PATH`, which others may have changed.
 const PLACES: [&str; 4] =
     ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
 
-/// Finds the bash that runs commands: in the usual places, then in the absolute entries of `path`.
+/// Finds bash: in the usual paths, then in the absolute entries of `path`.
 pub fn find_bash(path: Option<&OsStr>) -> Option<PathBuf> {
     find_in(&PLACES.map(Path::new), path)
 }
@@ -25,7 +25,7 @@ fn find_in(places: &[&Path], path: Option<&OsStr>) -> Option<PathBuf> {
     usual.chain(named.map(|dir| dir.join("bash"))).find(|place| is_program(place))
 }
 
-/// Whether this is a file that can be executed.
+/// Whether this is an executable file.
 pub(crate) fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }

@@ -1,4 +1,4 @@
-//! A memory limit for one command, where the system lets us set one.
+//! Memory limits for commands with control groups, if permitted.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::Pid;
 
-/// The control group of one command.
+/// Control group of one command.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     dir: PathBuf,
@@ -23,7 +23,7 @@ enum CgroupVersion {
 }
 
 impl Cgroup {
-    /// A group of this name that may take this many bytes.
+    /// Creates a group with a limit of `bytes`.
     pub(crate) fn create(name: &str, bytes: u64) -> io::Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup")?;
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
@@ -42,7 +42,7 @@ impl Cgroup {
         fs::create_dir(&group.dir)?;
         let limited = match version {
             CgroupVersion::One => {
-                // The limit with swap may not be below the one without.
+                // The limit including swap must not be lower than the one without.
                 group.write("memory.limit_in_bytes", bytes).inspect(|()| {
                     group.write("memory.memsw.limit_in_bytes", bytes).ok();
                 })
@@ -59,13 +59,12 @@ impl Cgroup {
         self.write("cgroup.procs", u64::from(pid.as_raw_nonzero().get().unsigned_abs()))
     }
 
-    /// Where a process writes `0` to join by itself: whatever it starts
-    /// afterwards is in the group, too.
+    /// Opens the file to which a process writes `0` to join; its children are then in the group too.
     pub(crate) fn door(&self) -> io::Result<fs::File> {
         fs::File::options().write(true).open(self.dir.join("cgroup.procs"))
     }
 
-    /// Whether a process of the group was killed for taking too much.
+    /// Whether the kernel killed a process of the group for exceeding the limit.
     pub(crate) fn ran_out(&self) -> bool {
         let file = match self.version {
             CgroupVersion::One => "memory.oom_control",
@@ -82,7 +81,7 @@ impl Cgroup {
 }
 
 impl Drop for Cgroup {
-    /// Removes it. A dead process may hold it for a moment.
+    /// Removes the group. A zombie may keep it for a moment.
     fn drop(&mut self) {
         for _ in 0..20 {
             match fs::remove_dir(&self.dir) {
@@ -95,9 +94,8 @@ impl Drop for Cgroup {
     }
 }
 
-/// Where a group beside or below ours could be, best first. In version two a
-/// group with processes has no groups with limits below it, so ours must go
-/// beside it.
+/// Possible parent groups, best first. In cgroup v2 a group that contains processes cannot have children
+/// with limits, so ours is created beside it.
 fn parents(own: &str, mounts: &str) -> Vec<(PathBuf, CgroupVersion)> {
     let mut found = Vec::new();
     for line in own.lines() {
@@ -118,7 +116,7 @@ fn parents(own: &str, mounts: &str) -> Vec<(PathBuf, CgroupVersion)> {
     found
 }
 
-/// Where a hierarchy is mounted, according to `/proc/self/mountinfo`.
+/// Mount point of a hierarchy, from `/proc/self/mountinfo`.
 fn mount_of(mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (fixed, rest) = line.split_once(" - ")?;
@@ -130,7 +128,7 @@ fn mount_of(mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
     })
 }
 
-/// A number of bytes as people write it: `512M`, `2g`, `1073741824`.
+/// Parses a size such as `512M`, `2g` or `1073741824` into bytes.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let number = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());

@@ -18,40 +18,40 @@ use crate::{
 /// A command to run.
 #[derive(Clone, Debug)]
 pub struct JobSpec {
-    /// The call it belongs to.
+    /// The tool call it belongs to.
     pub call: CallId,
-    /// The agent that called.
+    /// The agent that made the call.
     pub agent: AgentId,
-    /// Exactly what bash gets.
+    /// The exact text that bash runs.
     pub command: String,
-    /// Where it runs. Must exist.
+    /// Working directory; must exist.
     pub cwd: PathBuf,
-    /// When it is stopped at the latest.
+    /// Timeout of the command, counted from its start.
     pub limit: Duration,
-    /// Variables of this command alone.
+    /// Variables set only for this command.
     pub variables: Vec<(String, String)>,
-    /// How long what it starts may live.
+    /// How long its processes may live.
     pub lifetime: Lifetime,
-    /// What holds it.
+    /// The sandbox, if any.
     pub confinement: Option<Arc<Confinement>>,
-    /// What holds it where it is believed to only read; no confinement then.
+    /// The read-only sandbox, for commands believed to only read; then `confinement` is `None`.
     pub reading: Option<Arc<ReadOnlySandbox>>,
-    /// Directories its `rm` refuses to remove, whatever the words become when it
-    /// runs: these and everything above them.
+    /// Directories that its `rm` refuses to remove, together with their ancestors, whatever its
+    /// arguments expand to.
     pub precious: Vec<PathBuf>,
-    /// A descriptor of ours it gets as its number three, to talk with us.
+    /// Descriptor that it inherits as number 3, to communicate with us.
     pub channel: Option<Arc<OwnedFd>>,
-    /// Whether somebody can type.
+    /// Whether it gets a terminal.
     pub terminal: TerminalMode,
 }
 
-/// What a command finds where people sit at a keyboard.
+/// Terminal of a command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TerminalMode {
-    /// Nobody: no terminal, and no input.
+    /// No terminal and no input.
     #[default]
     None,
-    /// A terminal of its own; [`Job::send`] types.
+    /// A terminal of its own; [`Job::send`] types into it.
     Own,
 }
 
@@ -60,76 +60,74 @@ pub enum TerminalMode {
 pub enum Stop {
     /// The turn was interrupted.
     Interrupted,
-    /// It took too long.
+    /// The timeout expired.
     TimedOut,
-    /// It printed too much.
+    /// It exceeded the output limit.
     OutputLimit,
-    /// It waited for somebody at a terminal, and there is none.
+    /// It waited for input from a terminal it does not have.
     WantsTerminal,
-    /// Somebody asked for it.
+    /// A user or agent requested it.
     Asked,
 }
 
-/// What became of the process.
+/// How the process ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Exit {
-    /// It returned this code.
+    /// Exit code.
     Code(i32),
-    /// This signal ended it.
+    /// Killed by this signal.
     Signal(i32),
-    /// It could not be started.
+    /// It could not be started; the reason.
     NotStarted(String),
-    /// It ran, and how it ended is not known.
+    /// Its exit status is unknown; the reason.
     Lost(String),
-    /// It was told to end and has not done so yet.
+    /// It was signalled and has not exited yet.
     Ending,
-    /// It was a feed, and this is how it closed.
+    /// For a [`FeedJob`]: how it was closed.
     Closed(String),
 }
 
-/// Where the shell was in the end.
+/// Final working directory of the shell.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FinalCwd {
-    /// Here.
     At(PathBuf),
-    /// In a directory that is gone.
+    /// A directory that was deleted.
     Gone,
-    /// It did not tell: it was killed, replaced itself, or its script has an
-    /// exit trap of its own.
+    /// Unknown: the shell was killed, replaced itself with `exec`, or the script set its own exit trap.
     Untold,
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct JobEnd {
-    /// What became of the process.
+    /// How the process ended.
     pub exit: Exit,
     /// Why we stopped it, if we did.
     pub stopped: Option<Stop>,
-    /// How long it ran.
+    /// Run time.
     pub elapsed: Duration,
-    /// Where the shell was.
+    /// Final working directory.
     pub cwd: FinalCwd,
-    /// What it started and left running.
+    /// Processes it left running.
     pub left: Vec<Process>,
-    /// Whether it was ended for taking more memory than it may.
+    /// Whether it was killed for exceeding its memory limit.
     pub out_of_memory: bool,
-    /// What it did or tried that its walls do not allow, as far as they tell.
+    /// Sandbox violations, as far as they are known.
     pub violations: Vec<String>,
 }
 
-/// How far a command is.
+/// State of a command.
 #[derive(Clone, Debug)]
 pub enum JobPhase {
     /// Its shell runs.
     Running,
-    /// Its shell has ended; what it left behind may still run and print.
+    /// Its shell has exited; its other processes may still run and print.
     Ended(Arc<JobEnd>),
-    /// Nothing of it is left. Never [`Exit::Ending`] unless the kernel holds on to it.
+    /// No process is left. Never [`Exit::Ending`], unless a process cannot be killed.
     Gone(Arc<JobEnd>),
 }
 
-/// A command that runs, or ran. Clones are the same job.
+/// Handle of a command. Clones refer to the same job.
 #[derive(Clone, Debug)]
 pub struct Job(pub(crate) Arc<SharedJob>);
 
@@ -143,14 +141,14 @@ pub(crate) struct SharedJob {
     pub(crate) phase: watch::Sender<JobPhase>,
     pub(crate) printed: watch::Sender<u64>,
     pub(crate) control: Mutex<ControlState>,
-    /// Written to when `control` changed. Closed when nothing of the command is
-    /// left: jobs are remembered as long as the session, descriptors are not.
+    /// Written to when `control` changes. `None` when no process is left: jobs are kept for the whole
+    /// session, descriptors are not.
     pub(crate) wake: Mutex<Option<Arc<OwnedFd>>>,
-    /// What it is to get as its number three, until it has it.
+    /// Descriptor to pass to the command as number 3, until it is started.
     pub(crate) channel: Mutex<Option<Arc<OwnedFd>>>,
-    /// The same for those who wait otherwise.
+    /// Notified when `control` changes, for async waiters.
     pub(crate) asked: Notify,
-    /// Where to type, as long as it runs.
+    /// The terminal for input, while the command runs.
     pub(crate) keyboard: Mutex<Option<OwnedFd>>,
 }
 
@@ -158,10 +156,9 @@ pub(crate) struct SharedJob {
 pub(crate) struct ControlState {
     pub(crate) stop: Option<Stop>,
     pub(crate) stop_at: Option<Instant>,
-    /// Somebody wants the foreground of the command interrupted, as from a
-    /// keyboard.
+    /// Request to send SIGINT, like Ctrl-C.
     pub(crate) interrupt: bool,
-    /// Those who wait until everything printed so far is in the spool.
+    /// Callers that wait until everything printed so far is in the spool.
     pub(crate) flush: Vec<oneshot::Sender<()>>,
 }
 
@@ -174,12 +171,12 @@ impl SharedJob {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a supervisor hears that `control` changed; nothing once all is over.
+    /// The supervisor's wake-up descriptor; `None` when the command is gone.
     pub(crate) fn wake_descriptor(&self) -> Option<Arc<OwnedFd>> {
         self.wake.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Nothing of it is left, and nothing of ours is kept open for it.
+    /// Marks the command as gone and closes its descriptors.
     pub(crate) fn be_gone(&self, end: Arc<JobEnd>) {
         for held in [&self.wake, &self.channel] {
             held.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -194,27 +191,26 @@ impl SharedJob {
 }
 
 impl Job {
-    /// Its name for people and models.
+    /// Task id for users and models.
     pub fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// What was asked for.
+    /// The command as requested.
     pub fn spec(&self) -> &JobSpec {
         &self.0.spec
     }
 
-    /// How long it has been running, or ran.
+    /// Run time so far, or total.
     pub fn elapsed(&self) -> Duration {
         self.end().map_or_else(|| self.0.started.elapsed(), |end| end.elapsed)
     }
 
-    /// How far it is.
     pub fn phase(&self) -> JobPhase {
         self.0.phase.borrow().clone()
     }
 
-    /// How it ended, if it did.
+    /// The result, once the shell has exited.
     pub fn end(&self) -> Option<Arc<JobEnd>> {
         match self.phase() {
             JobPhase::Running => None,
@@ -222,7 +218,7 @@ impl Job {
         }
     }
 
-    /// Waits until its shell has ended.
+    /// Waits until the shell has exited.
     pub async fn ended(&self) -> Arc<JobEnd> {
         let mut phase = self.0.phase.subscribe();
         loop {
@@ -235,7 +231,7 @@ impl Job {
         }
     }
 
-    /// Waits until nothing of it is left.
+    /// Waits until no process is left.
     pub async fn gone(&self) {
         let mut phase = self.0.phase.subscribe();
         while !matches!(&*phase.borrow_and_update(), JobPhase::Gone(_)) {
@@ -245,7 +241,7 @@ impl Job {
         }
     }
 
-    /// Waits until it has printed more than this many bytes, or has ended.
+    /// Waits until more than `bytes` bytes were printed, or the command has ended.
     pub async fn printed_more_than(&self, bytes: u64) {
         let mut printed = self.0.printed.subscribe();
         let waiting = async {
@@ -261,19 +257,20 @@ impl Job {
         }
     }
 
-    /// Tells it to end: politely, and after a second not so. Returns at once.
+    /// Stops the command: SIGTERM, then SIGKILL after a second. Returns at once. The first reason given
+    /// is kept.
     pub fn stop(&self, why: Stop) {
         self.0.control().stop.get_or_insert(why);
         self.wake();
     }
 
-    /// Interrupts what it does, as from a keyboard. It may go on.
+    /// Sends SIGINT to its process group, like Ctrl-C. The command may continue.
     pub fn interrupt(&self) {
         self.0.control().interrupt = true;
         self.wake();
     }
 
-    /// Waits until everything it has printed so far can be read.
+    /// Waits until everything printed so far is readable.
     pub async fn flush(&self) {
         let (sender, receiver) = oneshot::channel();
         self.0.control().flush.push(sender);
@@ -284,7 +281,7 @@ impl Job {
         }
     }
 
-    /// Changes when it is stopped at the latest.
+    /// Changes the timeout, counted from the start of the command.
     pub fn set_limit(&self, limit: Duration) {
         self.0.control().stop_at = self.0.started.checked_add(limit);
         self.wake();
@@ -297,13 +294,13 @@ impl Job {
         }
     }
 
-    /// How much it has printed.
+    /// How much was printed.
     pub fn printed(&self) -> Mark {
         let spool = self.0.spool();
         Mark { bytes: spool.total(), lines: spool.newlines() }
     }
 
-    /// The last few lines it printed, clean.
+    /// The last printed lines, cleaned of control sequences.
     pub fn recent_lines(&self, lines: usize) -> Vec<String> {
         let recent = self.0.spool().recent().to_vec();
         let text = crate::output::clean(&recent);
@@ -312,18 +309,18 @@ impl Job {
         last
     }
 
-    /// What fits a view of what it printed.
+    /// Excerpt of the output.
     pub fn read(&self, view: OutputView) -> Excerpt {
         excerpt(&self.0.spool(), view)
     }
 
-    /// The raw beginning of what it printed.
+    /// The first raw bytes of the output.
     pub fn raw_head(&self, most: u64) -> Vec<u8> {
         self.0.spool().read_range(0..most).unwrap_or_default()
     }
 
-    /// What it printed and was kept from here on, in one piece, and where that
-    /// piece begins.
+    /// Up to `most` contiguous raw bytes from position `from` or, if that was dropped, from the first
+    /// kept byte after it. Returns the start position and the bytes.
     pub fn raw_from(&self, from: u64, most: u64) -> (u64, Vec<u8>) {
         let spool = self.0.spool();
         let (mut start, mut end) = (from, from.saturating_add(most));
@@ -338,30 +335,29 @@ impl Job {
         (start, spool.read_range(start..end).unwrap_or_default())
     }
 
-    /// What it printed is this kind of data and no text.
+    /// Type of a binary output; `None` for text.
     pub fn binary_kind(&self) -> Option<String> {
         binary_kind(&self.0.spool())
     }
 
-    /// Puts what it printed on disk, if it is not there yet, and says where.
+    /// Writes the output to disk if necessary and returns the file.
     pub fn persist(&self) -> std::io::Result<PathBuf> {
         self.0.spool().persist().map(PathBuf::from)
     }
 
-    /// Where what it printed is on disk.
+    /// The output file, if it is on disk.
     pub fn file(&self) -> Option<PathBuf> {
         self.0.spool().file().map(PathBuf::from)
     }
 
-    /// Why some of what it printed could not be kept, and how many bytes are
-    /// missing.
+    /// Number of dropped bytes, and why the output could not be kept completely.
     pub fn loss(&self) -> (u64, Option<String>) {
         let spool = self.0.spool();
         (spool.dropped(), spool.trouble().map(str::to_owned))
     }
 
-    /// Types this at its terminal. Waits a few seconds for room if it does not
-    /// read.
+    /// Types into the command's terminal. Waits a few seconds for space in the terminal's buffer. Fails
+    /// if the command has no terminal or has ended.
     pub async fn send(&self, bytes: Vec<u8>) -> std::io::Result<()> {
         let keyboard = {
             let keyboard = self.0.keyboard();
@@ -373,15 +369,14 @@ impl Job {
         tokio::task::spawn_blocking(move || pty::type_all(&keyboard, &bytes)).await?
     }
 
-    /// Whether its terminal shows what is typed, as it does unless a program asks
-    /// for a password or takes every key itself.
+    /// Whether the terminal echoes input, which programs switch off for passwords and full-screen
+    /// interfaces.
     pub fn echoes(&self) -> bool {
         self.0.keyboard().as_ref().is_some_and(pty::echoes)
     }
 
-    /// Waits until it has printed more than this many bytes and then nothing for
-    /// a while, as a program does that waits for an answer; or has ended; or
-    /// until patience is at its end.
+    /// Waits until the command has printed more than `printed` bytes and then nothing for `pause` (it
+    /// probably waits for input), or has ended, or `patience` has passed.
     pub async fn settled(&self, printed: u64, pause: Duration, patience: Duration) {
         let quiet = async {
             let mut seen = printed;
@@ -397,14 +392,14 @@ impl Job {
         tokio::time::timeout(patience, quiet).await.ok();
     }
 
-    /// Lets what it starts go on after the session.
+    /// Lets its processes outlive the session.
     pub fn detach(&self) -> std::io::Result<bool> {
         self.0.owner.detach(&self.0.spec.call)
     }
 }
 
 impl JobEnd {
-    /// Of a command whose supervisor is gone; should not happen.
+    /// For a command whose supervisor has died; a bug.
     fn lost(elapsed: Duration) -> Self {
         Self {
             exit: Exit::Lost(String::from("its supervisor is gone")),
@@ -417,19 +412,18 @@ impl JobEnd {
         }
     }
 
-    /// Whether it ran to its end and nothing says that it failed.
+    /// Whether it exited with 0 and was not stopped.
     pub fn is_success(&self) -> bool {
         matches!(self.exit, Exit::Code(0) | Exit::Closed(_)) && self.stopped.is_none()
     }
 }
 
-/// The writing end of a job without a process: lines from elsewhere, kept and
-/// bounded as if a command had printed them.
+/// Writing end of a job without a process: external lines, stored and limited like output of a command.
 #[derive(Debug)]
 pub struct FeedJob(pub(crate) Arc<SharedJob>);
 
 impl FeedJob {
-    /// Takes the next bytes.
+    /// Appends bytes.
     pub fn write(&self, bytes: &[u8]) {
         let mut spool = self.0.spool();
         spool.write(bytes);
@@ -440,7 +434,7 @@ impl FeedJob {
         }
     }
 
-    /// Waits until somebody wants it to end, or its time is up.
+    /// Waits until the job is stopped or its timeout expires.
     pub async fn asked_to_stop(&self) -> Stop {
         loop {
             let (stop, stop_at) = {
@@ -463,7 +457,7 @@ impl FeedJob {
         }
     }
 
-    /// Ends it.
+    /// Ends the job.
     pub fn end(self, how: String, stopped: Option<Stop>) {
         self.0.spool().settle();
         let end = JobEnd {

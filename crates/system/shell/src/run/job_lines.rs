@@ -3,28 +3,28 @@ use crate::{
     run::job::Job,
 };
 
-/// The lines a job prints, as they come.
+/// The lines a job prints, as a stream.
 pub(crate) struct JobLines {
     job: Job,
     at: u64,
     cleaner: AnsiStripper,
-    /// The beginning of a line that came in pieces.
+    /// Beginning of an incomplete line.
     begun: String,
 }
 
 impl JobLines {
-    /// More of a line than this is not looked at.
+    /// Maximum bytes of a line; the rest is dropped.
     const LONGEST: usize = 64 << 10;
 
     pub(crate) fn new(job: Job) -> Self {
         Self { job, at: 0, cleaner: AnsiStripper::default(), begun: String::new() }
     }
 
-    /// The next complete lines; at the end also one that is not.
+    /// The next complete lines; at the end also an incomplete one.
     pub(crate) async fn next(&mut self) -> Option<Vec<String>> {
         loop {
             self.job.printed_more_than(self.at).await;
-            // In this order: what was printed before the end is seen.
+            // Check for the end first, so that output before the end is not missed.
             let ended = self.job.end().is_some();
             let total = self.job.printed().bytes;
             let (start, raw) = self.job.raw_from(self.at, 1 << 20);

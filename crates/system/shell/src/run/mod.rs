@@ -1,11 +1,8 @@
-//! Running commands.
+//! Runs commands.
 //!
-//! **Invariant:** a command gets exactly the bytes it was judged by, in a
-//! session of its own, without a terminal and without input unless it was asked
-//! to run with a terminal of its own.
+//! **Invariant:** a command gets exactly the bytes that were analysed, in a session of its own, without terminal and input unless a terminal was requested.
 //!
-//! **Invariant:** a call never waits for what a command left behind, and never
-//! longer than its limit.
+//! **Invariant:** a call never waits for processes that a command left behind, and never beyond its timeout.
 
 mod bash;
 mod cgroup;

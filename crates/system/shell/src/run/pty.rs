@@ -1,4 +1,4 @@
-//! The lines between a command and us: a pipe, or a terminal of its own.
+//! Input and output of a command: a pipe, or a pseudo-terminal.
 
 use std::{
     ffi::{CStr, CString},
@@ -19,16 +19,16 @@ use rustix::{
 
 use crate::run::job::{SharedJob, TerminalMode};
 
-/// How long somebody who types waits for a command that does not read.
+/// Timeout for typing into a terminal that is not read.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How large the terminal says it is.
+/// Size reported by the terminal.
 const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
 
-/// What a command reads from and prints to, and our end of it.
+/// Input and output of a command, and our ends.
 pub(crate) enum JobIo {
-    /// It only prints.
+    /// Output through a pipe, no input.
     Pipe { ours: OwnedFd, theirs: OwnedFd },
-    /// It has a terminal, found under this name.
+    /// A pseudo-terminal with this device name.
     Terminal { ours: OwnedFd, name: CString },
 }
 
@@ -37,7 +37,7 @@ impl JobIo {
         let wires = match terminal {
             TerminalMode::None => {
                 let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-                // More per wake-up; not everybody may.
+                // A larger buffer; may exceed the user's limit.
                 rustix::pipe::fcntl_setpipe_size(&theirs, 1 << 20).ok();
                 Self::Pipe { ours, theirs }
             }
@@ -55,7 +55,7 @@ impl JobIo {
         Ok(wires)
     }
 
-    /// Which of our descriptors the command gets under which number.
+    /// Our descriptors and their numbers in the command.
     pub(crate) fn descriptors<'a>(&'a self, null: &'a File) -> Vec<(BorrowedFd<'a>, RawFd)> {
         match self {
             Self::Pipe { theirs, .. } => vec![(null.as_fd(), 0), (theirs.as_fd(), 1), (theirs.as_fd(), 2)],
@@ -63,7 +63,7 @@ impl JobIo {
         }
     }
 
-    /// The terminal the command opens.
+    /// The terminal device that the command opens.
     pub(crate) fn terminal(&self) -> Option<&CStr> {
         match self {
             Self::Pipe { .. } => None,
@@ -71,8 +71,8 @@ impl JobIo {
         }
     }
 
-    /// A copy of our end, made before the command starts: from then on nothing may fail. What can
-    /// be typed on is known to the job from here on.
+    /// Duplicates our end before the command starts, because nothing may fail after that. Also gives the
+    /// job the terminal for input.
     pub(crate) fn output(&self, shared: &SharedJob) -> io::Result<OwnedFd> {
         let (Self::Pipe { ours, .. } | Self::Terminal { ours, .. }) = self;
         if matches!(self, Self::Terminal { .. }) {
@@ -82,12 +82,12 @@ impl JobIo {
     }
 }
 
-/// Whether what is typed is shown.
+/// Whether the terminal echoes input.
 pub(crate) fn echoes(keyboard: &OwnedFd) -> bool {
     rustix::termios::tcgetattr(keyboard).is_ok_and(|it| it.local_modes.contains(LocalModes::ECHO))
 }
 
-/// Types everything, or says why not.
+/// Types all bytes; blocks up to `TIMEOUT`.
 pub(crate) fn type_all(keyboard: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     let deadline = Instant::now() + TIMEOUT;
     while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! An `rm` that looks at what its words have become.
+//! A shell function that guards `rm`.
 
 use std::{
     collections::BTreeSet,
@@ -6,12 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A shell function in front of `rm` that refuses directories nobody wants to
-/// lose, with everything above them. The words are what the shell made of
-/// variables, patterns and substitutions; links on the way are followed.
+/// Shell code of an `rm` function that refuses to remove `precious` directories and their ancestors. It
+/// sees the arguments after expansion and follows symlinks on the way.
 ///
-/// The function compares directories by device and inode. It starts no process
-/// for a word: patterns make thousands of them.
+/// It compares directories by device and inode and starts no process per argument, because globs produce
+/// thousands of them.
 pub(crate) fn rm_guard(precious: &[PathBuf]) -> String {
     if precious.is_empty() {
         return String::new();
@@ -36,7 +35,7 @@ pub(crate) fn rm_guard(precious: &[PathBuf]) -> String {
     )
 }
 
-/// A path as a word of the shell, whatever its bytes are.
+/// Quotes a path for the shell, whatever its bytes are.
 fn quoted(path: &Path) -> String {
     let bytes = || path.as_os_str().as_bytes().iter().map(|byte| format!("\\x{byte:02x}"));
     path.to_str().map_or_else(|| format!("$'{}'", bytes().collect::<String>()), crate::env::quote)

@@ -43,50 +43,50 @@ use crate::{
     },
 };
 
-/// How a session runs commands.
+/// Configuration of a session's shell.
 #[derive(Clone, Debug)]
 pub struct ShellConfig {
-    /// Names the session's files.
+    /// Name of the session's files.
     pub session: String,
-    /// Where output and the list of processes are kept.
+    /// State directory for outputs and the process registry.
     pub state: PathBuf,
-    /// The shell, and no other.
+    /// The bash that runs commands.
     pub bash: PathBuf,
-    /// The variables commands inherit, as far as they may see them.
+    /// Variables to inherit, subject to `environment`.
     pub variables: EnvVars,
-    /// What commands may see of the environment.
+    /// Which variables commands get.
     pub environment: EnvPolicy,
-    /// Whom to ask for the user's environment; `None` uses ours alone.
+    /// How to capture the login shell's environment; `None` to use only `variables`.
     pub capture: Option<LoginEnvOptions>,
-    /// A script that runs before every command.
+    /// A script that is sourced before every command.
     pub before_each: Option<PathBuf>,
-    /// How much of one command's output is kept.
+    /// Limits for the output of one command.
     pub spool: SpoolLimits,
-    /// How much of all output is kept.
+    /// Maximum bytes of all outputs on disk.
     pub quota: u64,
-    /// How long the output of sessions that are gone is kept.
+    /// How long outputs of ended sessions are kept.
     pub keep: Duration,
-    /// How much memory one command may take.
+    /// Maximum bytes of memory per command.
     pub memory: Option<u64>,
-    /// Who knows what must not stay on disk of what commands print.
+    /// Redacts secrets in stored outputs.
     pub blank: Option<Arc<dyn Blank>>,
-    /// Who knows what every command is kept from.
+    /// Supplies the baseline sandbox.
     pub keeper: Option<Arc<dyn BaselineGuard>>,
 }
 
-/// Says what a command is kept from that nothing else holds.
+/// Supplies the baseline sandbox for commands without another sandbox.
 pub trait BaselineGuard: std::fmt::Debug + Send + Sync {
-    /// For this command line; `None` where there is nothing to keep, or no way to.
+    /// The sandbox for this command line; `None` if there is nothing to protect or it is not supported.
     fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<BaselineSandbox>>;
 }
 
 impl ShellConfig {
-    /// The usual, with what the environment of this process says.
+    /// Defaults, with this process's environment.
     pub fn new(session: impl Into<String>, state: impl Into<PathBuf>) -> Self {
         Self::with_variables(session, state, EnvVars::of_process())
     }
 
-    /// The usual, for commands that inherit these variables.
+    /// Defaults, for commands that inherit these variables.
     pub fn with_variables(session: impl Into<String>, state: impl Into<PathBuf>, variables: EnvVars) -> Self {
         let found = find_bash(variables.os_text("PATH").as_deref());
         let bash = found.unwrap_or_else(|| PathBuf::from("/bin/bash"));
@@ -113,15 +113,15 @@ impl ShellConfig {
     }
 }
 
-/// Where this variable is on, nobody's start-up files are run.
+/// Environment variable that disables capturing the login shell's environment.
 const NO_LOGIN_SHELL: &str = "HAFT_NO_LOGIN_SHELL";
 
-/// Where the list of processes is, below the state directory.
+/// Directory of process registries, below the state directory.
 const REGISTRIES: &str = "processes";
-/// Where output is, below the state directory.
+/// Directory of outputs, below the state directory.
 const OUTPUTS: &str = "tasks";
 
-/// The descriptor a command talks with us through, if it does.
+/// Descriptor number of [`JobSpec::channel`] in the command.
 const CHANNEL: RawFd = 3;
 
 /// Runs the commands of one session.
@@ -131,13 +131,13 @@ pub struct Shell {
     owner: Arc<ProcessOwner>,
     spools: SpoolDir,
     numbers: AtomicU64,
-    /// Two descriptor numbers nobody uses, within our limit.
+    /// Two unused descriptor numbers within our limit.
     descriptors: Descriptors,
     prepared: OnceLock<PreparedEnvironment>,
-    /// Whether somebody asks for it already.
+    /// Whether the environment is already being captured.
     warmed: AtomicBool,
     notices: Mutex<Vec<String>>,
-    /// Whether it was said that memory is not limited.
+    /// Whether the notice that memory cannot be limited was issued.
     unlimited: AtomicBool,
     null: File,
 }
@@ -156,9 +156,8 @@ struct PreparedEnvironment {
 }
 
 impl Shell {
-    /// Opens the session's directories, and clears away what sessions that are
-    /// gone left on disk. What they left running is
-    /// [`haft_process::leftovers`] of [`Shell::registries`].
+    /// Opens the session's directories and deletes expired outputs of ended sessions. Processes they
+    /// left running are listed by [`haft_process::leftovers`] of [`Shell::registries`].
     pub fn open(config: ShellConfig) -> io::Result<Arc<Self>> {
         let outputs = config.state.join(OUTPUTS);
         SpoolDir::sweep(&outputs, config.keep);
@@ -169,8 +168,8 @@ impl Shell {
         Self::with(config, spools, owner)
     }
 
-    /// For a state directory that cannot be written: outputs stay in memory, and
-    /// what commands start is known as long as this process lives.
+    /// For a state directory that cannot be written: outputs stay in memory, and processes are tracked
+    /// only while this process runs.
     pub fn open_without_disk(config: ShellConfig) -> io::Result<Arc<Self>> {
         let quota = SpoolQuota::new(config.quota);
         let spools =
@@ -198,17 +197,17 @@ impl Shell {
         }))
     }
 
-    /// Where the lists of processes are.
+    /// Directory of the process registries.
     pub fn registries(state: &Path) -> PathBuf {
         state.join(REGISTRIES)
     }
 
-    /// Where the output of a task is, if it was written to disk.
+    /// Path of a task's output, if it is on disk.
     pub fn output_of(state: &Path, session: &str, task: &str) -> PathBuf {
         Self::outputs_of(state, session).join(format!("{}.out", file_name_of_id(task)))
     }
 
-    /// Where everything is that the commands of a session printed.
+    /// Directory of a session's outputs.
     pub fn outputs_of(state: &Path, session: &str) -> PathBuf {
         state.join(OUTPUTS).join(file_name_of_id(session))
     }
@@ -217,23 +216,23 @@ impl Shell {
         &self.config
     }
 
-    /// Everything the session has running.
+    /// Owner of the session's processes.
     pub fn owner(&self) -> &Arc<ProcessOwner> {
         &self.owner
     }
 
-    /// Where the session's output is.
+    /// Directory of the session's outputs.
     pub fn outputs(&self) -> &Path {
         self.spools.path()
     }
 
-    /// What the user should know about their shell; each is said once.
+    /// Notices about the user's shell; each is returned once.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Asks the login shell for its environment now, so that the first command
-    /// need not wait for it. Returns at once; once is enough.
+    /// Starts capturing the login shell's environment in the background, so that the first command need
+    /// not wait for it. Returns at once; further calls do nothing.
     pub fn warm_up(self: &Arc<Self>) {
         if self.warmed.swap(true, Ordering::Relaxed) {
             return;
@@ -247,13 +246,13 @@ impl Shell {
             .ok();
     }
 
-    /// Whether the shell that runs commands is there.
+    /// Whether bash exists.
     pub fn has_bash(&self) -> bool {
         is_program(&self.config.bash)
     }
 
-    /// Starts a command. Returns at once, with an error where there is no bash; whatever else goes
-    /// wrong is how it ended.
+    /// Starts a command. Returns at once; fails if bash is missing. Other errors become the result of
+    /// the job.
     pub fn start(self: &Arc<Self>, spec: JobSpec) -> io::Result<Job> {
         if !self.has_bash() {
             return Err(io::Error::new(io::ErrorKind::NotFound, NO_BASH));
@@ -271,7 +270,7 @@ impl Shell {
                 Ok(())
             });
             let ended: Result<io::Result<()>, _> = std::panic::catch_unwind(supervised);
-            // Whatever happens, nobody waits for ever.
+            // Whatever happened, waiters must be released.
             match (ended, running.take()) {
                 (Ok(Ok(())), _) => {}
                 (Ok(Err(err)), _) => end_with(&shared, Exit::NotStarted(err.to_string())),
@@ -288,7 +287,7 @@ impl Shell {
         Ok(job)
     }
 
-    /// A job without a process: whoever holds the feed writes what it prints.
+    /// Creates a job without a process; its output is written through the [`FeedJob`].
     pub fn feed(&self, spec: JobSpec) -> io::Result<(Job, FeedJob)> {
         let shared = self.shared(spec, "feed")?;
         Ok((Job(Arc::clone(&shared)), FeedJob(shared)))
@@ -387,7 +386,8 @@ impl Shell {
         };
         tracing::debug!(session = self.config.session, call = %spec.call, task = shared.id, ?pid, limit = ?spec.limit, "a command runs");
         let root = self.owner.started(mark, pid);
-        // It joins by itself, before it starts anything; this is for shells that do not get that far.
+        // The script joins by itself before it starts anything; this covers shells that do not get that
+        // far.
         cgroup.as_ref().map(|it| it.add(pid).ok());
         drop(descriptors);
         let guard = wrapped.map(|it| it.guard);
@@ -408,7 +408,7 @@ impl Shell {
             set(&mut environment, name, OsStr::new(value));
         }
         set(&mut environment, "PWD", spec.cwd.as_os_str());
-        // What services take as the key of a request that must not be done twice.
+        // Idempotency key for services.
         set(&mut environment, "HAFT_CALL_ID", OsStr::new(spec.call.as_str()));
         if let Some(scratch) = spec.reading.as_ref().and_then(|walls| walls.policy().scratch.as_ref()) {
             set(&mut environment, "TMPDIR", scratch.as_os_str());
@@ -429,8 +429,8 @@ impl Shell {
         group.ok()
     }
 
-    /// What bash reads before the command: it hides itself, tells at the end
-    /// where the shell is, and defines what the command uses.
+    /// Script that bash reads before the command: hides itself, reports the final directory at exit, and
+    /// defines the aliases and functions the command uses.
     fn prelude(&self, mark: &ProcessTag, definitions: &str, joins: bool) -> String {
         let Descriptors { status, prelude, .. } = self.descriptors;
         let mark = mark.shell_text();
@@ -458,7 +458,7 @@ impl Shell {
             let own =
                 || self.config.variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
             let captured = self.config.capture.as_ref().map(|plan| {
-                // Start-up files are the user's: they see what passes, and no more.
+                // Start-up files see only the variables that pass.
                 let visible: Vec<(OsString, OsString)> = own().filter(|it| policy.passes(&it.0)).collect();
                 plan.capture(&self.owner, &visible)
             });
@@ -477,15 +477,14 @@ impl Shell {
 }
 
 impl Descriptors {
-    /// High enough to be out of everybody's way, and not the numbers scripts
-    /// like to take for locks.
+    /// High enough to be unused, and not numbers that scripts commonly use for locks.
     fn within_limit() -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(1024);
         let top = i32::try_from(limit.min(180)).unwrap_or(180);
         Self { status: top - 7, prelude: top - 6, top }
     }
 
-    /// Where a command with a memory limit joins its group.
+    /// Descriptor through which a command with a memory limit joins its cgroup.
     fn door(self) -> RawFd {
         self.top - 2
     }
@@ -495,7 +494,7 @@ impl Descriptors {
     }
 }
 
-/// Sets a variable, whatever it was before.
+/// Sets a variable, replacing any earlier value.
 fn set(environment: &mut Vec<CString>, name: &str, value: &OsStr) {
     environment
         .retain(|it| !it.as_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")));
@@ -515,7 +514,7 @@ fn end_with(shared: &SharedJob, exit: Exit) {
     shared.be_gone(end);
 }
 
-/// A script nobody can change any more, and that is nowhere on disk.
+/// A sealed memory file with the script.
 fn sealed(text: &str) -> io::Result<OwnedFd> {
     let mut file: File =
         rustix::fs::memfd_create("prelude", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into();

@@ -1,4 +1,4 @@
-//! One thread per command, from its start until nothing of it is left.
+//! Supervises a command: one thread from its start until no process is left.
 
 use std::{
     os::fd::{AsRawFd as _, OwnedFd},
@@ -17,67 +17,64 @@ use rustix::{
 
 use crate::run::job::{Exit, FinalCwd, JobEnd, JobPhase, SharedJob, Stop, TerminalMode};
 
-/// After the shell has ended, what is on its way may still arrive.
+/// Time to read remaining output after the shell has exited.
 const DRAIN: Duration = Duration::from_millis(50);
-/// A stopped command is reported after this long, ended or not.
+/// Time after which a stopped command is reported, ended or not.
 const REPORT: Duration = Duration::from_millis(200);
-/// Whoever ignores a polite request is killed after this long; sooner where the
-/// time is up already.
+/// Time between SIGTERM and SIGKILL; shorter after a timeout.
 const TIMEOUT: Duration = Duration::from_secs(1);
 const SHORT_TIMEOUT: Duration = Duration::from_millis(250);
-/// Killing takes this long at most; what survives it sits in the kernel.
+/// Maximum time to kill processes; survivors are stuck in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// How often a stopping command is looked at.
+/// Polling interval while stopping.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often a silent command is asked whether it waits for a person, while it
-/// is young and later on.
+/// Interval of checks whether a silent command waits for input: at first, and later.
 const WATCH: Duration = Duration::from_millis(500);
 const WATCH_LATER: Duration = Duration::from_secs(5);
-/// What editors say that go on without a terminal.
+/// Messages of editors that continue without a terminal.
 const WATCHED_WORDS: [&[u8]; 1] = [b"Warning: Input is not from a terminal"];
-/// How often what was left behind is looked at when nothing tells of its end.
+/// Polling interval for remaining processes if nothing reports their end.
 const LOOK_AT_LEFT: Duration = Duration::from_secs(5);
-/// What runs longer may be in the background: what it creates against its walls
-/// is taken away at once, not when it ends.
+/// Commands that run longer may be in the background: files they create against the sandbox policy are
+/// removed at once instead of at their end.
 const UNATTENDED: Duration = Duration::from_secs(5);
 
 fn contains(text: &[u8], words: &[u8]) -> bool {
     text.len() < 8_192 && text.windows(words.len()).any(|it| it == words)
 }
 
-/// A process that was just started, and our ends of its pipes.
+/// A started process and our ends of its pipes.
 pub(crate) struct StartedJob {
     pub(crate) pid: Pid,
     pub(crate) root: ProcessId,
     pub(crate) mark: ProcessTag,
-    /// Everything it prints.
+    /// Pipe with its output.
     pub(crate) output: OwnedFd,
-    /// Where its shell was at the end; closed when nobody holds it any more.
+    /// Pipe with the final working directory; closed when no process holds it any more.
     pub(crate) status: OwnedFd,
-    /// Whether its memory limit was hit.
+    /// Control group with its memory limit.
     pub(crate) cgroup: Option<crate::run::cgroup::Cgroup>,
-    /// What its walls need put right afterwards.
+    /// Cleanup of its sandbox.
     pub(crate) guard: Option<SandboxCleanup>,
 }
 
 pub(crate) struct Supervisor {
     shared: Arc<SharedJob>,
     process: StartedJob,
-    /// Says that somebody wants something.
+    /// Readable when `control` changed.
     wake: Arc<OwnedFd>,
     shell: ShellHandle,
     output_open: bool,
     exit: Option<(Exit, Instant)>,
     stopping: Option<StopSequence>,
-    /// What of the status pipe arrived.
+    /// Data read from the status pipe.
     status: Vec<u8>,
     status_open: bool,
-    /// Set when the end was reported.
+    /// The result, once reported.
     end: Option<Arc<JobEnd>>,
     left: Vec<ProcessId>,
     looked: Instant,
-    /// When to look next whether it waits for a person, and how much it had
-    /// printed the last time.
+    /// Time of the next check whether it waits for input, and bytes printed at the last one.
     watch: (Instant, u64),
     buf: Vec<u8>,
 }
@@ -85,16 +82,15 @@ pub(crate) struct Supervisor {
 struct StopSequence {
     why: Stop,
     since: Instant,
-    /// Nothing of the command was alive when last looked.
+    /// No process was alive at the last check.
     all_gone: bool,
 }
 
-/// The shell of a command, until it is waited for: from then on its number may belong to another
-/// process.
+/// The shell process until it is reaped; afterwards its pid may be reused.
 enum ShellHandle {
-    /// Readable when it has ended.
+    /// Readable when it has exited.
     Pidfd(OwnedFd),
-    /// Old kernels and strict filters have no pidfd: it is looked at every [`LOOK`].
+    /// Without pidfd (old kernels, strict filters) it is polled every [`LOOK`].
     Polled,
     Reaped,
 }
@@ -114,7 +110,7 @@ impl ShellHandle {
 }
 
 impl Supervisor {
-    /// For a process that runs: nothing here can fail, as nobody else would watch it.
+    /// For a running process: must not fail, because nothing else would supervise it.
     pub(crate) fn new(shared: Arc<SharedJob>, process: StartedJob, wake: Arc<OwnedFd>) -> Self {
         Self {
             wake,
@@ -147,7 +143,7 @@ impl Supervisor {
         if self.stopping.as_ref().is_none_or(|it| it.all_gone) {
             self.shared.owner.forget(&self.process.mark);
         }
-        // Once more, for what was left running.
+        // Once more, for processes that were left running.
         self.take_back();
         drop(self.process.guard.take());
         drop(self.process.cgroup.take());
@@ -160,7 +156,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes orders, and gives them when a limit is reached.
+    /// Handles requests and enforces limits.
     fn obey(&mut self) {
         let (interrupt, flush) = {
             let mut control = self.shared.control();
@@ -182,21 +178,20 @@ impl Supervisor {
             let control = self.shared.control();
             (control.stop, control.stop_at)
         };
-        // The limit is the command's; what it left behind has the session's.
+        // The timeout applies to the shell; processes it left may run as long as the session.
         let stop_at = stop_at.filter(|_| self.exit.is_none());
         let too_long = stop_at.is_some_and(|at| at <= Instant::now()).then_some(Stop::TimedOut);
         let too_much = self.shared.spool().is_over_limit().then_some(Stop::OutputLimit);
         let too_hopeful = self.waits_for_person().then_some(Stop::WantsTerminal);
         if let Some(why) = asked.or(too_much).or(too_long).or(too_hopeful) {
             self.signal(Signal::TERM);
-            // A stopped process cannot hear.
+            // A stopped process does not handle signals.
             self.signal(Signal::CONT);
             self.stopping = Some(StopSequence { why, since: Instant::now(), all_gone: false });
         }
     }
 
-    /// Some editors that find no terminal take the keyboard from where they
-    /// print: nothing ever comes from there.
+    /// Some editors that find no terminal read keys from their standard output, and would wait forever.
     fn waits_for_person(&mut self) -> bool {
         let now = Instant::now();
         if self.exit.is_some() || now < self.watch.0 || self.shared.spec.terminal == TerminalMode::Own {
@@ -205,7 +200,7 @@ impl Supervisor {
         let (printed, complains) = {
             let spool = self.shared.spool();
             let recent = spool.recent();
-            // It says so, and then takes its time.
+            // It prints a warning and continues after a delay.
             (spool.total(), WATCHED_WORDS.iter().any(|words| contains(recent, words)))
         };
         if complains && self.shared.started.elapsed() < WATCH_LATER {
@@ -223,7 +218,7 @@ impl Supervisor {
         self.shared.owner.alive(&self.process.mark).iter().any(|id| link(id.pid, 0).as_ref() == Some(&ours))
     }
 
-    /// Goes on with stopping.
+    /// Continues stopping.
     fn press(&mut self, now: Instant) {
         let Some(stopping) = &self.stopping else { return };
         if stopping.all_gone {
@@ -241,14 +236,14 @@ impl Supervisor {
     }
 
     fn signal(&self, signal: Signal) {
-        // The group at once, as long as its number cannot mean another one.
+        // Signal the group directly, as long as its id cannot be reused.
         if !self.shell.is_reaped() {
             kill_process_group(self.process.pid, signal).ok();
         }
         self.shared.owner.signal(&self.process.mark, signal);
     }
 
-    /// Tells how the command ended, as soon as that is known.
+    /// Reports the result once it is known.
     fn report(&mut self, now: Instant) {
         if self.end.is_some() {
             return;
@@ -258,14 +253,14 @@ impl Supervisor {
         if !(overdue || ended && self.stopping.is_none()) {
             return;
         }
-        // On a busy machine all that time may have gone by in looking for its processes.
+        // On a busy machine, scanning processes may have taken all that time.
         self.reap();
         self.read_output(usize::MAX);
         self.read_status();
         self.look_for_left();
         if self.exit.is_some() && self.left.is_empty() && self.stopping.as_ref().is_none_or(|it| it.all_gone)
         {
-            // Before the end is told: what comes next finds what this command wrote.
+            // Before the result is reported, so that the next command sees what this one wrote.
             self.process.guard.as_mut().map(SandboxCleanup::release_layers);
         }
         let (mut exit, at) = self.exit.clone().unwrap_or((Exit::Ending, now));
@@ -287,13 +282,13 @@ impl Supervisor {
         self.shared.phase.send_replace(JobPhase::Ended(end));
     }
 
-    /// Whether it goes on while nobody waits for it, or may.
+    /// Whether no call waits for it, or may stop waiting.
     fn is_unattended(&self) -> bool {
         self.end.is_some() || UNATTENDED <= self.shared.started.elapsed()
     }
 
-    /// Takes away what was created against the walls, and says so in the output:
-    /// the end may have been told long ago.
+    /// Removes files created against the sandbox policy and says so in the output, because the result
+    /// may already have been reported.
     fn take_back(&mut self) {
         let lines = self.process.guard.as_ref().map(SandboxCleanup::take_back).unwrap_or_default();
         for line in lines {
@@ -325,7 +320,7 @@ impl Supervisor {
         } else {
             None
         };
-        // Before the end it may hold a line; after it, only its closing counts.
+        // Before the end the pipe may contain a line; after it only closing matters.
         if self.end.is_some() && self.status_open {
             fds.push(PollFd::new(&self.process.status, PollFlags::empty()));
         }
@@ -379,7 +374,7 @@ impl Supervisor {
         Some(next.saturating_duration_since(now))
     }
 
-    /// Reads what is there, at most this many times.
+    /// Reads available output, at most `times` times.
     fn read_output(&mut self, times: usize) {
         for _ in 0..times {
             if !self.output_open {
@@ -419,7 +414,7 @@ impl Supervisor {
         if self.shell.is_reaped() {
             return;
         }
-        // By its number, which is its own until now; kernels without pidfd know no other way.
+        // Wait by pid, which is not reused before; kernels without pidfd have no other way.
         let waited = waitid(WaitId::Pid(self.process.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         let exit = match waited {
             Ok(None) | Err(Errno::INTR) => return,
@@ -433,7 +428,7 @@ impl Supervisor {
         self.exit = Some((exit, Instant::now()));
     }
 
-    /// What still runs. Cheap when nobody holds a pipe and we adopted no orphan.
+    /// Finds the processes that still run. Cheap if no pipe is open and no orphan was reparented to us.
     fn look_for_left(&mut self) {
         self.looked = Instant::now();
         let adopted = ProcessOwner::has_adopted(&self.process.mark, self.process.root).unwrap_or(false);
@@ -446,7 +441,7 @@ impl Supervisor {
         };
     }
 
-    /// The shell writes one dot and then where it is, as far as it can tell.
+    /// The shell writes a dot and then its directory, if it can determine it.
     fn cwd(&self) -> FinalCwd {
         use std::os::unix::ffi::OsStringExt as _;
         let Some(told) = self.status.strip_prefix(b".") else { return FinalCwd::Untold };

@@ -5,19 +5,19 @@ use crate::run::{
     tasks::{TaskInfo, end_of},
 };
 
-/// How far a task is.
+/// State of a background task.
 #[derive(Clone, Debug)]
 pub enum BackgroundStatus {
     /// Its command runs.
     Running,
-    /// Its command has ended, what it started runs on.
+    /// Its command has ended; processes it started still run.
     LeftRunning(Arc<JobEnd>),
     /// It has ended.
     Ended(Arc<JobEnd>),
 }
 
 impl BackgroundStatus {
-    /// In one word, as the Agent SDKs spell it.
+    /// Name as in the Agent SDKs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Running | Self::LeftRunning(_) => "running",
@@ -29,7 +29,7 @@ impl BackgroundStatus {
 }
 
 impl JobEnd {
-    /// How it ended, in a few words.
+    /// Short description of how it ended.
     pub fn describe(&self) -> String {
         let exit = match &self.exit {
             Exit::Code(code) => format!("exit code {code}"),
@@ -52,7 +52,7 @@ impl JobEnd {
     }
 }
 
-/// `SIGKILL` for 9.
+/// Name of a signal: `SIGKILL` for 9.
 pub fn signal_name(signal: i32) -> String {
     const NAMES: [(i32, &str); 15] = [
         (libc::SIGHUP, "SIGHUP"),
@@ -75,21 +75,21 @@ pub fn signal_name(signal: i32) -> String {
     known.unwrap_or_else(|| format!("signal {signal}"))
 }
 
-/// Something an agent should know without having asked.
+/// A notice to an agent about a task.
 #[derive(Clone, Debug)]
 pub struct TaskNotice {
-    /// About which task.
+    /// The task.
     pub task: TaskInfo,
-    /// What.
+    /// The event.
     pub news: TaskNoticeKind,
 }
 
-/// What happened to a task.
+/// An event of a task.
 #[derive(Clone, Debug)]
 pub enum TaskNoticeKind {
-    /// It has ended; these are its last lines.
+    /// It has ended; its last lines.
     Ended(Vec<String>),
-    /// It reported these lines, and this many more that are not kept.
+    /// A watch printed these lines, and this many more that were dropped.
     Events(Vec<String>, u64),
 }
 
@@ -102,7 +102,7 @@ impl TaskNotice {
         Self { task, news: TaskNoticeKind::Events(lines, missed) }
     }
 
-    /// For the model.
+    /// Text for the model.
     pub fn text(&self) -> String {
         let TaskInfo { id, about, command, file, .. } = &self.task;
         let what = if about.description.is_empty() { command } else { &about.description };
@@ -135,7 +135,7 @@ impl TaskNotice {
     }
 }
 
-/// Lines that wait to be told.
+/// Lines of a watch that were not delivered yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingLines {
     lines: VecDeque<String>,
@@ -144,8 +144,7 @@ pub(crate) struct PendingLines {
 }
 
 impl PendingLines {
-    /// More than this does not wait: an agent that does not listen must not
-    /// cost memory.
+    /// Maximum characters queued, so that an agent that does not read them costs no memory.
     const MOST: usize = 20_000;
     const LONGEST: usize = 2_000;
 

@@ -18,18 +18,15 @@ use crate::{
     },
 };
 
-/// What goes on beside the conversation: commands in the background, watches,
-/// and what commands left running.
+/// Background tasks of a session: commands in the background, watches, and processes that commands left
+/// running.
 ///
-/// **Invariant:** the end of a task reaches its agent once: either through
-/// [`TaskRegistry::drain`] or as the answer to [`TaskRegistry::read`], never both, never
-/// neither. While a [`TaskReader`] waits for it, it is the reader's. Ids stay
-/// known as long as the session lives.
+/// **Invariant:** the end of a task is delivered to its agent exactly once: either through [`TaskRegistry::drain`] or as the result of [`TaskRegistry::read`]. While a [`TaskReader`] exists for the task, only the reader gets it. Ids stay valid for the whole session.
 #[derive(Debug)]
 pub struct TaskRegistry {
     shell: Arc<Shell>,
     inner: Mutex<TasksInner>,
-    /// Counts what became worth draining.
+    /// Incremented when there may be new notices.
     news: watch::Sender<u64>,
 }
 
@@ -45,41 +42,40 @@ struct Task {
     job: Job,
     about: TaskAbout,
     cursor: Mark,
-    /// Whether the agent knows how it ended.
+    /// Whether its end was delivered.
     told: bool,
-    /// How many [`TaskReader`]s there are.
+    /// Number of [`TaskReader`]s.
     readers: usize,
     events: PendingLines,
-    /// Whether lines may still come in as events: its end is told after them.
+    /// Whether more lines of a watch may follow; its end is delivered after them.
     following: bool,
-    /// How many lines came in as events.
+    /// Number of lines reported as events.
     reported: u64,
 }
 
-/// What a task is.
+/// Description of a task.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TaskAbout {
-    /// Which kind.
     pub kind: TaskKind,
-    /// In a few words, by whoever started it.
+    /// Short description by the caller.
     pub description: String,
-    /// Who gets to know of its end.
+    /// The agent that gets its notices.
     pub agent: AgentId,
 }
 
-/// Kinds of tasks.
+/// Kind of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TaskKind {
     /// A command in the background.
     Command,
-    /// A command whose lines are events.
+    /// A command whose output lines are events.
     Watch,
-    /// What a command left running when it ended. Its end is not news.
+    /// Processes that a command left running. Their end is not reported.
     Leftover,
 }
 
 impl TaskKind {
-    /// The public name.
+    /// Public name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Command => "bash",
@@ -89,47 +85,44 @@ impl TaskKind {
     }
 }
 
-/// One line of the task list.
+/// Public information about a task.
 #[derive(Clone, Debug)]
 pub struct TaskInfo {
-    /// Its id.
     pub id: String,
-    /// What it is.
+    /// Its description.
     pub about: TaskAbout,
     /// Its command line.
     pub command: String,
     /// The call that started it.
     pub call: CallId,
-    /// How far it is.
+    /// Its state.
     pub status: BackgroundStatus,
-    /// How long it has been running, or ran.
+    /// Run time so far, or total.
     pub elapsed: Duration,
-    /// Where its output is.
+    /// Its output file, if it is on disk.
     pub file: Option<PathBuf>,
 }
 
-/// What somebody who asked for output gets.
+/// Result of [`TaskRegistry::read`].
 #[derive(Clone, Debug)]
 pub struct TaskRead {
-    /// The task.
     pub info: TaskInfo,
-    /// What it printed since somebody asked the last time.
+    /// Output since the last read.
     pub fresh: Excerpt,
 }
 
 impl TaskRegistry {
-    /// Tasks of the commands this shell runs.
+    /// A registry for the commands of this shell.
     pub fn new(shell: Arc<Shell>) -> Arc<Self> {
         Arc::new(Self { shell, inner: Mutex::default(), news: watch::Sender::new(0) })
     }
 
-    /// The shell.
     pub fn shell(&self) -> &Arc<Shell> {
         &self.shell
     }
 
-    /// Goes on with a job in the background. What it printed up to `seen` has
-    /// been shown already.
+    /// Turns a running job into a background task. Output up to `seen` was already shown. Returns the
+    /// task id.
     pub fn adopt(self: &Arc<Self>, job: Job, about: TaskAbout, seen: Mark) -> String {
         let id = job.id().to_owned();
         let mut inner = self.inner();
@@ -149,7 +142,7 @@ impl TaskRegistry {
         id
     }
 
-    /// Goes on with a job in the background and reports each line it prints.
+    /// Turns a job into a watch, whose lines are reported as events. Returns the task id.
     pub fn watch(self: &Arc<Self>, job: Job, about: TaskAbout) -> String {
         let id = self.adopt(job.clone(), about, Mark::default());
         let (tasks, name) = (Arc::clone(self), id.clone());
@@ -166,16 +159,14 @@ impl TaskRegistry {
         id
     }
 
-    /// Registers a call that waits for its command, so that a person can send
-    /// it to the background.
+    /// Registers a call that waits for its command, so that the user can move it to the background.
     pub fn in_foreground(self: &Arc<Self>, job: &Job) -> ForegroundCall {
         let (call, moved) = (job.spec().call.clone(), Arc::new(Notify::new()));
         self.inner().foreground.insert(call.clone(), (job.clone(), Arc::clone(&moved)));
         ForegroundCall { tasks: Arc::clone(self), call, moved }
     }
 
-    /// Command lines of which something is still running, and the directory that
-    /// each was started in: tasks, and commands that a call waits for.
+    /// Command lines and initial directories of all running tasks and foreground commands.
     pub fn running(&self) -> Vec<(String, PathBuf)> {
         let inner = self.inner();
         let waited_for = inner.foreground.values().map(|(job, _)| job);
@@ -185,8 +176,7 @@ impl TaskRegistry {
             .collect()
     }
 
-    /// Sends a call that waits for its command to the background; false if none
-    /// does. All of them for `None`.
+    /// Moves a waiting call to the background, or all for `None`. Returns false if there is none.
     pub fn move_to_background(&self, call: Option<&CallId>) -> bool {
         let inner = self.inner();
         let wanted = |it: &&CallId| call.is_none_or(|call| call == *it);
@@ -203,13 +193,12 @@ impl TaskRegistry {
         self.inner().tasks.values().map(Task::info).collect()
     }
 
-    /// The task of this id.
     pub fn get(&self, id: &str) -> Option<TaskInfo> {
         self.inner().named(id).map(|task| task.info())
     }
 
-    /// What a task of an earlier process of this session printed, as far as it is
-    /// kept: it is no task any more, but its output is still there.
+    /// Path and excerpt of the output of a task from an earlier process of this session, if it is still
+    /// on disk.
     pub fn earlier(&self, id: &str, limit: usize) -> Option<(PathBuf, String)> {
         if self.get(id).is_some() {
             return None;
@@ -221,7 +210,7 @@ impl TaskRegistry {
         Some((file, haft_types::text::tail(&text, limit).to_owned()))
     }
 
-    /// Someone who waits for a task and then reads what it printed; `None` if
+    /// Reserves the end of a task for a caller that waits for it and then reads its output; `None` if
     /// there is no such task.
     pub fn reader(self: &Arc<Self>, id: &str) -> Option<TaskReader> {
         let mut inner = self.inner();
@@ -230,8 +219,7 @@ impl TaskRegistry {
         Some(TaskReader { tasks: Arc::clone(self), id: task.job.id().to_owned() })
     }
 
-    /// What a task printed since somebody asked the last time. Whoever learns
-    /// of its end this way is not told again.
+    /// Output since the last read. If the task has ended, this delivers its end.
     pub fn read(&self, id: &str, limit: usize) -> Option<TaskRead> {
         let mut inner = self.inner();
         let task = inner.named_mut(id)?;
@@ -239,13 +227,13 @@ impl TaskRegistry {
         let end = task.job.printed();
         let fresh = task.job.read(OutputView { limit, from: task.cursor });
         task.cursor = end;
-        // What is printed after its end is told when asked for, not announced.
+        // Output after the end is returned on request but not announced.
         task.told |= ended.is_some();
         Some(TaskRead { info: task.info(), fresh })
     }
 
-    /// Waits until a task has ended or printed something new, or the time is
-    /// up. False if there is no such task.
+    /// Waits until a task has ended or printed something new, at most `patience`. Returns false if there
+    /// is no such task.
     pub async fn wait(&self, id: &str, until: WaitUntil, patience: Duration) -> bool {
         let Some((job, cursor)) = self.inner().named(id).map(|it| (it.job.clone(), it.cursor)) else {
             return false;
@@ -260,8 +248,8 @@ impl TaskRegistry {
         true
     }
 
-    /// Ends a task, with everything it started. Waits until it is told to have
-    /// ended, a fraction of a second at most.
+    /// Stops a task with all its processes. Waits up to two seconds until they are gone. Counts as
+    /// delivery of its end.
     pub async fn stop(&self, id: &str) -> Option<TaskInfo> {
         let job = self.inner().named(id)?.job.clone();
         if !matches!(job.phase(), JobPhase::Gone(_)) {
@@ -270,29 +258,29 @@ impl TaskRegistry {
         }
         let mut inner = self.inner();
         let task = inner.named_mut(id)?;
-        // Whoever stops it knows that it has ended.
+        // The caller knows that it has ended.
         task.told = true;
         Some(task.info())
     }
 
-    /// The job behind a task.
+    /// The job of a task.
     pub fn job(&self, id: &str) -> Option<Job> {
         self.inner().named(id).map(|task| task.job.clone())
     }
 
-    /// Lets what a task started go on after the session.
+    /// Lets the processes of a task outlive the session.
     pub fn detach(&self, id: &str) -> Option<std::io::Result<bool>> {
         let job = self.inner().named(id)?.job.clone();
         Some(job.detach())
     }
 
-    /// Everything an agent has not been told yet, in the order of the tasks.
+    /// Takes all pending notices of an agent, in task order.
     pub fn drain(&self, agent: &AgentId) -> Vec<TaskNotice> {
         self.drain_where(|it| it == agent)
     }
 
-    /// The same for all agents that match, such as those that have ended: their
-    /// parent takes their place.
+    /// Like [`TaskRegistry::drain`], for all matching agents, such as ended ones whose parent takes
+    /// over.
     pub fn drain_where(&self, wanted: impl Fn(&AgentId) -> bool) -> Vec<TaskNotice> {
         let mut inner = self.inner();
         let mut notices = Vec::new();
@@ -302,21 +290,21 @@ impl TaskRegistry {
             }
             if task.has_untold_end() {
                 task.told = true;
-                // Only the last lines are in the notice: who asks for the output gets all of it.
+                // The notice contains only the last lines; the full output can be read.
                 notices.push(TaskNotice::ended(task.info(), task.job.recent_lines(20)));
             }
         }
         notices
     }
 
-    /// Whether an agent has something to be told.
+    /// Whether notices are pending for an agent.
     pub fn has_news(&self, agent: &AgentId) -> bool {
         let inner = self.inner();
         let mut of_agent = inner.tasks.values().filter(|it| it.about.agent == *agent);
         of_agent.any(|it| !it.events.is_empty() || it.has_untold_end())
     }
 
-    /// Which agents have something to be told.
+    /// The agents with pending notices.
     pub fn agents_with_news(&self) -> Vec<AgentId> {
         let inner = self.inner();
         let told = inner.tasks.values().filter(|it| !it.events.is_empty() || it.has_untold_end());
@@ -326,14 +314,14 @@ impl TaskRegistry {
         agents
     }
 
-    /// Waits until something happened that an agent may have to be told.
+    /// Waits until there may be a new notice for any agent.
     pub async fn any_news(&self) {
         let mut news = self.news.subscribe();
         news.borrow_and_update();
         news.changed().await.ok();
     }
 
-    /// Waits until an agent has something to be told.
+    /// Waits until a notice is pending for an agent.
     pub async fn news(&self, agent: &AgentId) {
         let mut news = self.news.subscribe();
         while !self.has_news(agent) {
@@ -344,13 +332,12 @@ impl TaskRegistry {
         }
     }
 
-    /// Whether somebody has yet to be told one of the lines that a watch wrote, of
-    /// which there were so many.
+    /// Whether lines of a watch are undelivered: some are queued, or fewer than `written` were reported.
     pub fn has_unheard(&self, id: &str, written: u64) -> bool {
         self.inner().named(id).is_some_and(|it| !it.events.is_empty() || it.reported < written)
     }
 
-    /// Reports lines of a watch.
+    /// Queues lines of a watch.
     fn report(&self, id: &str, lines: &[String]) {
         if let Some(task) = self.inner().named_mut(id) {
             task.reported += lines.len() as u64;
@@ -370,12 +357,12 @@ impl TaskRegistry {
     }
 }
 
-/// What a wait waits for.
+/// Condition of a wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WaitUntil {
-    /// The end of the task.
+    /// The task has ended.
     Ended,
-    /// Its end, or more output.
+    /// The task has ended or printed something new.
     News,
 }
 
@@ -418,9 +405,8 @@ impl Task {
     }
 }
 
-/// Someone who waits for a task and then reads what it printed. As long as it
-/// lives, nobody else is told that the task has ended; if it did not read that,
-/// it is announced when the reader is dropped.
+/// A caller that waits for a task and then reads its output. While it exists, the end of the task is not
+/// announced; if it was not read, it is announced when the reader is dropped.
 #[derive(Debug)]
 pub struct TaskReader {
     tasks: Arc<TaskRegistry>,
@@ -448,7 +434,7 @@ impl Drop for TaskReader {
     }
 }
 
-/// A call that waits for its command. Forgotten when dropped.
+/// A call that waits for its command. Unregistered on drop.
 #[derive(Debug)]
 pub struct ForegroundCall {
     tasks: Arc<TaskRegistry>,
@@ -457,7 +443,7 @@ pub struct ForegroundCall {
 }
 
 impl ForegroundCall {
-    /// Waits until a person sends the call to the background.
+    /// Waits until the user moves the call to the background.
     pub async fn moved(&self) {
         self.moved.notified().await;
     }
@@ -469,7 +455,7 @@ impl Drop for ForegroundCall {
     }
 }
 
-/// How a task ended, for those who only want to know that.
+/// The result of an ended task.
 pub(crate) fn end_of(status: &BackgroundStatus) -> Option<&Arc<JobEnd>> {
     match status {
         BackgroundStatus::Running => None,

@@ -1,5 +1,5 @@
-//! Threads for commands. One that has nothing to do waits a little for the next
-//! command: starting a thread costs a tenth of starting a command.
+//! Threads for supervising commands. An idle thread waits for the next command, because starting a
+//! thread costs a tenth of starting a command.
 
 use std::{
     io,
@@ -13,15 +13,15 @@ use std::{
 
 type ThreadJob = Box<dyn FnOnce() + Send>;
 
-/// Threads that wait, by number.
+/// Idle threads by id.
 static IDLE: Mutex<Vec<(u64, Sender<ThreadJob>)>> = Mutex::new(Vec::new());
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
-/// How long they do.
+/// Time before an idle thread exits.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// And how many at most.
+/// Maximum number of idle threads.
 const MOST: usize = 16;
 
-/// Runs this on a thread of its own.
+/// Runs a closure on an idle or new thread.
 pub(crate) fn run(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let mut work: ThreadJob = Box::new(work);
     while let Some((_, waiting)) = idle().pop() {
@@ -55,7 +55,7 @@ fn live(first: ThreadJob) {
                     return;
                 }
                 drop(idle);
-                // Somebody has just taken us and is about to say what for.
+                // Another thread has just taken this one and will send the work.
                 match receiver.recv() {
                     Ok(next) => next,
                     Err(_) => return,

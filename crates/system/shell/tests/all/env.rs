@@ -66,7 +66,7 @@ fn takes_what_works_and_names_what_does_not() {
     assert!(value("PATH").unwrap().starts_with("/from/profile:"), "{:?}", value("PATH"));
     assert_eq!(value("FROM_RC"), Some("a value\nin two lines"));
     let names = |map: &std::collections::BTreeMap<String, String>| map.keys().cloned().collect::<Vec<_>>();
-    // Packages of the machine define things of their own for everybody.
+    // System packages may define functions for all users.
     let of_machine = capture(&plan(empty.path()));
     let (mut aliases, mut functions) = (got.definitions.aliases.clone(), got.definitions.functions.clone());
     aliases.retain(|name, _| !of_machine.definitions.aliases.contains_key(name));
@@ -114,7 +114,7 @@ fn a_start_up_file_that_hangs_or_leaves_is_survived() {
     }
 }
 
-/// A slow start-up file is waited for once, by whichever process comes first.
+/// A slow start-up file delays only the first process.
 #[test]
 fn slow_start_up_files_are_asked_once_until_something_changes() {
     let slow = "echo ran >> ~/count; sleep 0.4; export SLOW=1; greet() { echo hello; }\n";
@@ -128,17 +128,17 @@ fn slow_start_up_files_are_asked_once_until_something_changes() {
     assert!(again.environment.iter().any(|it| it.0 == "SLOW") && again.definitions == first.definitions);
     let file = std::fs::read_dir(home.path().join("cache")).unwrap().next().unwrap().unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap()) & 0o777, 0o600);
-    // Another environment is another question.
+    // Another environment has its own cache entry.
     let other = [("HOME", home.path().to_str().unwrap()), ("PATH", "/bin")];
     let other: Vec<(OsString, OsString)> =
         other.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     plan.capture(&ProcessOwner::unrecorded("test"), &other);
     assert_eq!(ran(), 2);
-    // And does not take the answer to the first one away.
+    // The first entry stays valid.
     capture(&plan);
     plan.capture(&ProcessOwner::unrecorded("test"), &other);
     assert_eq!(ran(), 2);
-    // On a busy machine nothing is quick, for a while or at all.
+    // On a busy machine timing varies: retry until a deadline.
     let deadline = Instant::now() + Duration::from_secs(20);
     let mut was_quick = false;
     while !was_quick && Instant::now() < deadline {
@@ -152,7 +152,7 @@ fn slow_start_up_files_are_asked_once_until_something_changes() {
     let before = ran();
     capture(&plan);
     assert!(!was_quick || ran() == before + 1, "what is quick is asked every time");
-    // What others could have written is not believed.
+    // A file that other users could have written is not trusted.
     std::fs::write(home.path().join(".bash_profile"), slow).unwrap();
     capture(&plan);
     std::fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
@@ -164,7 +164,7 @@ fn slow_start_up_files_are_asked_once_until_something_changes() {
 #[tokio::test]
 async fn commands_use_it_and_are_told_once() {
     let home = home(&[(".bashrc", RC), (".bash_profile", ". ~/.bashrc\n")]);
-    // The shell asks for its home through the environment it is given.
+    // The shell finds its home directory through the given environment.
     let rc = home.path().join("login");
     let script = format!("#!/bin/bash\nexport HOME={}\nexec /bin/bash \"$@\"\n", home.path().display());
     std::fs::write(&rc, script).unwrap();

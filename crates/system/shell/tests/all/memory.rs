@@ -1,4 +1,4 @@
-//! Output of any size takes a bounded amount of memory and disk.
+//! Output of any size uses bounded memory and disk.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 use common::{Rig, text};
 use haft_shell::{output::SpoolLimits, run::Stop};
 
-/// The most memory this process ever had, in kB.
+/// Peak memory of this process in KiB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// One test, because they would measure each other.
+/// One test, because several would measure each other.
 #[tokio::test]
 async fn output_of_any_size_takes_little_memory_and_disk() {
     let rig = Rig::with(|config| {
         config.spool = SpoolLimits::with_cap(8 << 20);
         config.quota = 32 << 20;
     });
-    // Everything that is there once: threads, buffers, tables.
+    // Warm up everything that is allocated once: threads, buffers, tables.
     text(&rig.run("head -c 3000000 /dev/zero | tr '\\0' 'x'").await.0);
     let before = peak();
     let (job, end) = rig.run("head -c 100000000 /dev/zero | tr '\\0' '\\n'").await;
@@ -32,7 +32,7 @@ async fn output_of_any_size_takes_little_memory_and_disk() {
     let grown = peak() - before;
     assert!(grown < 24_000, "a hundred megabytes took {grown} kB");
 
-    // Several that never stop, and one that feeds on what they print.
+    // Several endless commands, and one that reads their outputs.
     let outputs = rig.shell.outputs().to_owned();
     let feeder = format!("while :; do cat {}/*; done", outputs.display());
     let jobs: Vec<_> = ["yes", "yes long lines of nothing", "yes", "cat /dev/zero", &feeder]

@@ -256,8 +256,7 @@ fn what_dead_sessions_left_goes_and_what_live_ones_have_stays() {
     assert!(!dead_dir.exists() && live_dir.join("task.out").exists());
 }
 
-/// Processes that start at the same time look at each other's directories
-/// before they are locked; nobody takes them away.
+/// Sessions that start concurrently sweep directories that are not locked yet; none is deleted.
 #[test]
 fn directories_of_sessions_that_begin_survive_those_who_clean_up() {
     let root = tempfile::tempdir().unwrap();

@@ -34,7 +34,7 @@ async fn exit_codes_and_signals() {
         ("if", Exit::Code(2)),
         ("exec true", Exit::Code(0)),
         ("set -e; false; echo no", Exit::Code(1)),
-        // A fresh program minds a closed pipe.
+        // SIGPIPE has its default effect in a new program.
         ("yes | head -1; exit ${PIPESTATUS[0]}", Exit::Code(141)),
     ] {
         assert_eq!(rig.run(command).await.1.exit, want, "{command}");
@@ -77,7 +77,7 @@ async fn bash_gets_exactly_these_bytes() {
 
 #[tokio::test]
 async fn the_environment_is_the_users_without_our_keys() {
-    // SAFETY of the test: nextest gives every test its own process.
+    // SAFETY of the test: nextest runs every test in its own process.
     let rig = Rig::with(|config| {
         config.environment.hide.push(String::from("PATH_OF_NOBODY"));
         config.environment.set.push((String::from("GIVEN"), String::from("yes")));
@@ -171,7 +171,7 @@ async fn the_limit_holds_whatever_a_command_does() {
         "echo started; (setsid bash -c 'trap \"\" TERM; exec -a other sleep 600' &); sleep 600",
         "echo started; env -i setsid sh -c 'trap \"\" TERM; sleep 600; sleep 600' & kill -STOP $$",
     ] {
-        // On a busy machine the shell itself may take longer than the limit: then a longer one.
+        // On a busy machine starting the shell may exceed the limit: retry with a longer one.
         for limit in [800, 4_000, 20_000, 100_000].map(Duration::from_millis) {
             let mut spec = rig.spec(command);
             spec.limit = limit;
@@ -204,8 +204,8 @@ async fn an_interrupt_keeps_what_was_printed() {
     job.stop(Stop::Interrupted);
     let end = job.ended().await;
     assert_eq!((end.stopped, text(&job).as_str()), (Some(Stop::Interrupted), "partial\n"));
-    // A busy machine may report it before the signal has worked, and SIGKILL follows a
-    // second after SIGTERM.
+    // On a busy machine the end may be reported before the signal takes effect; SIGKILL follows a second
+    // after SIGTERM.
     job.gone().await;
     let exit = job.ended().await.exit.clone();
     assert!(matches!(exit, Exit::Signal(15 | 9)), "{exit:?}");
@@ -258,7 +258,7 @@ async fn many_at_once() {
 async fn a_process_that_loses_every_mark_is_still_known_by_descent() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
-    // It drops its environment and its limit while its parent lives.
+    // It drops its environment and its limit while its parent runs.
     let command = "env -i bash -c 'ulimit -HR 5000000000; ulimit -SR 5000000000; echo $$ > pid; exec sleep 600' & sleep 600";
     let job = rig.start(command);
     eventually("it starts", || read_pid(&rig.work().join("pid")).is_some());

@@ -33,7 +33,7 @@ async fn an_end_is_told_once_to_the_agent_it_belongs_to() {
     let text = told[0].text();
     assert!(text.contains("some work") && text.contains("exit code 3") && text.ends_with("one"), "{text}");
     assert!(tasks.drain(&"main".into()).is_empty() && !tasks.has_news(&"main".into()));
-    // The child has ended its turn: its parent takes its place.
+    // The child agent has ended its turn; its parent takes over.
     tasks.news(&"child".into()).await;
     let told = tasks.drain_where(|agent| !agent.is_main());
     assert_eq!((told.len(), told[0].task.id.as_str()), (1, second.as_str()));
@@ -233,13 +233,12 @@ async fn a_feed_is_a_task_too() {
     assert_eq!(job.ended().await.exit, Exit::Closed(String::from("closed")));
 }
 
-/// Ids stay known as long as the session; descriptors do not stay open for it.
+/// Ids stay valid for the session; descriptors are closed.
 #[tokio::test]
 async fn tasks_that_ended_hold_no_descriptors() {
     let rig = Rig::new();
     let tasks = TaskRegistry::new(rig.shell.clone());
-    // Other tests of this program open files of their own: only what jobs keep
-    // open for themselves is counted.
+    // Other tests open files too: count only descriptors of jobs.
     let held = || {
         let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         links.filter(|it| std::fs::read_link(it.path()).is_ok_and(|to| is_of_a_job(&to, &rig))).count()
@@ -266,7 +265,7 @@ async fn tasks_that_ended_hold_no_descriptors() {
     common::eventually("descriptors are closed", || held() <= 8);
 }
 
-/// Outputs, channels, terminals and the like, as the kernel names them.
+/// Whether the descriptor belongs to a job: output, channel, terminal and similar.
 fn is_of_a_job(link: &std::path::Path, rig: &Rig) -> bool {
     let name = link.to_string_lossy();
     name.contains("eventfd") || name.contains("ptmx") || name.starts_with(&*rig.dir.path().to_string_lossy())
@@ -280,7 +279,7 @@ async fn task_that_ends_while_read_tells_its_end_to_the_reader_alone() {
     let id = tasks.adopt(job.clone(), about(TaskKind::Command, "main"), Mark::default());
     let reader = tasks.reader(&id).unwrap();
     job.gone().await;
-    // Whoever announces ends wakes up at the same moment as the reader, and may come first.
+    // The announcing task wakes up together with the reader and may run first.
     assert!(!tasks.has_news(&"main".into()) && tasks.agents_with_news().is_empty());
     assert!(tasks.drain(&"main".into()).is_empty());
     reader.wait(WaitUntil::Ended, SOON).await;

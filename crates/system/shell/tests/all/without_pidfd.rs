@@ -8,8 +8,8 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use crate::common::{Rig, eventually, lives, read_pid, text};
 
-/// From now on the kernel answers `pidfd_open` and `pidfd_send_signal` with this error. For the
-/// whole process: every test runs in one of its own, and commands work without these calls.
+/// Makes `pidfd_open` and `pidfd_send_signal` fail with this error for the whole process; every test has
+/// its own.
 fn refuse_pidfd(errno: i32) {
     let calls = [libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal];
     let rules = BTreeMap::from(calls.map(|call| (call, Vec::new())));
@@ -19,7 +19,7 @@ fn refuse_pidfd(errno: i32) {
     seccompiler::apply_filter_all_threads(&program).unwrap();
 }
 
-/// Commands end, fail, are stopped and take what they started with them.
+/// Commands end, fail, and are stopped together with their children.
 async fn commands_run(errno: i32) {
     refuse_pidfd(errno);
     haft_shell::own::adopt_orphans().unwrap();

@@ -26,26 +26,24 @@ use crate::{
     pending_entries::PendingEntries,
 };
 
-/// Where a batch goes: which trees count as the user's, and where it is
-/// recorded.
+/// Context of a batch: the user's directories and where it is recorded.
 pub(crate) struct CommitContext<'a> {
     pub(crate) roots: &'a [PathBuf],
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) later: &'a BackgroundSync,
     pub(crate) origin: &'a ChangeOrigin,
     pub(crate) undoes: Vec<EntryId>,
-    /// Takes what could not be recorded.
+    /// Collects entries that could not be recorded.
     pub(crate) unrecorded: &'a PendingEntries,
-    /// Changes made beside the batch (links, directories) that belong to the
-    /// same entry.
+    /// Changes made beside the batch (symlinks, directories) that belong to the same entry.
     pub(crate) further: Vec<FileChange>,
 }
 
-/// Up to this size the new content is kept too, so that the change can still be
-/// shown after further ones. Undo does not need it.
+/// Up to this many bytes the new content is stored too, so that the change can still be shown after
+/// later ones. Undo does not need it.
 const WORTH_SHOWING: usize = 1024 * 1024;
 
-/// Carries out a batch: all of it or nothing. The caller holds the locks.
+/// Carries out a batch completely or not at all. The caller holds the locks.
 pub(crate) fn commit(
     changes: &[PlannedWrite<'_>],
     setting: &CommitContext<'_>,
@@ -95,7 +93,7 @@ fn committed_file((planned, change): (&PlannedChange, &PlannedWrite<'_>)) -> Com
     CommittedFile { hash: planned.slots[0].after, len }
 }
 
-/// The record of the change under way, where there is a journal.
+/// Record of the change in progress, if there is a journal.
 struct CommitRecord<'a> {
     journal: Option<&'a Journal>,
     active: Option<InProgressChange>,
@@ -119,8 +117,7 @@ impl<'a> CommitBatch<'a> {
         Ok(batch)
     }
 
-    /// The directories the batch makes, outermost first, and its changes as an
-    /// entry lists them.
+    /// The directories to create, outermost first, and the changes as journal entries list them.
     fn recorded(&self) -> (Vec<PathBuf>, Vec<FileChange>) {
         let mut created: Vec<PathBuf> = self.planned.iter().flat_map(PlannedChange::missing_dirs).collect();
         created.sort();
@@ -135,7 +132,7 @@ impl<'a> CommitBatch<'a> {
         (created, changes)
     }
 
-    /// Keeps the old contents and writes down what is about to happen.
+    /// Stores the old contents and records the planned change.
     fn write_down(
         &self,
         journal: &Journal,
@@ -158,8 +155,8 @@ impl<'a> CommitBatch<'a> {
         journal.begin(JournalPlan { entry, slots, created }, unsynced)
     }
 
-    /// Keeps objects with several names within reach, so that an undo gives the
-    /// names back to them. Without that, contents come back all the same.
+    /// Keeps hard-linked objects accessible, so that undo can restore the links. Without it only
+    /// contents are restored.
     fn keep_links(&self, journal: &Journal, entry: &EntryId) {
         let links: Vec<LinkedName> = self.planned.iter().flat_map(PlannedChange::linked_names).collect();
         if links.is_empty() {
@@ -173,8 +170,7 @@ impl<'a> CommitBatch<'a> {
         journal.record_beside(entry, &EntryAttachments { links, ..EntryAttachments::default() }).ok();
     }
 
-    /// Stages everything, then moves everything into place. An error takes back
-    /// what was done.
+    /// Stages all files, then moves them into place. On error everything is reverted.
     fn carry_out(&mut self, record: &mut CommitRecord<'_>) -> Result<(), CommitError> {
         let mut staged = Vec::new();
         for (index, (change, planned)) in self.changes.iter().zip(&mut self.planned).enumerate() {
@@ -204,14 +200,14 @@ impl<'a> CommitBatch<'a> {
         Ok(())
     }
 
-    /// What cannot be taken back in one step goes last.
+    /// Changes that cannot be reverted atomically go last.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.planned.len()).collect();
         order.sort_by_key(|index| self.planned[*index].slots[0].way == WriteMethod::InPlace);
         order
     }
 
-    /// Drops the old objects.
+    /// Deletes the old objects.
     fn clean_up(&self) {
         for (planned, at) in self.planned.iter().flat_map(|it| (0..it.slots.len()).map(move |at| (it, at))) {
             match planned.dir(at) {
@@ -221,8 +217,7 @@ impl<'a> CommitBatch<'a> {
         }
     }
 
-    /// What was replaced by large files need not fill the memory any longer: it
-    /// is only for undo.
+    /// Evicts replaced large files from the page cache; they are only needed for undo.
     fn forget_replaced(&self) {
         for old in self.planned.iter().filter_map(|it| it.old.as_ref()) {
             if LARGE as u64 <= old.stamp().len {
@@ -231,7 +226,7 @@ impl<'a> CommitBatch<'a> {
         }
     }
 
-    /// The directories whose names have changed.
+    /// Directories whose entries changed.
     fn names(&self) -> Vec<SyncItem> {
         let known = self.planned.iter().flat_map(PlannedChange::dirs).filter_map(|dir| dir.try_clone().ok());
         let parents = self.created.iter().filter_map(|path| open_dir(path.parent()?).ok());
@@ -256,13 +251,13 @@ impl<'a> CommitBatch<'a> {
     }
 }
 
-/// The permission bits of something just made.
+/// Permission bits of a new file or directory.
 fn mode_of(path: &Path) -> u32 {
     use std::os::unix::fs::MetadataExt;
     std::fs::symlink_metadata(path).map_or(0o755, |it| it.mode() & 0o7777)
 }
 
-/// One change for every name that gets the new content.
+/// One change for each name that gets the new content.
 fn file_changes(change: &PlannedWrite<'_>, planned: &PlannedChange) -> Vec<FileChange> {
     let before = planned.before();
     let kept_mode = match &before {
@@ -282,7 +277,7 @@ fn file_changes(change: &PlannedWrite<'_>, planned: &PlannedChange) -> Vec<FileC
     planned.slots.iter().map(change).collect()
 }
 
-/// Writes the new content of one change beside its place.
+/// Writes the new content of one change to a temporary file.
 fn stage(
     change: &PlannedWrite<'_>,
     planned: &mut PlannedChange,
@@ -323,7 +318,7 @@ fn apply(
     staged: &mut Option<StagedFile>,
     record: &mut CommitRecord<'_>,
 ) -> Result<(), FileError> {
-    // A switch on the way drops the further names.
+    // Switching to an in-place write drops the other names.
     let Some(slot) = planned.slots.get(at) else { return Ok(()) };
     let dir = planned.dir(at)?;
     let failed = |errno| FileError::from_errno(&slot.path(), "write", errno);
@@ -358,9 +353,8 @@ fn is_mount_point(err: &FileError) -> bool {
     matches!(err, FileError::Io { source, .. } if Errno::from_io_error(source) == Some(Errno::BUSY))
 }
 
-/// Trades places, then looks at what was swapped out. If that is not what the
-/// change was made for, trades back. The look just before keeps the moment in
-/// which somebody could see content that is taken back as short as can be.
+/// Exchanges the files, then checks the old one. If it is not what the change was made for, exchanges
+/// them back. The check directly before minimises the time in which others could see reverted content.
 fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&FileSnapshot>) -> Result<(), FileError> {
     let path = slot.path();
     let failed = |errno| FileError::from_errno(&path, "write", errno);
@@ -373,8 +367,8 @@ fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&FileSnapshot>) -> Result<(
     };
     match exchange(dir, &slot.temp, &slot.name).map_err(failed)? {
         SlotExchange::Done => (),
-        // Without a trade there is nothing to compare afterwards, so the look
-        // before is the one that counts.
+        // Without an atomic exchange there is nothing to check afterwards, so the check before is
+        // decisive.
         SlotExchange::Unsupported if !base.is_current(&found)? => return Err(changed()),
         SlotExchange::Unsupported => {
             return renameat(dir, &*slot.temp, dir, &slot.name).map_err(failed);
@@ -390,7 +384,7 @@ fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&FileSnapshot>) -> Result<(
 fn remove(dir: &OwnedFd, slot: &FileSlot, base: Option<&FileSnapshot>) -> Result<(), FileError> {
     let failed = |errno| FileError::from_errno(&slot.path(), "remove", errno);
     let temp: &Path = slot.temp.as_ref();
-    // Nobody else knows the temporary name: a plain rename replaces nothing.
+    // No other process knows the temporary name: a plain rename replaces nothing.
     match renameat_with(dir, &slot.name, dir, temp, RenameFlags::NOREPLACE) {
         Err(errno) if lacks_flags(errno) => renameat(dir, &slot.name, dir, temp),
         other => other,
@@ -405,9 +399,8 @@ fn remove(dir: &OwnedFd, slot: &FileSlot, base: Option<&FileSnapshot>) -> Result
     Err(FileError::Changed { path: slot.path(), expected: base.map(FileSnapshot::hash) })
 }
 
-/// From now on the object stays and its bytes are overwritten. Both contents
-/// must be safe before the first byte changes: such a write can be cut in the
-/// middle, and is completed from the store then.
+/// Switches to overwriting in place. Both contents must be stored before the first byte changes: an
+/// interrupted write is completed from the store.
 fn switch_to_in_place(
     change: &PlannedWrite<'_>,
     planned: &mut PlannedChange,
@@ -445,7 +438,7 @@ mod tests {
     use super::*;
     use crate::{ContentHash, OpenFile};
 
-    /// Another process writes in the very moment between the last look and the trade.
+    /// Another process writes between the last check and the exchange.
     #[test]
     fn a_change_in_the_last_moment_survives() {
         let temp = tempfile::tempdir().unwrap();
@@ -466,11 +459,11 @@ mod tests {
         fs::write(root.join("f"), "edit").unwrap();
         assert!(swap(&dir, &slot, Some(&base)).unwrap_err().is_race());
         assert_eq!(fs::read(root.join("f")).unwrap(), b"edit");
-        // The last look saw nothing: undo what the trade did.
+        // The last check saw nothing: revert the exchange.
         exchange(&dir, "t", Path::new("f")).unwrap();
         slot.take_back().unwrap();
         assert_eq!(fs::read(root.join("f")).unwrap(), b"edit");
-        // And once more, with a further writer on top of ours.
+        // Again, with another writer after ours.
         fs::write(root.join("t"), "ours").unwrap();
         exchange(&dir, "t", Path::new("f")).unwrap();
         fs::write(root.join("f"), "later").unwrap();

@@ -1,5 +1,4 @@
-//! Moving a file to a name that must be free, also where the file system knows
-//! neither flags of rename nor links.
+//! Moves a file to a name that must not exist, also on file systems without rename flags or hard links.
 
 use std::{
     fs::File,
@@ -18,13 +17,12 @@ use rustix::{
 
 use crate::FileStat;
 
-/// Whether a file system, or who stands in front of it, does not know the flags of
-/// rename. The plain call may work.
+/// Whether the file system (or a filter) does not support rename flags; a plain rename may work.
 pub(super) fn lacks_flags(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM)
 }
 
-/// Whether a file cannot get a further name here.
+/// Whether the file system does not support hard links.
 pub(super) fn lacks_links(errno: Errno) -> bool {
     matches!(
         errno,
@@ -32,7 +30,7 @@ pub(super) fn lacks_links(errno: Errno) -> bool {
     )
 }
 
-/// Moves a file to a name that must be free: `EEXIST` if it is not.
+/// Moves a file; fails with `EEXIST` if the name exists.
 pub(super) fn move_to_free_name(dir: &OwnedFd, from: &Path, to: &Path) -> Result<(), Errno> {
     match renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
         Err(errno) if lacks_flags(errno) => (),
@@ -47,13 +45,12 @@ pub(super) fn move_to_free_name(dir: &OwnedFd, from: &Path, to: &Path) -> Result
     }
 }
 
-/// Makes an empty file under the free name, which nobody else can do at the same
-/// time, and puts the file in its place.
+/// Creates an empty file at the name exclusively and then replaces it.
 fn claim(dir: &OwnedFd, from: &Path, to: &Path) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let claimed = File::from(openat(dir, to, flags, Mode::RUSR | Mode::WUSR)?);
     let done = renameat(dir, from, dir, to).or_else(|_| {
-        // Not even that: the content goes where the name is.
+        // Even that failed: copy the content to the new name.
         let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut content = File::from(openat(dir, from, read, Mode::empty())?);
         copy(&mut content, &claimed)?;
@@ -82,7 +79,7 @@ mod tests {
     use super::*;
     use crate::open_checked::open_dir;
 
-    /// What the three ways do is the same.
+    /// All three methods behave alike.
     #[test]
     fn move_to_free_name_never_replaces() {
         let temp = tempfile::tempdir().unwrap();

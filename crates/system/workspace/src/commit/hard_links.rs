@@ -1,10 +1,9 @@
-//! The other names of a file.
+//! Hard links of changed files.
 //!
-//! Replacing a file by renaming gives one name a new object and leaves the
-//! other names with the old one. Where all names are inside the workspace, all
-//! of them are moved to the new object, so the link stays. Where one is
-//! outside, it keeps the old content: a file the user never showed us is not
-//! ours to change, and package managers share files of their store that way.
+//! Replacing a file by rename gives one name a new object and leaves its other names with the old one.
+//! If all names are inside the workspace, all are moved to the new object, so the link persists. A name
+//! outside keeps the old content: the user did not grant access to it, and package managers share files
+//! of their store that way.
 
 use std::{
     fs,
@@ -15,20 +14,19 @@ use std::{
 
 use crate::{FileObject, FileStat};
 
-/// How long to look for other names.
+/// Maximum time to search for other names.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// What is known about the names of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum LinkNames {
-    /// The names besides the one asked about; none for an ordinary file.
+    /// All other names; empty for an ordinary file.
     AllKnown(Vec<PathBuf>),
-    /// This many others are outside of the workspace, or were not found in time.
+    /// This many other names are outside the workspace or were not found in time.
     Elsewhere(u64),
 }
 
-/// Finds the other names of the file at `path` in the given directory trees.
-/// `ours` of them are the journal's.
+/// Finds the other names of the file at `path` below `roots`. `ours` of its links are in the journal.
 pub(super) fn other_names(path: &Path, stamp: &FileStat, roots: &[PathBuf], ours: u64) -> LinkNames {
     let links = stamp.links.saturating_sub(ours);
     if links <= 1 {
@@ -41,7 +39,7 @@ pub(super) fn other_names(path: &Path, stamp: &FileStat, roots: &[PathBuf], ours
         deadline: Instant::now() + TIMEOUT,
         wanted: usize::try_from(links - 1).unwrap_or(usize::MAX),
     };
-    // Neighbours first: that is where the other name usually is.
+    // Siblings first: other names are usually there.
     if let Some(parent) = path.parent()
         && roots.iter().any(|root| path.starts_with(root))
     {
@@ -56,8 +54,7 @@ pub(super) fn other_names(path: &Path, stamp: &FileStat, roots: &[PathBuf], ours
     }
 }
 
-/// A name in the given directory trees, other than `path`, of an object that is
-/// known by its identity.
+/// A name below `roots`, other than `path`, of a known object.
 pub(crate) fn name_of_object(path: &Path, object: FileObject, roots: &[PathBuf]) -> Option<PathBuf> {
     let deadline = Instant::now() + TIMEOUT;
     let mut search = LinkSearch { path, object: object.id(), found: Vec::new(), deadline, wanted: 1 };
@@ -86,7 +83,7 @@ impl LinkSearch<'_> {
             if self.wanted == 0 || self.deadline < Instant::now() {
                 return;
             }
-            // A hard link never leaves its device, so other mounts are skipped.
+            // Hard links do not cross devices, so other mounts are skipped.
             match fs::symlink_metadata(&dir) {
                 Ok(found) if found.is_dir() && found.dev() == self.object.0 => (),
                 _ => continue,
@@ -95,7 +92,7 @@ impl LinkSearch<'_> {
         }
     }
 
-    /// Looks through one directory and returns its subdirectories.
+    /// Searches one directory; returns its subdirectories.
     fn directory(&mut self, dir: &Path) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
         let mut below = Vec::new();

@@ -1,10 +1,8 @@
-//! Overwriting a file where it stands.
+//! Overwrites a file in place.
 //!
-//! The last resort, for files that a new object could not replace faithfully:
-//! another user's file that we may write, a file in a directory we may not, a
-//! file that is a mount point. Both contents are in the undo store before the
-//! first byte is touched, so whatever interrupts the write can be completed
-//! later ([`torn`] recognises it).
+//! Last resort for files that a new object cannot replace: a file of another user that we may write, a
+//! file in a directory we may not write, or a mount point. Both contents are stored before the first
+//! byte changes, so an interrupted write can be completed later ([`torn`] recognises it).
 
 use std::{fs::File, os::fd::AsFd, path::Path};
 
@@ -16,7 +14,7 @@ use rustix::{
 
 use crate::{FileError, FileStat};
 
-/// Opens a file to overwrite it; it must be the object that was checked.
+/// Opens a file for overwriting; it must be the checked object.
 pub(super) fn open_for_writing(
     dir: impl AsFd,
     name: &Path,
@@ -33,9 +31,8 @@ pub(super) fn open_for_writing(
     Ok(File::from(fd))
 }
 
-/// Replaces `old` by `new` in an open file, touching only what differs. Space
-/// is reserved first, so a full disk is noticed before anything is changed; if
-/// it fails nevertheless, the old bytes are put back.
+/// Replaces `old` by `new` in an open file, writing only what differs. Reserves space first, so that a
+/// full disk is noticed before anything changes; restores the old bytes if it fails anyway.
 pub(super) fn overwrite(file: &File, path: &Path, old: &[u8], new: &[u8]) -> Result<(), FileError> {
     let failed = |errno| FileError::from_errno(path, "write", errno);
     if old.len() < new.len() {
@@ -70,9 +67,8 @@ fn write_difference(file: &File, old: &[u8], new: &[u8]) -> Result<(), Errno> {
     sync_content(file).map_err(|err| Errno::from_io_error(&err).unwrap_or(Errno::IO))
 }
 
-/// Whether `found` is what a crash in the middle of [`overwrite`] leaves: the
-/// beginning of the new content, then the rest of the old. Anything else is
-/// another writer's work and stays.
+/// Whether `found` is the result of an interrupted [`overwrite`]: a prefix of the new content followed
+/// by the rest of the old. Anything else is the work of another writer.
 pub(crate) fn torn(found: &[u8], old: &[u8], new: &[u8]) -> bool {
     let written = found.iter().zip(new).take_while(|(a, b)| a == b).count();
     if found.len() != old.len() {

@@ -1,10 +1,9 @@
-//! Changing files so that nothing is ever half done.
+//! Atomic changes of files.
 //!
-//! New content is written beside the file, made durable, and then trades places
-//! with it in one step. What was swapped out is compared with what the change
-//! was made for: if another writer was quicker, the two are swapped back. A
-//! batch is written down before its first step, so an error takes all of it
-//! back, and so does the next process if this one dies.
+//! New content is written to a temporary file, synced, and exchanged with the file in one step. The old
+//! file is then compared with what the change was made for; if another writer was faster, the two are
+//! exchanged back. A batch is recorded before its first step, so it is reverted completely on an error,
+//! and by the next process after a crash.
 
 mod apply;
 mod free_name;
@@ -27,46 +26,45 @@ pub(crate) use stage::{copy_attributes, link_open_file, temporary_name};
 
 use crate::{ContentHash, EntryId, FileError, FileSnapshot, text::Bytes};
 
-/// A change of one file, as planned.
+/// A planned change of one file.
 #[derive(Debug)]
 pub struct PlannedWrite<'a> {
-    /// The resolved path.
+    /// Resolved path.
     pub path: PathBuf,
-    /// What the change was made for; `None` when the file must not exist.
+    /// What the change was made for; `None` if the file must not exist.
     pub base: Option<&'a FileSnapshot>,
-    /// What the file is to hold; `None` to remove it.
+    /// New content; `None` to delete the file.
     pub content: Option<Bytes<'a>>,
-    /// Permission bits to set. `None` keeps those of the existing file and
-    /// gives a new one the usual ones.
+    /// Permission bits to set. `None` keeps those of the existing file, or the default for a new one.
     pub mode: Option<u32>,
 }
 
 /// A batch that was carried out.
 #[derive(Debug)]
 pub struct CommittedBatch {
-    /// Names the batch in the journal; without it, the change cannot be undone.
+    /// Journal entry; `None` if the change cannot be undone.
     pub entry: Option<EntryId>,
-    /// What is now in each file, in the order of the changes.
+    /// New state of each file, in the order of the changes.
     pub files: Vec<CommittedFile>,
-    /// Things a person would want to know about how it was done.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 /// A file after a change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CommittedFile {
-    /// What it holds; `None` when it was removed.
+    /// Hash of its content; `None` if it was deleted.
     pub hash: Option<ContentHash>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub len: u64,
 }
 
 /// A batch that was not carried out: no file is changed.
 #[derive(Debug)]
 pub struct CommitError {
-    /// Which change could not be made.
+    /// Index of the failed change.
     pub index: usize,
-    /// What went wrong; nothing of the batch was kept.
+    /// The error.
     pub error: FileError,
 }
 

@@ -10,7 +10,7 @@ use rustix::{
 
 use crate::{FileError, open_checked::open_dir};
 
-/// Which directories on the way to a path do not exist, outermost first.
+/// Missing directories on the way to a path, outermost first.
 pub(super) fn missing(path: &Path) -> Vec<PathBuf> {
     let is_missing = |it: &&Path| matches!(open_dir(it), Err(FileError::NotFound { .. }));
     let mut missing: Vec<PathBuf> = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
@@ -18,9 +18,8 @@ pub(super) fn missing(path: &Path) -> Vec<PathBuf> {
     missing
 }
 
-/// Opens a directory and creates what is missing of it, one step at a time, so
-/// that a link that somebody puts in between is never followed. What was
-/// created is added to `created`, outermost first.
+/// Opens a directory and creates missing components one by one, without following symlinks that appear
+/// meanwhile. Appends what it creates to `created`, outermost first.
 pub(super) fn open_or_create(path: &Path, created: &mut Vec<PathBuf>) -> Result<OwnedFd, FileError> {
     let mut missing = Vec::new();
     let mut existing = path;
@@ -41,7 +40,7 @@ pub(super) fn open_or_create(path: &Path, created: &mut Vec<PathBuf>) -> Result<
     for name in missing.into_iter().rev() {
         at.push(name);
         let failed = |errno| match errno {
-            // What was just missing is now something else.
+            // A component that was missing is now something else.
             Errno::LOOP | Errno::NOTDIR => FileError::Moved { path: at.clone() },
             errno => FileError::from_errno(&at, "create", errno),
         };
@@ -56,8 +55,7 @@ pub(super) fn open_or_create(path: &Path, created: &mut Vec<PathBuf>) -> Result<
     Ok(dir)
 }
 
-/// Removes directories that were created for a change that did not happen.
-/// What is no longer empty stays.
+/// Removes directories created for a change that did not happen, unless they are no longer empty.
 pub(crate) fn remove_created(created: &[PathBuf]) {
     for path in created.iter().rev() {
         if let (Some(parent), Some(name)) = (path.parent(), path.file_name())

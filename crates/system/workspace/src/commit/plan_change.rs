@@ -18,31 +18,30 @@ use crate::{
     text::Bytes,
 };
 
-/// A change whose place has been looked at, and how it will be made.
+/// A checked change and how it will be made.
 pub(super) struct PlannedChange {
-    /// The directory; nothing where it has yet to be created.
+    /// The directory; `None` if it must be created.
     dir: Option<OwnedFd>,
     /// The existing file.
     pub(super) old: Option<OpenFile>,
-    /// Every name that gets the new content; the first is the one asked for.
+    /// All names that get the new content; the requested one is first.
     pub(super) slots: Vec<FileSlot>,
-    /// Directories of the further names, in the order of their slots.
+    /// Directories of the other names, in the order of their slots.
     other_dirs: Vec<OwnedFd>,
     pub(super) note: Option<String>,
     /// Whether the file has names that are not among the slots.
     elsewhere: bool,
-    /// Large new content that is written already.
+    /// Large new content that is already written.
     pub(super) ahead: Option<StagedFile>,
-    /// What was overwritten in place.
+    /// Content that was overwritten in place.
     pub(super) overwritten: Option<Vec<u8>>,
 }
 
-/// Content of this size is written and fingerprinted at the same time.
+/// From this many bytes on, content is written and hashed concurrently.
 pub(super) const LARGE: usize = 4 * 1024 * 1024;
 
 impl PlannedChange {
-    /// Looks at the place of a change and checks that it may be made. Nothing is
-    /// touched yet.
+    /// Checks whether a change may be made. Modifies nothing.
     pub(super) fn new(
         index: usize,
         change: &PlannedWrite<'_>,
@@ -81,7 +80,7 @@ impl PlannedChange {
         Ok(planned)
     }
 
-    /// The directories that have to be created first, outermost first.
+    /// Directories to create, outermost first.
     pub(super) fn missing_dirs(&self) -> Vec<PathBuf> {
         match self.dir {
             Some(_) => Vec::new(),
@@ -89,7 +88,7 @@ impl PlannedChange {
         }
     }
 
-    /// Creates the directories that are missing.
+    /// Creates the missing directories.
     pub(super) fn make_dirs(&mut self, created: &mut Vec<PathBuf>) -> Result<(), FileError> {
         if self.dir.is_none() {
             self.dir = Some(open_or_create(&self.slots[0].dir, created)?);
@@ -106,7 +105,7 @@ impl PlannedChange {
         dir.ok_or_else(|| FileError::NotFound { path: self.slots[0].dir.clone() })
     }
 
-    /// Every open directory.
+    /// All open directories.
     pub(super) fn dirs(&self) -> impl Iterator<Item = &OwnedFd> {
         self.dir.iter().chain(&self.other_dirs)
     }
@@ -143,7 +142,7 @@ impl PlannedChange {
         Ok(())
     }
 
-    /// From now on the object stays where it is and is overwritten.
+    /// Switches to overwriting in place.
     pub(super) fn switch_to_in_place(&mut self) {
         self.slots.truncate(1);
         self.other_dirs.clear();
@@ -152,7 +151,7 @@ impl PlannedChange {
         }
     }
 
-    /// What an undo has to know of a file with several names.
+    /// Link records for undo, for a file with several names.
     pub(super) fn linked_names(&self) -> Vec<LinkedName> {
         let Some(old) = self.old.as_ref().filter(|it| 1 < it.stamp().links) else { return Vec::new() };
         let (before, elsewhere) = (old.object(), self.elsewhere);
@@ -160,7 +159,7 @@ impl PlannedChange {
         self.slots.iter().map(name).collect()
     }
 
-    /// What was there.
+    /// State before the change.
     pub(super) fn before(&self) -> FileState {
         match (&self.old, self.slots.first().and_then(|slot| slot.before)) {
             (Some(old), Some(hash)) => {
@@ -171,7 +170,7 @@ impl PlannedChange {
     }
 }
 
-/// `None` for what does not exist.
+/// `None` for a file that does not exist.
 fn found<T>(result: Result<T, FileError>) -> Result<Option<T>, FileError> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -214,8 +213,7 @@ fn check_base(change: &PlannedWrite<'_>, found: Option<&OpenFile>) -> Result<(),
     })
 }
 
-/// A rename would replace a file we may not write: the directory decides about
-/// that. A careful editor asks the file.
+/// A rename ignores the permissions of the replaced file; respect them like a careful editor.
 fn check_writable(dir: &OwnedFd, name: &Path, old: &OpenFile) -> Result<(), FileError> {
     let path = old.path().to_owned();
     if old.stamp().is_read_only() {

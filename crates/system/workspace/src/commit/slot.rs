@@ -22,27 +22,27 @@ use crate::{
     snapshot::hash_open,
 };
 
-/// One name that a change moves from an old object to a new one.
+/// A name that a change moves from an old object to a new one.
 ///
-/// This is also what the write-ahead record holds: from a slot alone, a later
-/// process can tell how far the change came, and finish it or take it back.
+/// Also stored in the write-ahead record: from a slot, a later process can tell how far the change got,
+/// and complete or revert it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct FileSlot {
-    /// Which change of the batch it belongs to.
+    /// Index of the change in the batch.
     pub(crate) change: usize,
     /// Directory of both names.
     #[serde(with = "path_serde")]
     pub(crate) dir: PathBuf,
-    /// The name the user knows.
+    /// The user's file name.
     #[serde(with = "path_serde")]
     pub(crate) name: PathBuf,
     /// The temporary name beside it.
     pub(crate) temp: String,
-    /// What the user's name held; nothing for a file that is created.
+    /// Old content; `None` for a new file.
     pub(crate) before: Option<ContentHash>,
-    /// What it will hold; nothing for a file that is removed.
+    /// New content; `None` for a deleted file.
     pub(crate) after: Option<ContentHash>,
-    /// How it gets there.
+    /// How the change is made.
     pub(crate) way: WriteMethod,
 }
 
@@ -52,27 +52,27 @@ pub(crate) struct FileSlot {
 pub(crate) enum WriteMethod {
     /// The new object takes the free name.
     Create,
-    /// The new object at the temporary name and the old one trade places.
+    /// The new object at the temporary name and the old one are exchanged.
     Swap,
     /// The old object moves to the temporary name.
     Remove,
-    /// The object stays and its bytes are overwritten.
+    /// The object is overwritten in place.
     InPlace,
 }
 
-/// How far a slot came before its owner died.
+/// How far a slot got before its owner died.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SlotProgress {
-    /// The user's name holds the old content.
+    /// The name has the old content.
     NotDone,
-    /// The user's name holds the new content.
+    /// The name has the new content.
     Done,
-    /// The user's name holds something else: another writer went on from here.
+    /// The name has other content: another writer continued from here.
     Foreign,
 }
 
 impl FileSlot {
-    /// The whole path of the user's name.
+    /// Path of the user's file.
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.join(&self.name)
     }
@@ -81,7 +81,7 @@ impl FileSlot {
         open_dir(&self.dir)
     }
 
-    /// Looks at the disk.
+    /// Determines the progress from the disk.
     pub(crate) fn progress(&self) -> SlotProgress {
         let found = self.open().and_then(|dir| content_of(&dir, &self.name, &self.path()));
         match found {
@@ -91,8 +91,7 @@ impl FileSlot {
         }
     }
 
-    /// Takes a change back that was done: the old content returns to the user's
-    /// name, unless another writer has put something else there.
+    /// Reverts a change: restores the old content, unless another writer changed the file since.
     pub(crate) fn take_back(&self) -> Result<(), FileError> {
         let dir = self.open()?;
         let failed = |errno| FileError::from_errno(&self.path(), "restore", errno);
@@ -103,20 +102,19 @@ impl FileSlot {
                 swap_or_rename(&dir, &self.temp, &self.name).map_err(failed)?;
                 let ours = content_of(&dir, Path::new(&self.temp), &self.path()).ok().flatten() == self.after;
                 if !ours {
-                    // Another writer has built on our change meanwhile: theirs stays.
+                    // Another writer has built on our change meanwhile, and it stays.
                     swap_or_rename(&dir, &self.temp, &self.name).map_err(failed)?;
                 }
                 self.forget_temp(&dir);
                 Ok(())
             }
-            // The caller has the old bytes and writes them back.
+            // The caller writes back the old bytes.
             WriteMethod::InPlace => Ok(()),
         }
     }
 
-    /// Takes back a trade of places on a file system that knows none, where the old
-    /// object has lost its name: its content gets the user's name again, unless
-    /// another writer has put something else there.
+    /// Reverts an exchange on a file system without atomic exchange, where the old object lost its name:
+    /// writes its content to the name, unless another writer changed it.
     pub(crate) fn put_back(&self, content: &mut impl Read, old: Option<&OpenFile>) -> Result<(), FileError> {
         let dir = self.open()?;
         let found = content_of(&dir, &self.name, &self.path())?;
@@ -127,7 +125,7 @@ impl FileSlot {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(&dir, &*self.temp, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?);
         let now = open_in(&dir, &self.name, &self.path()).ok();
-        // The new object has the attributes of the old one, but for a mode that was set.
+        // The new object has the attributes of the old one, except for a mode that was set.
         if let Some(like) = old.or(now.as_ref()) {
             copy_attributes(like, &file, None).ok();
         }
@@ -137,14 +135,14 @@ impl FileSlot {
         done.inspect_err(|_| self.forget_temp(&dir))
     }
 
-    /// Removes what is left under the temporary name.
+    /// Removes what is left at the temporary name.
     pub(crate) fn clean_up(&self) {
         if let Ok(dir) = self.open() {
             self.forget_temp(&dir);
         }
     }
 
-    /// The same, in its directory that is already open.
+    /// Like [`Self::clean_up`], in the open directory.
     pub(super) fn forget_temp(&self, dir: &OwnedFd) {
         if self.way != WriteMethod::InPlace {
             unlinkat(dir, &*self.temp, AtFlags::empty()).ok();
@@ -152,7 +150,7 @@ impl FileSlot {
     }
 }
 
-/// Lets two names trade places.
+/// Exchanges two names atomically.
 pub(crate) fn exchange(dir: &OwnedFd, temp: &str, name: &Path) -> Result<SlotExchange, Errno> {
     match renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(SlotExchange::Done),
@@ -161,17 +159,16 @@ pub(crate) fn exchange(dir: &OwnedFd, temp: &str, name: &Path) -> Result<SlotExc
     }
 }
 
-/// Whether two names could trade places.
+/// Result of an exchange.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SlotExchange {
     /// The old object is at the temporary name.
     Done,
-    /// The file system cannot do that; nothing has happened.
+    /// Not supported by the file system; nothing happened.
     Unsupported,
 }
 
-/// The same for what is taken back. A file system that cannot trade gets a plain
-/// rename, which leaves the other object without a name.
+/// Exchange for reverting; falls back to a plain rename, which leaves the other object without a name.
 fn swap_or_rename(dir: &OwnedFd, temp: &str, name: &Path) -> Result<(), Errno> {
     match exchange(dir, temp, name)? {
         SlotExchange::Done => Ok(()),
@@ -179,7 +176,7 @@ fn swap_or_rename(dir: &OwnedFd, temp: &str, name: &Path) -> Result<(), Errno> {
     }
 }
 
-/// What a name holds; `None` when there is nothing.
+/// Hash of the content at a name; `None` if it does not exist.
 fn content_of(dir: &OwnedFd, name: &Path, path: &Path) -> Result<Option<ContentHash>, FileError> {
     match open_in(dir, name, path) {
         Ok(file) => hash_open(&file).map(Some),
@@ -188,7 +185,7 @@ fn content_of(dir: &OwnedFd, name: &Path, path: &Path) -> Result<Option<ContentH
     }
 }
 
-/// Opens what is at the temporary name.
+/// Opens the file at the temporary name.
 pub(crate) fn open_temp(dir: &OwnedFd, slot: &FileSlot) -> Result<OpenFile, FileError> {
     open_in(dir, Path::new(&slot.temp), &slot.path())
 }

@@ -19,9 +19,8 @@ use rustix::{
 use super::free_name::{copy, lacks_links, move_to_free_name};
 use crate::{ContentHash, FileError, FileStat, OpenFile, text::Bytes};
 
-/// New content on the way to its place: a file without a name where the file
-/// system can do that, so that a crash leaves nothing, else one with a name
-/// nobody can guess.
+/// Staged new content: an unnamed file if the file system supports it, so that a crash leaves nothing,
+/// else a file with a random name.
 #[derive(Debug)]
 pub(super) struct StagedFile {
     file: File,
@@ -31,13 +30,12 @@ pub(super) struct StagedFile {
 
 /// Why content could not be staged.
 pub(super) enum StageError {
-    /// Nothing can be done.
     Failed(FileError),
-    /// A new object could not carry the owner or the attributes of the old one.
+    /// A new object cannot have the owner or attributes of the old one.
     CannotCopyAttributes,
 }
 
-/// A name for a temporary file: hidden, recognisable, and not to be guessed.
+/// A hidden, recognisable, random name for a temporary file.
 pub(crate) fn temporary_name() -> String {
     let mut random = [0_u8; 12];
     let mut len = 0;
@@ -45,8 +43,7 @@ pub(crate) fn temporary_name() -> String {
         match rustix::rand::getrandom(&mut random[len..], rustix::rand::GetRandomFlags::empty()) {
             Ok(got) => len += got,
             Err(Errno::INTR) => (),
-            // Without a source of randomness the exclusive creation still
-            // protects; the name only has to be new.
+            // Without randomness, exclusive creation still protects; the name only has to be new.
             Err(_) => return format!(".haft-{}", new_digits(random.len())),
         }
     }
@@ -54,7 +51,7 @@ pub(crate) fn temporary_name() -> String {
     format!(".haft-{digits}")
 }
 
-/// Hexadecimal digits for so many bytes that no other call gets.
+/// Unique hexadecimal digits.
 fn new_digits(bytes: usize) -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
@@ -65,8 +62,7 @@ fn new_digits(bytes: usize) -> String {
 }
 
 impl StagedFile {
-    /// Writes content for a file that does not exist yet: plain permissions,
-    /// less the user's mask.
+    /// Stages content for a new file, with default permissions and the umask.
     pub(super) fn create(
         dir: impl AsFd,
         temp: &str,
@@ -84,8 +80,7 @@ impl StagedFile {
         staged.or_discard(dir, temp, done)
     }
 
-    /// Writes content that takes the place of an existing file, with its owner,
-    /// permissions and attributes.
+    /// Stages content for an existing file, with its owner, permissions and attributes.
     pub(super) fn replace(
         dir: impl AsFd,
         temp: &str,
@@ -108,9 +103,8 @@ impl StagedFile {
         staged.or_discard(dir, temp, done).map_err(StageError::Failed)
     }
 
-    /// Writes large content before the change is written down, and fingerprints
-    /// it meanwhile. Nothing of that can be left behind, because it has no name.
-    /// Whatever prevents it, the usual way will name.
+    /// Writes and hashes large content before the change is recorded. The file has no name, so nothing
+    /// can be left behind. On any problem the regular path reports the error.
     pub(super) fn ahead(
         dir: impl AsFd,
         old: &OpenFile,
@@ -127,7 +121,7 @@ impl StagedFile {
     }
 
     fn unnamed(dir: impl AsFd, mode: Mode) -> Result<Self, Errno> {
-        // To be read, too: where it cannot get a name it is copied.
+        // Readable too: if it cannot be linked, its content is copied.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
         openat(dir, ".", flags, mode).map(|fd| Self { file: File::from(fd), named: false })
     }
@@ -165,14 +159,14 @@ impl StagedFile {
         Ok(self)
     }
 
-    /// Throws the content away.
+    /// Discards the content.
     pub(super) fn discard(self, dir: impl AsFd, temp: &str) {
         if self.named {
             unlinkat(dir, temp, AtFlags::empty()).ok();
         }
     }
 
-    /// Gives the object a name that must not exist.
+    /// Gives the file a name, which must not exist.
     pub(super) fn link(&mut self, dir: &OwnedFd, name: &Path, temp: &str) -> Result<(), Errno> {
         let is_temp = name == Path::new(temp);
         if !self.named {
@@ -184,12 +178,11 @@ impl StagedFile {
                 }
             }
         }
-        // A named one moves, so that no second name stays behind.
+        // A named file is moved, so that no second name remains.
         if is_temp { Ok(()) } else { move_to_free_name(dir, Path::new(temp), name) }
     }
 
-    /// Puts the content into a file with the temporary name, where files without a
-    /// name cannot get one.
+    /// Copies the content to a file at the temporary name, where unnamed files cannot be linked.
     fn name_by_copy(&mut self, dir: &OwnedFd, temp: &str) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let copied = File::from(openat(dir, temp, flags, Mode::RUSR | Mode::WUSR)?);
@@ -212,10 +205,10 @@ impl StagedFile {
     }
 }
 
-/// Gives an open file a (further) name.
+/// Gives an open file an additional name.
 pub(crate) fn link_open_file(file: impl AsFd, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
     match linkat(&file, "", &dir, name, AtFlags::EMPTY_PATH) {
-        // Older kernels want a privilege for this and offer a detour.
+        // Older kernels require a privilege for this; use `/proc`.
         Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {
             let detour = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
             linkat(CWD, detour, &dir, name, AtFlags::SYMLINK_FOLLOW)
@@ -224,7 +217,7 @@ pub(crate) fn link_open_file(file: impl AsFd, dir: impl AsFd, name: &Path) -> Re
     }
 }
 
-/// Owner, permissions and extended attributes, access lists among them.
+/// Copies owner, permissions and extended attributes, including access control lists.
 pub(crate) fn copy_attributes(old: &OpenFile, new: &File, mode: Option<u32>) -> Result<(), Errno> {
     copy_all(old.file(), old.stamp(), new, mode)
 }
@@ -235,7 +228,7 @@ fn copy_all(old: &File, from: &FileStat, new: &File, mode: Option<u32>) -> Resul
         fchown(new, Some(Uid::from_raw(from.uid)), Some(Gid::from_raw(from.gid)))?;
     }
     copy_xattrs(old, new)?;
-    // Last, because a change of owner drops the special bits.
+    // Last, because changing the owner clears special bits.
     fchmod(new, Mode::from_raw_mode(mode.unwrap_or(from.permissions())))
 }
 
@@ -252,7 +245,7 @@ fn copy_xattrs(old: &File, new: &File) -> Result<(), Errno> {
             Err(errno) => return Err(errno),
         };
         match fsetxattr(new, name, &value, XattrFlags::empty()) {
-            // Labels of the security system: the kernel sets what belongs here.
+            // Security labels are set by the kernel.
             Err(_) if name.starts_with(b"security.") || name.starts_with(b"trusted.") => (),
             other => other?,
         }
@@ -260,7 +253,7 @@ fn copy_xattrs(old: &File, new: &File) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The kernel bounds both lists and values by this.
+/// The kernel's limit for lists and values.
 const XATTR_MAX: usize = 64 * 1024;
 
 fn read_xattr(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {

@@ -1,5 +1,5 @@
-//! What files have besides their content and mode: times, owners and extended
-//! attributes. Kept beside the log, one file for each entry of a command.
+//! File attributes besides content and mode: times, owners and extended attributes. Stored beside the
+//! log, one file per entry of a command.
 
 use std::{
     collections::HashSet,
@@ -22,43 +22,43 @@ use serde::{Deserialize, Serialize};
 use super::{EntryId, FileObject, Journal, content_store::read_dir, path_serde};
 use crate::path_locks::private_dir;
 
-/// More than this of extended attributes is not looked at.
+/// Maximum total bytes of extended attributes that are read.
 const MAX_EXTENDED: usize = 64 << 10;
 
-/// What a file has besides its content and mode.
+/// Attributes of a file besides content and mode.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Attributes {
-    /// When its content was last changed: seconds since 1970, and nanoseconds.
+    /// Modification time: seconds since 1970, and nanoseconds.
     pub modified: (i64, i64),
-    /// The numbers of its user and group.
+    /// User and group id.
     pub owner: (u32, u32),
-    /// Extended attributes, by name.
+    /// Extended attributes by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extended: Vec<(String, Vec<u8>)>,
 }
 
-/// What became of the attributes at one path.
+/// Change of attributes at one path.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AttributeChange {
-    /// Where.
+    /// The path.
     #[serde(with = "path_serde")]
     pub path: PathBuf,
-    /// What was there, if anything was.
+    /// Before; `None` if the path did not exist.
     pub before: Option<Attributes>,
-    /// What is there now, if anything is.
+    /// After; `None` if the path does not exist.
     pub after: Option<Attributes>,
 }
 
-/// Which object a name with hard links stood for. Recorded for all names that
-/// are known to share one with something that changed, before or after.
+/// The object a hard-linked name referred to. Recorded for all names known to share an object with a
+/// changed file, before or after.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct LinkedName {
     /// The name.
     #[serde(with = "path_serde")]
     pub path: PathBuf,
-    /// The object it was before, if it was a file or a link.
+    /// Its object before, if it was a file or symlink.
     pub before: Option<FileObject>,
-    /// The object it became, where that is known.
+    /// Its object after, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<FileObject>,
     /// Whether the object before had names that are not recorded here.
@@ -66,42 +66,39 @@ pub struct LinkedName {
     pub elsewhere: bool,
 }
 
-/// What an entry of a command has besides contents and modes.
+/// Additional data of a command's entry.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EntryAttachments {
-    /// Attributes of what changed, and of the directories around it.
+    /// Attributes of changed paths and their parent directories.
     pub attributes: Vec<AttributeChange>,
-    /// Names that were hard links, of which at least one changed.
+    /// Hard-linked names, of which at least one changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkedName>,
-    /// Commits that were made: the beginning of each name, and what was said.
-    /// They stay when the entry is taken back.
+    /// Commits the command made: abbreviated id and subject. They stay when the entry is undone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<String>,
 }
 
 impl Attributes {
-    /// Those of a file, a directory or a link. Extended ones as far as they can
-    /// be read.
+    /// Attributes of a file, directory or symlink. Unreadable extended attributes are skipped.
     pub fn read(path: &Path, meta: &Metadata) -> Self {
         let extended = if meta.is_symlink() { Vec::new() } else { extended(path) };
         Self { modified: (meta.mtime(), meta.mtime_nsec()), owner: (meta.uid(), meta.gid()), extended }
     }
 
-    /// Whether something besides times is different.
+    /// Whether anything besides times differs.
     pub fn differs_from(&self, other: &Self) -> bool {
         self.owner != other.owner || self.extended != other.extended
     }
 
-    /// Gives them to what is at a path, as far as we may: only the root user can
-    /// give files away.
+    /// Sets the attributes as far as permitted: only root can change owners.
     pub(crate) fn apply(&self, path: &Path) -> io::Result<()> {
         let meta = fs::symlink_metadata(path)?;
         if (meta.uid(), meta.gid()) != self.owner {
             let (user, group) = (Uid::from_raw(self.owner.0), Gid::from_raw(self.owner.1));
             let given = chownat(CWD, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
             if given.is_ok() && !meta.is_symlink() {
-                // A change of owner takes special bits away.
+                // Changing the owner clears setuid and setgid bits.
                 fs::set_permissions(path, fs::Permissions::from_mode(meta.mode() & 0o7777))?;
             }
         }
@@ -126,8 +123,7 @@ impl Attributes {
     }
 }
 
-/// Those a user can see and set: what the kernel keeps for itself changes with
-/// the content.
+/// Attributes that a user can read and set; the kernel maintains others itself.
 fn extended(path: &Path) -> Vec<(String, Vec<u8>)> {
     let mut names = vec![0_u8; 1_024];
     let len = match llistxattr(path, &mut names[..]) {
@@ -161,8 +157,7 @@ impl Journal {
         self.dir.join("attributes").join(entry.as_str())
     }
 
-    /// Writes down what belongs to an entry. Without it its contents come back
-    /// all the same.
+    /// Stores the additional data of an entry. Without it only contents are restored.
     pub fn record_beside(&self, entry: &EntryId, beside: &EntryAttachments) -> io::Result<()> {
         if *beside == EntryAttachments::default() {
             return Ok(());
@@ -172,13 +167,13 @@ impl Journal {
         replace_file(&path, &serde_json::to_vec(beside)?, ModeOnReplace::Private, Durability::Whenever)
     }
 
-    /// What was written down for an entry.
+    /// Reads the additional data of an entry.
     pub(crate) fn beside(&self, entry: &EntryId) -> EntryAttachments {
         let bytes = fs::read(self.attributes_of(entry)).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// Forgets those of entries that are gone.
+    /// Deletes the data of entries that no longer exist.
     pub(super) fn prune_attributes(&self, remaining: &HashSet<&str>) {
         for path in read_dir(&self.dir.join("attributes")) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

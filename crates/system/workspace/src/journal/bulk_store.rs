@@ -1,4 +1,4 @@
-//! Keeping many contents at once, and giving them back without loading them.
+//! Saves many contents, and restores them without loading them into memory.
 
 use std::{
     fs::File,
@@ -10,12 +10,12 @@ use std::{
 use super::Journal;
 use crate::{ContentHash, FileError, FileState, OpenFile};
 
-/// Contents up to this size are read in one go.
+/// Maximum bytes of content read at once.
 const SMALL: u64 = 1 << 20;
 
 impl Journal {
-    /// Keeps the content of an open file without waiting for the disk: after a
-    /// power cut it may be missing, and then the fingerprint says so.
+    /// Saves the content of an open file without waiting for the disk. It may be missing after a power
+    /// failure; its hash detects that.
     pub fn keep_soon(&self, file: &OpenFile) -> Result<FileState, FileError> {
         let stamp = file.stamp();
         let (hash, len) = if stamp.len <= SMALL {
@@ -34,8 +34,8 @@ impl Journal {
         Ok(FileState::File { hash, len, mode: stamp.permissions() })
     }
 
-    /// Keeps the content of a file that nobody changes in place, such as an
-    /// object of git: by giving it a second name where that is possible.
+    /// Saves the content of a file that is never modified in place, such as a git object: by a hard link
+    /// if possible.
     pub fn keep_immutable(&self, file: &OpenFile) -> Result<FileState, FileError> {
         let stamp = file.stamp();
         let hash = crate::snapshot::hash_open(file)?;
@@ -45,20 +45,19 @@ impl Journal {
         Ok(FileState::File { hash, len: stamp.len, mode: stamp.permissions() })
     }
 
-    /// Whether some content is kept, as far as its size tells.
+    /// Whether content is stored, judged by its size.
     pub fn has(&self, hash: &ContentHash, len: u64) -> bool {
         self.store().has(hash, len)
     }
 
-    /// When the directories of the store last changed: as long as these are the
-    /// same, nothing was added to it and nothing removed.
+    /// Modification times of the store's directories; while they are equal, nothing was added or
+    /// removed.
     pub fn store_times(&self) -> Vec<Option<SystemTime>> {
         let dirs = (0..=255_u8).map(|it| self.dir().join("objects").join(format!("{it:02x}")));
         dirs.map(|dir| dir.metadata().and_then(|it| it.modified()).ok()).collect()
     }
 
-    /// Writes kept content into a file, in bounded memory. What does not match
-    /// its fingerprint any more is an error.
+    /// Writes stored content to a file, in bounded memory. Fails if it does not match its hash.
     pub(crate) fn write_content(&self, hash: &ContentHash, to: &mut File) -> Result<(), FileError> {
         let path = self.store().path_of(hash);
         let failed = |err| FileError::from_io(&path, "read", err);
@@ -72,7 +71,7 @@ impl Journal {
     }
 }
 
-/// Passes on what is read through it.
+/// Passes on everything that is read through it.
 pub(super) struct TeeReader<'a, R> {
     pub(super) from: R,
     pub(super) to: &'a mut File,

@@ -16,14 +16,13 @@ use crate::{
 
 use super::bulk_store::TeeReader;
 
-/// Contents of files, each under its own fingerprint.
+/// Stores file contents under their hashes.
 #[derive(Debug)]
 pub(crate) struct ContentStore {
     dir: PathBuf,
 }
 
-/// From this size on, the content of a file that is about to be replaced is
-/// kept by giving its object a second name instead of copying it.
+/// From this size on, the content of a file to be replaced is saved by a hard link instead of a copy.
 const WORTH_LINKING: u64 = 4 * 1024 * 1024;
 
 impl ContentStore {
@@ -36,12 +35,12 @@ impl ContentStore {
         self.dir.join(&digits[..2]).join(&digits[2..])
     }
 
-    /// Whether the content is there, as far as its size tells.
+    /// Whether content is stored, judged by its size.
     pub(crate) fn has(&self, hash: &ContentHash, len: u64) -> bool {
         fs::symlink_metadata(self.path_of(hash)).is_ok_and(|it| it.is_file() && it.len() == len)
     }
 
-    /// Keeps some content.
+    /// Stores content; synced when it returns.
     pub(crate) fn put(&self, bytes: &[u8]) -> Result<ContentHash, FileError> {
         let hash = ContentHash::hash(bytes);
         let written = self.put_as(hash, bytes.len() as u64, |file| file.write_all(bytes))?;
@@ -49,19 +48,19 @@ impl ContentStore {
         Ok(hash)
     }
 
-    /// Keeps content that would be nice to have, without waiting for the disk.
+    /// Stores optional content without waiting for the disk.
     pub(crate) fn put_soon(&self, hash: Option<ContentHash>, content: &Bytes<'_>) -> Result<(), FileError> {
         let Some(hash) = hash else { return Ok(()) };
         let write = |file: &mut File| content.pieces().try_for_each(|it| file.write_all(it));
         self.put_as(hash, content.len() as u64, write).map(drop)
     }
 
-    /// Keeps bytes whose fingerprint is known, without waiting for the disk.
+    /// Stores bytes with a known hash without waiting for the disk.
     pub(crate) fn put_bytes_soon(&self, hash: ContentHash, bytes: &[u8]) -> Result<(), FileError> {
         self.put_as(hash, bytes.len() as u64, |file| file.write_all(bytes)).map(drop)
     }
 
-    /// Waits until something written is on the disk.
+    /// Waits until written files are synced.
     pub(crate) fn sync(&self, written: impl IntoIterator<Item = File>) -> Result<(), FileError> {
         let mut written = written.into_iter();
         written
@@ -69,8 +68,7 @@ impl ContentStore {
             .map_err(|err| FileError::from_io(&self.dir, "write", err))
     }
 
-    /// Keeps the content of an open file, read once, without waiting for the
-    /// disk.
+    /// Stores the content of an open file, which is read once, without waiting for the disk.
     pub(crate) fn put_reader_soon(&self, from: &OpenFile) -> Result<(ContentHash, u64), FileError> {
         let dir = private_dir(&self.dir.join("new"))?;
         let write = || {
@@ -88,22 +86,21 @@ impl ContentStore {
         write().map_err(|err| FileError::from_io(from.path(), "keep", err))
     }
 
-    /// Keeps the content of an open file whose fingerprint is known and that is
-    /// about to lose its place. What was written is not waited for: the file that
-    /// comes back has yet to be synced.
+    /// Stores the content of an open file with a known hash that is about to be replaced. Does not wait
+    /// for the disk: the returned file must still be synced.
     pub(crate) fn keep(&self, file: &OpenFile, hash: ContentHash) -> Result<Option<File>, FileError> {
         let stamp = file.stamp();
         if self.has(&hash, stamp.len) {
             return Ok(None);
         }
-        // A file with further names lives on and may change.
+        // A file with other names stays in use and may change, so it is not linked.
         if WORTH_LINKING <= stamp.len && stamp.links == 1 && self.link(file, hash) {
             return Ok(None);
         }
         self.put_as(hash, stamp.len, |to| io::copy(&mut file.from_start(), to).map(drop))
     }
 
-    /// Gives the file a second name in the store; false where that cannot be done.
+    /// Hard-links the file into the store; false if that is not possible.
     pub(super) fn link(&self, file: &OpenFile, hash: ContentHash) -> bool {
         let path = self.path_of(&hash);
         let Some(parent) = path.parent() else { return false };
@@ -114,9 +111,8 @@ impl ContentStore {
             })
     }
 
-    /// Writes content under a temporary name and renames it, so that what has
-    /// the right name is always complete, unless the power fails. The file comes
-    /// back for whoever wants to wait for the disk; nothing if it was there.
+    /// Writes content to a temporary name and renames it, so that an object is complete, except after a
+    /// power failure. Returns the file to be synced; `None` if it existed.
     fn put_as(
         &self,
         hash: ContentHash,
@@ -136,8 +132,8 @@ impl ContentStore {
         put().map_err(|err| FileError::from_io(&path, "write", err))
     }
 
-    /// The content of that fingerprint. What does not match any more (the disk,
-    /// or somebody with the file still open) is an error.
+    /// Reads the content with this hash. Fails if it does not match any more (disk error, or modified by
+    /// a process that had the file open).
     pub(crate) fn get(&self, hash: &ContentHash) -> Result<Vec<u8>, FileError> {
         let path = self.path_of(hash);
         let failed = |err| FileError::from_io(&path, "read", err);
@@ -149,7 +145,7 @@ impl ContentStore {
         Ok(bytes)
     }
 
-    /// Everything in the store: path, size, and when it was put there.
+    /// All files in the store.
     pub(crate) fn objects(&self) -> Vec<StoredObject> {
         let mut objects = Vec::new();
         for shard in read_dir(&self.dir) {
@@ -167,12 +163,12 @@ impl ContentStore {
     }
 }
 
-/// One file of the store; without a fingerprint it is a leftover.
+/// A file in the store; without a hash it is a leftover temporary file.
 pub(crate) struct StoredObject {
     pub(crate) path: PathBuf,
     pub(crate) hash: Option<ContentHash>,
     pub(crate) len: u64,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub(crate) since: i64,
 }
 

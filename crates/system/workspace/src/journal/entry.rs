@@ -6,17 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::path_serde;
 use crate::ContentHash;
 
-/// Names one entry of the journal, in a form a person can type.
+/// Id of a journal entry, short enough to type.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct EntryId(Arc<str>);
 
 impl EntryId {
-    /// Takes any text as an id.
+    /// Creates an id from any text.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -28,68 +27,61 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// One turn of a conversation: what the model did in answer to one line of the
-/// person.
+/// Id of a turn: what the model did in response to one user prompt.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct TurnId(Arc<str>);
 
 impl TurnId {
-    /// Takes any text as an id.
+    /// Creates an id from any text.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// On whose behalf a change is made.
+/// Origin of a change.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ChangeOrigin {
-    /// The session in whose name the change was made.
+    /// The session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// The turn of it.
+    /// The turn of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
     /// The tool call.
     pub call: CallId,
-    /// The name of the tool that made the change.
+    /// The tool's name.
     pub tool: String,
 }
 
-/// What is, or was, at a path.
+/// State of a path.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum FileState {
-    /// The path does not exist.
+    /// It does not exist.
     Absent,
     /// A regular file.
     File {
-        /// What it holds.
+        /// Hash of its content.
         hash: ContentHash,
-        /// Its size in bytes.
         len: u64,
-        /// Its permission bits.
         mode: u32,
     },
-    /// A symbolic link.
+    /// A symlink.
     Symlink {
-        /// Where it leads.
+        /// Its target.
         #[serde(with = "path_serde")]
         target: PathBuf,
     },
     /// A directory.
-    Directory {
-        /// Its permission bits.
-        mode: u32,
-    },
+    Directory { mode: u32 },
 }
 
 impl FileState {
-    /// The content, where there is some.
+    /// The hash of its content, if it is a file.
     pub fn hash(&self) -> Option<ContentHash> {
         match self {
             Self::File { hash, .. } => Some(*hash),
@@ -98,35 +90,35 @@ impl FileState {
     }
 }
 
-/// What happened to one path.
+/// Change of one path.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct FileChange {
-    /// The path that changed.
+    /// The path.
     #[serde(with = "path_serde")]
     pub path: PathBuf,
-    /// What was there.
+    /// State before.
     pub before: FileState,
-    /// What is there now.
+    /// State after.
     pub after: FileState,
 }
 
-/// What one call changed.
+/// All changes of one call.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct JournalEntry {
-    /// Names the entry in `haft undo` and `haft diff`.
+    /// Id for `haft undo` and `haft diff`.
     pub id: EntryId,
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since 1970.
     pub time: u64,
-    /// On whose behalf.
+    /// Origin of the changes.
     #[serde(flatten)]
     pub origin: ChangeOrigin,
-    /// Which entries this one takes back, if it is an undo.
+    /// The entries that this one undoes, if it is an undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undoes: Vec<EntryId>,
     /// Who made the changes.
     #[serde(default, skip_serializing_if = "How::is_made")]
     pub how: How,
-    /// The changes, in the order they were made.
+    /// The changes, in order.
     pub changes: Vec<FileChange>,
 }
 
@@ -134,13 +126,12 @@ pub struct JournalEntry {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// A tool of ours, file by file.
+    /// A Haft tool, file by file.
     #[default]
     Made,
-    /// Something else, such as a command: trees, links and modes as well.
+    /// Another program, such as a shell command; includes trees, symlinks and modes.
     Observed,
-    /// A command that ran while nothing could be recorded: it is not known what it
-    /// changed.
+    /// A command that ran while nothing could be recorded: its changes are unknown.
     Unseen,
 }
 

@@ -14,10 +14,10 @@ use rustix::{
 use super::JournalEntry;
 use crate::{FileError, commit::temporary_name};
 
-/// The list of entries: one line of JSON each, only ever added to.
+/// Append-only log of entries, one JSON line each.
 ///
-/// A line that was cut by a crash is skipped, and the next one starts on a
-/// fresh line, so any prefix of the file is a good log.
+/// A line truncated by a crash is skipped, and the next one starts on a new line, so any prefix of the
+/// file is a valid log.
 #[derive(Debug)]
 pub(crate) struct EntryLog {
     path: PathBuf,
@@ -33,8 +33,8 @@ impl EntryLog {
         move |err| FileError::from_io(&path, doing, err)
     }
 
-    /// Opens the file and locks it against other processes. Pruning replaces
-    /// the file, so the one locked must still be the one with the name.
+    /// Opens and locks the file. Pruning replaces it, so the locked file must still be the one with the
+    /// name.
     fn locked(&self) -> std::io::Result<File> {
         loop {
             let mut options = fs::OpenOptions::new();
@@ -47,13 +47,13 @@ impl EntryLog {
         }
     }
 
-    /// Adds an entry and waits until it is on the disk.
+    /// Appends an entry and waits for the disk.
     pub(crate) fn append(&self, entry: &JournalEntry) -> Result<(), FileError> {
         sync_content(&self.write(entry)?).map_err(self.failed("write"))
     }
 
-    /// Sets room aside for what is added next, where the file system can do that.
-    /// An error where there is none.
+    /// Reserves disk space for the next entries, if the file system supports it. Fails if there is no
+    /// space.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<(), FileError> {
         let failed = self.failed("write");
         let mut file = self.locked().map_err(&failed)?;
@@ -64,8 +64,8 @@ impl EntryLog {
         }
     }
 
-    /// Adds an entry; the file that comes back has yet to be synced. A line that
-    /// does not fit on the disk is taken back.
+    /// Appends an entry; the returned file must still be synced. A line that does not fit on the disk is
+    /// removed again.
     pub(crate) fn write(&self, entry: &JournalEntry) -> Result<File, FileError> {
         let failed = self.failed("write");
         let mut line = serde_json::to_vec(entry).map_err(|err| failed(err.into()))?;
@@ -79,7 +79,7 @@ impl EntryLog {
             file.set_len(end).ok();
             return Err(failed(err));
         }
-        // Others need not wait for the disk.
+        // Other writers need not wait for the disk.
         flock(&file, FlockOperation::Unlock).map_err(|errno| failed(errno.into()))?;
         Ok(file)
     }
@@ -93,7 +93,7 @@ impl EntryLog {
         }
     }
 
-    /// Keeps only some of the entries. Nobody can add one meanwhile.
+    /// Removes the other entries. Blocks writers meanwhile.
     pub(crate) fn retain(
         &self,
         keep: impl Fn(&JournalEntry) -> bool,

@@ -1,10 +1,9 @@
-//! Objects with several names, kept by a further name of ours.
+//! Keeps hard-linked objects alive through an additional name in the journal.
 //!
-//! A name that is torn off its object can be tied to it again only while the
-//! object is within reach, and its other names may be anywhere. So an object that
-//! lost a name gets one in the journal, on the same disk, until no entry speaks of
-//! it any more. It is a name, not a copy: whatever else has the object goes on to
-//! share it, and what is there now is looked at before it is used.
+//! A name that was detached from its object can only be linked again while the object exists, and its
+//! other names may be anywhere. So the object gets a name in the journal, on the same disk, until no
+//! entry refers to it. It is not a copy: other names share the object, and its content is checked before
+//! it is used.
 
 use std::{
     collections::HashSet,
@@ -18,7 +17,7 @@ use rustix::{fs::OFlags, io::Errno};
 use super::{EntryAttachments, FileObject, Journal, content_store::read_dir};
 use crate::{commit::link_open_file, open_checked::open_no_links, path_locks::private_dir};
 
-/// A file or a symbolic link that is within reach whatever becomes of its names.
+/// An open file or symlink, which stays accessible whatever happens to its names.
 #[derive(Debug)]
 pub struct RetainedObject {
     file: File,
@@ -26,14 +25,13 @@ pub struct RetainedObject {
 }
 
 impl RetainedObject {
-    /// Holds what is at a path, if it is this object. Nothing is read of it.
+    /// Opens the object at a path, if it is this one. Does not read it.
     pub fn open(path: &Path, object: FileObject) -> Option<Self> {
         let file = File::from(open_no_links(path, OFlags::PATH).ok()?);
         let found = FileObject::of(&file.metadata().ok()?);
         found.is(&object).then_some(Self { file, object: found })
     }
 
-    /// Which object it is.
     pub fn object(&self) -> FileObject {
         self.object
     }
@@ -44,22 +42,22 @@ impl Journal {
         self.dir.join("linked")
     }
 
-    /// Gives an object a name of ours. False where that cannot be done: it is on
-    /// another disk, it is not ours to link, or its last name is gone.
+    /// Gives the object a name in the journal. False if that is not possible: another disk, no
+    /// permission, or its last name is gone.
     pub fn keep_object(&self, held: &RetainedObject) -> bool {
         let kept = private_dir(&self.kept_names()).ok().and_then(|dir| File::open(dir).ok());
         let linked = kept.map(|dir| link_open_file(&held.file, &dir, spelt(held.object.id()).as_ref()));
         matches!(linked, Some(Ok(()) | Err(Errno::EXIST)))
     }
 
-    /// Our name of an object, if it has one.
+    /// The journal's name of an object, if it has one.
     pub(crate) fn kept_object(&self, object: FileObject) -> Option<PathBuf> {
         let path = self.kept_names().join(spelt(object.id()));
         path.symlink_metadata().is_ok_and(|it| FileObject::of(&it).is(&object)).then_some(path)
     }
 
-    /// How many names of an object are ours and not the user's: this journal's,
-    /// and those of journals beside it, whose workspaces may overlap.
+    /// Number of names of an object in this journal and the journals beside it, whose workspaces may
+    /// overlap.
     pub fn names_of_ours(&self, object: (u64, u64)) -> u64 {
         let journals = self.dir.parent().into_iter().flat_map(read_dir);
         let paths = journals.map(|journal| journal.join("linked").join(spelt(object)));
@@ -67,8 +65,7 @@ impl Journal {
         paths.filter(|path| path.symlink_metadata().is_ok_and(is_it)).count() as u64
     }
 
-    /// Lets go of what no entry speaks of any more.
-    /// Very new ones may belong to an entry that is not written yet.
+    /// Removes names that no entry refers to, except recent ones, whose entry may not be written yet.
     pub(super) fn prune_kept_names(&self, remaining: &[EntryAttachments], young: i64) {
         let wanted: HashSet<String> = remaining
             .iter()

@@ -1,9 +1,8 @@
-//! Changes that are under way.
+//! Changes in progress.
 //!
-//! Before a change touches the user's files, it is written down in a file of
-//! its own, which its owner keeps locked. A file that nobody has locked belongs
-//! to an owner that died: the next process finishes what was complete and takes
-//! back what was not.
+//! Before a change modifies the user's files, it is recorded in a file that its owner keeps locked. An
+//! unlocked file belongs to a dead owner: the next process completes the change if it was complete
+//! enough, or reverts it.
 
 use std::{
     fs::{self, File},
@@ -23,36 +22,35 @@ use crate::{
     path_locks::PathLocks,
 };
 
-/// What is written down about a change under way.
+/// Recorded plan of a change.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct JournalPlan {
     pub(crate) entry: JournalEntry,
     pub(crate) slots: Vec<FileSlot>,
-    /// Directories made for it, outermost first.
+    /// Directories created for it, outermost first.
     #[serde(with = "path_serde::list")]
     pub(crate) created: Vec<PathBuf>,
 }
 
-/// A change under way, owned by this process.
+/// A change in progress, owned by this process.
 #[derive(Debug)]
 pub(crate) struct InProgressChange {
     path: PathBuf,
     plan: JournalPlan,
-    /// Holds the lock.
+    /// Locked while the change is in progress.
     file: File,
-    /// Kept contents on their way to the disk.
+    /// Saved contents that are not synced yet.
     unsynced: Vec<File>,
 }
 
-/// Writes a record and locks it before it has its name, so that nobody takes it
-/// for abandoned.
+/// Writes and locks a record before it gets its name, so that no process takes it for abandoned.
 fn write_locked(path: &Path, plan: &JournalPlan) -> Result<File, FileError> {
     let write = || {
         let text = serde_json::to_vec(plan)?;
         let mut unfinished = PendingFile::named(path.with_file_name(temporary_name()))?;
         flock(unfinished.file(), FlockOperation::NonBlockingLockExclusive)?;
         unfinished.file().write_all(&text)?;
-        // One name changes in one step and needs no help after a power cut.
+        // A single rename is atomic and needs no repair after a power failure.
         let several = 1 < plan.slots.len() || plan.slots.iter().any(|slot| slot.way == WriteMethod::InPlace);
         let durability = if several { Durability::Content } else { Durability::Whenever };
         unfinished.take_place_of(path, durability)
@@ -67,13 +65,13 @@ impl InProgressChange {
         Ok(Self { path, plan, file, unsynced })
     }
 
-    /// Kept contents that somebody has to wait for.
+    /// Saved contents that must be synced.
     pub(crate) fn take_unsynced(&mut self) -> Vec<File> {
         std::mem::take(&mut self.unsynced)
     }
 
-    /// A file of the batch will be overwritten in place, unlike planned: the
-    /// record says so before it happens. Its further names stay as they are.
+    /// Records, before it happens, that a file will be overwritten in place unlike planned. Its other
+    /// names stay unchanged.
     pub(crate) fn set_in_place(&mut self, change: usize) -> Result<(), FileError> {
         let mut seen = false;
         self.plan.slots.retain(|slot| slot.change != change || !std::mem::replace(&mut seen, true));
@@ -84,13 +82,13 @@ impl InProgressChange {
         Ok(())
     }
 
-    /// The entry as it goes into the log.
+    /// The entry for the log.
     pub(super) fn entry(&self) -> &JournalEntry {
         &self.plan.entry
     }
 
-    /// Fills in which permissions new files and directories got: that depends on the user's
-    /// mask and on the directory.
+    /// Records the permissions of new files and directories, which depend on the umask and the
+    /// directory.
     pub(crate) fn note_modes(&mut self, mode_of: impl Fn(&Path) -> u32) {
         for change in &mut self.plan.entry.changes {
             if let (FileState::Absent, FileState::File { mode, .. } | FileState::Directory { mode }) =
@@ -101,7 +99,7 @@ impl InProgressChange {
         }
     }
 
-    /// The change is done or taken back; nothing is left to repair.
+    /// Ends the change (done or reverted): nothing needs repair.
     pub(super) fn end(self) {
         fs::remove_file(&self.path).ok();
         drop(self.file);
@@ -109,8 +107,7 @@ impl InProgressChange {
 }
 
 impl Journal {
-    /// Repairs what processes left behind that died in the middle of a change.
-    /// Costs one look into a directory that is nearly always empty.
+    /// Repairs changes of processes that died. Usually costs reading one empty directory.
     pub(crate) fn recover(&self, locks: &PathLocks) {
         for path in read_dir(&self.active_dir()) {
             let unnamed = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
@@ -128,7 +125,7 @@ impl Journal {
         }
         let text = fs::read(path).ok()?;
         let Ok(plan) = serde_json::from_slice::<JournalPlan>(&text) else {
-            // Cut while it was written: nothing had been touched yet.
+            // Truncated while being written: nothing had been modified yet.
             fs::remove_file(path).ok();
             return None;
         };
@@ -145,7 +142,7 @@ impl Journal {
         self.log().entries().is_ok_and(|entries| entries.iter().any(|it| it.id == entry.id))
     }
 
-    /// Brings the disk into order. True when the whole change stands.
+    /// Completes or reverts the change. Returns true if it is in effect.
     fn settle(&self, plan: &JournalPlan) -> bool {
         for slot in &plan.slots {
             if slot.way == WriteMethod::InPlace {
@@ -173,7 +170,7 @@ impl Journal {
         complete
     }
 
-    /// Finishes an overwrite that was cut in the middle.
+    /// Completes an interrupted overwrite.
     fn complete_in_place(&self, slot: &FileSlot) -> Result<(), FileError> {
         let (Some(before), Some(after)) = (slot.before, slot.after) else { return Ok(()) };
         let file = OpenFile::open(&slot.path())?;
@@ -198,8 +195,7 @@ mod tests {
     use super::*;
     use crate::{ChangeOrigin, ContentHash, FileChange, JournalLimits, journal::new_entry};
 
-    /// A write in place was cut after `written` bytes; then somebody else may
-    /// have come.
+    /// An overwrite was interrupted after `written` bytes, possibly followed by another writer.
     fn recovered(found: &[u8], old: &[u8], new: &[u8]) -> (Vec<u8>, usize) {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();

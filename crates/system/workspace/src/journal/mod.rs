@@ -1,8 +1,7 @@
-//! What was changed, by whom, and what was there before.
+//! The undo journal: what was changed by whom, and the previous content.
 //!
-//! Contents are kept under their fingerprints; a log lists what each call
-//! changed. Nothing here knows git, and nothing touches the user's tree: undo
-//! goes through the same careful writes as every other change.
+//! Contents are stored under their hashes; a log lists the changes of each call. It does not use git and
+//! does not touch the user's tree: undo uses the same safe writes as other changes.
 
 mod attributes;
 mod bulk_store;
@@ -43,7 +42,7 @@ pub struct Journal {
     log: EntryLog,
     store: ContentStore,
     limits: JournalLimits,
-    /// Bytes kept since the limits were last applied.
+    /// Bytes stored since the limits were last applied.
     added: AtomicU64,
 }
 
@@ -60,7 +59,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Where it is kept.
+    /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -70,12 +69,12 @@ impl Journal {
         self.log.entries()
     }
 
-    /// Keeps some content, so that a change can refer to it.
+    /// Stores content, so that a change can refer to it.
     pub fn keep_bytes(&self, bytes: &[u8]) -> Result<ContentHash, FileError> {
         self.store.put(bytes)
     }
 
-    /// Keeps the content of an open file.
+    /// Stores the content of an open file.
     pub fn keep_file(&self, file: &OpenFile) -> Result<FileState, FileError> {
         let hash = crate::snapshot::hash_open(file)?;
         self.store.sync(self.store.keep(file, hash)?)?;
@@ -83,24 +82,24 @@ impl Journal {
         Ok(FileState::File { hash, len: stamp.len, mode: stamp.permissions() })
     }
 
-    /// Content that was kept.
+    /// Reads stored content.
     pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, FileError> {
         self.store.get(hash)
     }
 
-    /// Sets room aside for an entry of about this many bytes. An error where there
-    /// is none: what happens now could not be recorded.
+    /// Reserves disk space for an entry of about `bytes`. Fails if there is no space, so the next change
+    /// could not be recorded.
     pub fn reserve(&self, bytes: u64) -> Result<(), FileError> {
         self.log.reserve(bytes)
     }
 
-    /// Records changes that something else made, such as a command: the caller
-    /// has kept what was there before.
+    /// Records changes that another program made, such as a command. The caller must have stored the
+    /// previous contents.
     pub fn record(&self, origin: &ChangeOrigin, changes: Vec<FileChange>) -> Result<JournalEntry, FileError> {
         self.record_as(origin, changes, Vec::new())
     }
 
-    /// The same for an undo of such changes.
+    /// Like [`Self::record`], for an undo of such changes.
     pub(crate) fn record_as(
         &self,
         origin: &ChangeOrigin,
@@ -113,8 +112,8 @@ impl Journal {
         Ok(entry)
     }
 
-    /// Writes down a change that is about to be made. `unsynced` are kept
-    /// contents that are still on their way to the disk.
+    /// Records a change that is about to be made. `unsynced` are stored contents that are not synced
+    /// yet.
     pub(crate) fn begin(
         &self,
         plan: JournalPlan,
@@ -123,15 +122,15 @@ impl Journal {
         InProgressChange::begin(&self.active_dir(), plan, unsynced)
     }
 
-    /// The change is made, and from here on it can be undone. What it replaced
-    /// and the entry have yet to be seen onto the disk.
+    /// Marks the change as made; from now on it can be undone. The replaced contents and the entry must
+    /// still be synced.
     pub(crate) fn finish(
         &self,
         mut active: InProgressChange,
     ) -> Result<(JournalEntry, Vec<SyncItem>), FileError> {
         let entry = active.entry().clone();
-        // Should the log be out of reach, the record of the change under way
-        // stays, and the next process completes it.
+        // If the log cannot be written, the record of the change in progress stays, and the next process
+        // completes it.
         let log = self.log.write(&entry)?;
         let unsynced = active.take_unsynced().into_iter().chain([log]).map(SyncItem::Content).collect();
         active.end();
@@ -139,7 +138,7 @@ impl Journal {
         Ok((entry, unsynced))
     }
 
-    /// The change was not made.
+    /// Removes the record of a change that was not made.
     pub(crate) fn abort(active: InProgressChange) {
         active.end();
     }
@@ -157,7 +156,7 @@ impl Journal {
     }
 }
 
-/// Bytes of content an entry refers to.
+/// Bytes of content that an entry refers to.
 fn kept_by(entry: &JournalEntry) -> u64 {
     let len = |state: &FileState| match state {
         FileState::File { len, .. } => *len,
@@ -178,7 +177,7 @@ pub(crate) fn new_entry(
     JournalEntry { id, time, origin, undoes, how: How::Made, changes }
 }
 
-/// A directory name for a workspace: readable, and unique by its hash.
+/// Directory name for a workspace: readable, made unique by a hash.
 pub fn workspace_key(workspace: &Path) -> String {
     let bytes = workspace.as_os_str().as_encoded_bytes();
     let hash = ContentHash::hash(bytes).short();

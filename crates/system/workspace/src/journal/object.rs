@@ -2,40 +2,38 @@ use std::{fs::Metadata, os::unix::fs::MetadataExt as _, time::UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// Which file a name stands for. Names of one object are hard links of each other.
+/// Identity of a file. Names with equal identity are hard links of each other.
 ///
-/// Inode numbers are reused, so the time of birth is part of the identity where
-/// the file system records it.
+/// Inode numbers are reused, so the birth time is part of it, if the file system records one.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(from = "ObjectNumbers", into = "ObjectNumbers")]
 pub struct FileObject {
     /// Device and inode number.
     id: (u64, u64),
-    /// Nanoseconds since 1970; `None` where the file system does not say.
+    /// Birth time in nanoseconds since 1970; `None` if unknown.
     born: Option<u64>,
 }
 
 impl FileObject {
-    /// The object that the metadata of a file or a symbolic link describes.
+    /// Identity from metadata of a file or symlink.
     pub fn of(meta: &Metadata) -> Self {
         let born = meta.created().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
         let born = born.and_then(|it| u64::try_from(it.as_nanos()).ok());
         Self { id: (meta.dev(), meta.ino()), born }
     }
 
-    /// Device and inode number.
     pub fn id(&self) -> (u64, u64) {
         self.id
     }
 
-    /// Whether both are the same object, as far as both say when it was born.
+    /// Whether both are the same object. Birth times are compared only if both are known.
     pub fn is(&self, other: &Self) -> bool {
         let reused = matches!((self.born, other.born), (Some(a), Some(b)) if a != b);
         self.id == other.id && !reused
     }
 }
 
-/// Journals of earlier versions do not name the time of birth.
+/// Journals of earlier versions have no birth time.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 enum ObjectNumbers {

@@ -1,4 +1,4 @@
-//! Paths in JSON without loss: text where they are text, else their bytes.
+//! Lossless paths in JSON: text if they are UTF-8, bytes otherwise.
 
 use std::{
     ffi::OsString,
@@ -30,7 +30,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     })
 }
 
-/// The same for several.
+/// For lists of paths.
 pub(crate) mod list {
     use std::path::PathBuf;
 

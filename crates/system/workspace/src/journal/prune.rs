@@ -10,12 +10,12 @@ use std::{
 use super::{EntryAttachments, Journal, JournalEntry, content_store::read_dir};
 use crate::ContentHash;
 
-/// How much a journal may keep, and for how long.
+/// Limits of a journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct JournalLimits {
-    /// Bytes of kept content; the oldest goes first.
+    /// Maximum bytes of stored content; the oldest entries are removed first.
     pub quota: u64,
-    /// What is older goes.
+    /// Maximum age of entries.
     pub lifetime: Duration,
 }
 
@@ -25,20 +25,20 @@ impl Default for JournalLimits {
     }
 }
 
-/// How often the limits are applied without being asked.
+/// Interval of automatic pruning.
 const INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Content this young may belong to a change that is not in the log yet.
+/// Content this recent may belong to a change that is not in the log yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
 impl Journal {
-    /// Applies the limits every few hours.
+    /// Prunes if the interval has passed.
     pub(super) fn prune_if_due(&self) {
         let mark = self.dir.join("pruned");
         let age = fs::metadata(&mark).and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
         match age {
             Some(age) if age < INTERVAL => (),
-            // A fresh journal has nothing to prune yet.
+            // A new journal has nothing to prune.
             None => touch(&mark),
             Some(_) => {
                 touch(&mark);
@@ -47,7 +47,7 @@ impl Journal {
         }
     }
 
-    /// Applies the limits once a good part of the quota has been added.
+    /// Prunes when an eighth of the quota has been added.
     pub(super) fn prune_if_grown(&self, added: u64) {
         let total = self.added.fetch_add(added, Ordering::Relaxed) + added;
         if self.limits.quota / 8 < total {
@@ -56,8 +56,7 @@ impl Journal {
         }
     }
 
-    /// Drops entries that are too old, or beyond the quota, and the content
-    /// that nothing refers to any more.
+    /// Removes entries beyond the age or size limit, and content that nothing refers to.
     pub fn prune(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let Ok(entries) = self.entries() else { return };
@@ -76,7 +75,7 @@ impl Journal {
             }
             kept.insert(entry.id.clone());
         }
-        // Entries that came meanwhile are newer than all we looked at.
+        // Entries added meanwhile are kept.
         let looked_at: HashSet<_> = entries.iter().map(|entry| entry.id.clone()).collect();
         let keep = |entry: &JournalEntry| kept.contains(&entry.id) || !looked_at.contains(&entry.id);
         let Ok(remaining) = self.log.retain(keep) else { return };
@@ -95,9 +94,8 @@ impl Journal {
     }
 }
 
-/// Contents that somebody has written down and not made an entry of yet: a
-/// command may run for hours. Every file in the directories below `dir` counts,
-/// whatever its layout, by the fingerprints in it.
+/// Content referenced by commands in progress, which may run for hours: every hash found in files below
+/// `dir`.
 fn held(dir: &Path) -> HashSet<ContentHash> {
     const KEY: &str = "\"hash\":\"";
     let mut found = HashSet::new();

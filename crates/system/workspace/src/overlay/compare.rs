@@ -1,4 +1,4 @@
-//! What it means that an editor shows this and the disk holds that.
+//! Compares an editor's text with the content on disk.
 
 use std::path::Path;
 
@@ -8,23 +8,23 @@ use crate::{
     text::{Encoding, Text},
 };
 
-/// How what an editor shows stands to what is on the disk.
+/// Relation of the editor's text to the content on disk.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum BufferState {
-    /// The disk is the file: both are the same, the editor is behind, or it has
-    /// nothing to say.
+    /// The content on disk counts: both are equal, the editor has not noticed a change, or does not know
+    /// the file.
     Clean,
-    /// The editor has this, unsaved: it is the file.
+    /// The editor has this unsaved text, which counts.
     Unsaved(String),
-    /// Both were changed; the changes of each.
+    /// Both were changed; diffs of both sides.
     Conflict(String),
-    /// The editor has something unsaved that we would not write as it would.
+    /// The editor has unsaved text that we could not write as the editor would.
     Unusable(&'static str),
     /// The editor does not answer.
     Silent,
 }
 
-/// Asks the editor, and says what its answer means. Remembers what it has to.
+/// Asks the editor, compares, and updates what is known about the file.
 pub(crate) fn judge(workspace: &Workspace, disk: &FileSnapshot, bytes: &[u8]) -> BufferState {
     let buffers = &workspace.buffers;
     let Some(overlay) = buffers.overlay() else { return BufferState::Clean };
@@ -55,7 +55,7 @@ pub(crate) fn judge(workspace: &Workspace, disk: &FileSnapshot, bytes: &[u8]) ->
     let is_behind = buffers.note(path, |known| known.held.contains(&shown_hash) && shown_hash != hash)
         || was_on_disk(workspace, path, shown_hash);
     if is_behind {
-        // The base stays: what is typed into the old text is typed over a change.
+        // Keep the base: text typed into the old version conflicts with the change.
         buffers.note(path, |known| {
             known.saw_disk(hash);
             known.base.get_or_insert((shown_hash, Some(shown.as_str().into())));
@@ -82,20 +82,20 @@ pub(crate) fn judge(workspace: &Workspace, disk: &FileSnapshot, bytes: &[u8]) ->
     })
 }
 
-/// The same text, whatever an editor makes of marks and line ends.
+/// Equal except for byte order marks and line ends.
 fn is_same(bytes: &[u8], shown: &str) -> bool {
     if bytes == shown.as_bytes() {
         return true;
     }
     let Ok(text) = Text::decode(bytes.to_vec()) else {
-        // What is no text is nobody's unsaved text.
+        // A binary file has no unsaved text.
         return true;
     };
     let shown = shown.strip_prefix('\u{feff}').unwrap_or(shown).replace("\r\n", "\n");
     text.view().replace("\r\n", "\n") == shown
 }
 
-/// Why a text that is shown cannot be written as the file would be saved.
+/// Why the editor's text cannot be written in the file's format.
 fn unusable(path: &Path, bytes: &[u8], shown: &str) -> Option<&'static str> {
     let Ok(text) = Text::decode(bytes.to_vec()) else { return Some("the file is no text") };
     let breaks = text.line_breaks();
@@ -117,8 +117,8 @@ fn unusable(path: &Path, bytes: &[u8], shown: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether the journal knows this content as what a change replaced: an editor that
-/// shows it has not noticed the change.
+/// Whether the journal has this content as replaced by a change: an editor that shows it has not noticed
+/// the change.
 fn was_on_disk(workspace: &Workspace, path: &Path, shown: ContentHash) -> bool {
     let Ok(journal) = workspace.journal() else { return false };
     let entries = journal.entries().unwrap_or_default();
@@ -126,9 +126,8 @@ fn was_on_disk(workspace: &Workspace, path: &Path, shown: ContentHash) -> bool {
     changes.filter(|it| it.path == path).any(|it| it.before.hash() == Some(shown))
 }
 
-/// Whether a text was made from what the disk holds now: an editor that noticed the
-/// change shows it too, and differs less from the disk than from what was there
-/// before.
+/// Whether the editor's text is based on the current content on disk: then it differs less from it than
+/// from the previous content.
 fn is_nearer(shown: &str, disk: &str, base: Option<&str>) -> bool {
     let distance = |from: &str| {
         let (added, removed) = counts(&patch(from, shown));
@@ -137,10 +136,10 @@ fn is_nearer(shown: &str, disk: &str, base: Option<&str>) -> bool {
     base.is_some_and(|base| distance(disk) < distance(base))
 }
 
-/// Longest diff of one side, in bytes.
+/// Maximum bytes of one side's diff.
 const MAX_SIDE_BYTES: usize = 4_000;
 
-/// Both changes, as diffs.
+/// Diffs of both sides against the base.
 fn sides(base: Option<&str>, disk: &str, shown: &str) -> String {
     let diff = |old: &str, new: &str| {
         let hunks = patch(old, new);

@@ -1,10 +1,8 @@
-//! Changing what an editor has unsaved: the editor does it, and we look at what
-//! came of it.
+//! Changes files with unsaved text through the editor, and checks the result.
 //!
-//! The journal keeps what was on disk and what was unsaved, each as a change of its
-//! own: the one that the call made goes from the unsaved text to the new one, so
-//! that taking it back brings the unsaved text back, and the other, which nobody
-//! asked for, is taken back only by its own id.
+//! The journal gets two changes: one from the content on disk to the unsaved text, and one, made by the
+//! call, from the unsaved text to the new one. Undoing the call's change restores the unsaved text; the
+//! other change, which nobody requested, is undone only by its own id.
 
 use std::path::Path;
 
@@ -14,32 +12,32 @@ use crate::{
     FileSnapshot, FileState, Journal, LockedFiles, OpenFile, PlannedWrite, text::Bytes,
 };
 
-/// The name of the change that puts unsaved text on the disk.
+/// Tool name of the change that writes unsaved text to disk.
 const UNSAVED: &str = "unsaved text";
 
-/// A change that an editor made.
+/// A change made by an editor.
 struct EditorChange<'a> {
     index: usize,
     path: &'a Path,
     old: &'a str,
     new: String,
-    /// What was on disk, where it could be kept.
+    /// Content on disk before, if it could be saved.
     before: Option<FileState>,
-    /// What is on disk now.
+    /// State on disk now.
     found: DiskState,
 }
 
-/// What is on disk after an editor made a change.
+/// Content on disk after an editor made a change.
 enum DiskState {
     /// The new text.
     Saved,
-    /// What was there before: the editor has not saved.
+    /// The old content: the editor has not saved.
     Untouched,
-    /// Something else: the editor changes what it saves.
+    /// Something else: the editor modifies what it saves.
     Other(Vec<u8>),
 }
 
-/// Carries out a batch some of whose files an editor has unsaved.
+/// Carries out a batch in which some files have unsaved text.
 pub(crate) fn commit_through_editor(
     locked: &LockedFiles<'_>,
     changes: &[PlannedWrite<'_>],
@@ -99,7 +97,7 @@ fn empty(changes: &[PlannedWrite<'_>]) -> Vec<CommittedFile> {
     changes.iter().map(|_| CommittedFile { hash: None, len: 0 }).collect()
 }
 
-/// Has the editor make a change.
+/// Asks the editor to make a change.
 fn through_editor<'a>(
     locked: &LockedFiles<'_>,
     index: usize,
@@ -123,7 +121,7 @@ fn through_editor<'a>(
     if !base.is_current(&OpenFile::open(path)?)? {
         return Err(FileError::Changed { path: path.to_owned(), expected: Some(base.disk_hash()) });
     }
-    // Kept first: the editor may write into the very file that is open here.
+    // Saved first, because the editor may write into the file that is open here.
     let before = locked.workspace.journal().ok().and_then(|it| it.keep_file(base.file()).ok());
     match overlay.replace(path, old, &new) {
         BufferChange::Made => (),
@@ -149,8 +147,8 @@ fn through_editor<'a>(
     Ok(EditorChange { index, path, old, new, before, found })
 }
 
-/// Writes down what an editor did, and saves what it did not. The change of the
-/// call, where it is not recorded yet.
+/// Records what the editor did and saves what it did not. Returns the call's change if it is not
+/// recorded yet.
 fn settle(
     locked: &LockedFiles<'_>,
     made: &EditorChange<'_>,
@@ -201,7 +199,7 @@ fn settle(
     Some(FileChange { path: made.path.to_owned(), before: unsaved, after })
 }
 
-/// In whose name unsaved text comes onto the disk: nobody asked for it.
+/// Origin of the change that writes unsaved text to disk: nobody requested it.
 fn unsaved_origin(origin: &ChangeOrigin) -> ChangeOrigin {
     ChangeOrigin {
         session: None,
@@ -216,7 +214,7 @@ fn kept(journal: &Journal, bytes: &[u8], mode: u32) -> Option<FileState> {
     Some(FileState::File { hash, len: bytes.len() as u64, mode })
 }
 
-/// Puts a text on the disk as every other change is.
+/// Writes a text to disk like any other change.
 fn save(
     locked: &LockedFiles<'_>,
     path: &Path,
@@ -229,15 +227,15 @@ fn save(
     locked.commit_as(&[change], origin, Vec::new(), Vec::new()).map_err(|err| err.error)
 }
 
-/// Whether it was written down already that unsaved text came onto the disk.
+/// Whether writing the unsaved text to disk was already recorded.
 #[derive(Clone, Copy)]
 enum AlreadyRecorded {
     Yes,
     No,
 }
 
-/// Puts unsaved texts back into the editor. It may save them with that; what was on
-/// the disk before is written down.
+/// Restores the unsaved texts in the editor. If that saves them, the previous content on disk is
+/// recorded.
 fn take_back(
     locked: &LockedFiles<'_>,
     made: &[EditorChange<'_>],

@@ -1,9 +1,8 @@
-//! Text that an editor shows and the disk does not have yet.
+//! Unsaved text in editors.
 //!
-//! An editor is asked what it shows of a file, never more: it has no versions and
-//! no list of what is unsaved. What its answer means follows from three contents:
-//! what it shows, what the disk holds, and what the disk held when both were last
-//! the same.
+//! An editor is only asked what it shows of a file: there are no versions and no list of unsaved files.
+//! The meaning follows from three contents: what the editor shows, what is on disk, and what was on disk
+//! when both were last equal.
 
 mod compare;
 mod editor_write;
@@ -20,78 +19,74 @@ pub(crate) use editor_write::commit_through_editor;
 
 use crate::{ContentHash, FileError, FileSnapshot, Workspace};
 
-/// Larger files are shown as they are on disk, and changed only if an editor shows
-/// the same.
+/// Maximum bytes of unsaved text. Larger files are shown as on disk, and changed only if the editor
+/// shows the same.
 pub(crate) const MAX_BUFFER_BYTES: usize = 4 << 20;
 
-/// Contents of one file that are remembered, to know an editor that is behind.
+/// Number of earlier contents remembered per file, to recognise an editor that has not noticed a change.
 const MAX_SEEN: usize = 16;
 
-/// Files that are remembered.
+/// Maximum number of files remembered.
 const MAX_FILES: usize = 4096;
 
-/// An editor with text that may not be on the disk. Both functions wait for it,
-/// but not for ever, and are called only for files that may be read or written.
+/// An editor with possibly unsaved text. Both functions block, but with a timeout, and are only called
+/// for files that may be read or written.
 pub trait EditorOverlay: Send + Sync + fmt::Debug {
-    /// What the editor shows of a file.
+    /// The editor's text of a file.
     fn content(&self, path: &Path) -> BufferLookup;
 
-    /// Puts a text where another one is, and saves it. Nothing is changed unless
-    /// the editor still shows `old`.
+    /// Replaces the text and saves it. Does nothing unless the editor still shows `old`.
     fn replace(&self, path: &Path, old: &str, new: &str) -> BufferChange;
 }
 
-/// What an editor says about a file.
+/// Answer of the editor about a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum BufferLookup {
-    /// It shows this.
+    /// It shows this text.
     Text(String),
-    /// It has nothing to say about it.
+    /// It does not have the file open.
     Unknown,
     /// It did not answer in time.
     Silent,
 }
 
-/// What became of a change in an editor.
+/// Result of a change in an editor.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum BufferChange {
-    /// It took it.
     Made,
     /// It shows another text by now; nothing was changed.
     Changed,
-    /// It could not, and this is why.
+    /// It failed, for this reason.
     Failed(String),
 }
 
-/// A whole file, as it is to be shown.
+/// A whole file to be shown.
 #[derive(Debug)]
 pub struct LoadedFile {
-    /// What a change would be made for.
+    /// Base for a change.
     pub snapshot: FileSnapshot,
-    /// Its content.
     pub bytes: Vec<u8>,
-    /// What has to be said about where it comes from.
+    /// Notice about the source of the text.
     pub notice: Option<String>,
 }
 
-/// What is known of the files of an editor.
+/// State of the editor's files.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     overlay: OnceLock<Arc<dyn EditorOverlay>>,
     files: Mutex<HashMap<PathBuf, KnownBuffer>>,
 }
 
-/// What is known of one file.
+/// State of one file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownBuffer {
-    /// What the disk held when it and the editor were last the same, or when what
-    /// is unsaved was first seen.
+    /// Content on disk when the editor last showed the same, or when unsaved text was first seen.
     pub(crate) base: Option<(ContentHash, Option<Arc<str>>)>,
-    /// What the disk held at any time, the newest last.
+    /// Earlier contents on disk, newest last.
     pub(crate) held: Vec<ContentHash>,
-    /// The editor was asked in this turn and had nothing unsaved.
+    /// The editor was asked in this turn and had no unsaved text.
     pub(crate) is_clean: bool,
-    /// It had something unsaved when it was last asked.
+    /// It had unsaved text when it was last asked.
     pub(crate) is_dirty: bool,
 }
 
@@ -119,7 +114,7 @@ impl Buffers {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known of a file.
+    /// Updates the state of a file.
     pub(crate) fn note<T>(&self, path: &Path, change: impl FnOnce(&mut KnownBuffer) -> T) -> T {
         let mut files = self.files();
         if MAX_FILES <= files.len() && !files.contains_key(path) {
@@ -130,18 +125,17 @@ impl Buffers {
 }
 
 impl Workspace {
-    /// From now on an editor is asked about files. There is one at most; a second
-    /// is ignored.
+    /// Sets the editor to ask about files. Only the first call has an effect.
     pub fn set_overlay(&self, overlay: Arc<dyn EditorOverlay>) {
         self.buffers.overlay.set(overlay).ok();
     }
 
-    /// Whether an editor has to be asked before a file is read. Takes no waiting.
+    /// Whether an editor must be asked before a file is read. Does not block.
     pub fn must_ask_editor(&self, path: &Path) -> bool {
         self.buffers.overlay().is_some() && !self.buffers.files().get(path).is_some_and(|it| it.is_clean)
     }
 
-    /// What was clean may have been typed into since.
+    /// A buffer without unsaved text may have been edited since.
     pub(crate) fn forget_clean_buffers(&self) {
         self.buffers.files().values_mut().for_each(|it| it.is_clean = false);
     }
@@ -155,7 +149,7 @@ impl Workspace {
         unsaved
     }
 
-    /// Loads a file to show it: what an editor has unsaved is the file.
+    /// Reads a file to show it, including unsaved text.
     pub fn load(&self, file: crate::OpenFile) -> Result<LoadedFile, FileError> {
         let must_ask = self.must_ask_editor(file.path());
         let (snapshot, bytes) = FileSnapshot::load(file)?;
@@ -196,8 +190,7 @@ impl Workspace {
         })
     }
 
-    /// Loads a file to change it: what an editor has unsaved is the file, and what
-    /// cannot be brought together is refused.
+    /// Reads a file to change it, including unsaved text. Fails on a conflict.
     pub(crate) fn load_to_change(&self, file: crate::OpenFile) -> Result<(FileSnapshot, Vec<u8>), FileError> {
         let (snapshot, bytes) = FileSnapshot::load(file)?;
         if self.buffers.overlay().is_none() {
@@ -206,7 +199,7 @@ impl Workspace {
         let refused =
             |reason: String| Err(FileError::Unsaved { path: snapshot.file().path().to_owned(), reason });
         match judge(self, &snapshot, &bytes) {
-            // What was typed is not written over because the editor is busy.
+            // While the editor does not answer, unsaved text must not be overwritten.
             BufferState::Silent if self.buffers.note(snapshot.file().path(), |known| known.is_dirty) => {
                 refused(String::from(
                     "the user's editor had unsaved text in it, and does not say what it shows now. Nothing was written. \
@@ -229,9 +222,8 @@ impl Workspace {
         }
     }
 
-    /// A file is about to be made; an editor may hold one of that name that was
-    /// never saved. One that shows what was there before the file was removed is
-    /// behind.
+    /// Check before creating a file: an editor may hold an unsaved file of that name. If it shows the
+    /// content before a deletion, it has not noticed the deletion.
     pub(crate) fn check_new(&self, path: &Path) -> Result<(), FileError> {
         let Some(overlay) = self.buffers.overlay() else { return Ok(()) };
         let is_behind = |text: &str| {

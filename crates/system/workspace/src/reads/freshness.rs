@@ -11,41 +11,39 @@ use super::{
     seen_lines::{LineHashes, SeenFile},
 };
 
-/// Whether some lines are as they were seen.
+/// Whether lines are as the agent has seen them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Freshness {
-    /// The file is as it was seen.
+    /// The file is unchanged.
     Fresh,
-    /// The file was changed elsewhere; these lines of it (of the current
-    /// content) are new or different, the ones asked about are not among them.
+    /// The file was changed elsewhere, but not the requested lines. The ranges are the changed lines in
+    /// the current content.
     ChangedElsewhere(Vec<Range<u64>>),
     /// These lines were never shown.
     Unseen,
-    /// These lines are not what was shown.
+    /// These lines differ from what was shown.
     Stale,
-    /// Nothing of the file was ever shown.
+    /// No part of the file was shown.
     NeverRead,
 }
 
 /// Whether all of a file has been seen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WholeFileSeen {
-    /// All of it, as it is now.
+    /// All of the current content.
     Yes,
-    /// All of it was seen, but it has changed since.
+    /// All of an earlier content.
     Changed,
-    /// Only some lines.
     Partly {
-        /// How many of its lines were seen.
+        /// Number of lines seen.
         seen: u64,
-        /// Of how many.
+        /// Number of lines in the file.
         total: u64,
     },
-    /// Nothing of the file was seen.
     Never,
 }
 
-/// How long the comparison of two versions may take.
+/// Time limit for comparing two versions.
 const TIMEOUT: Duration = Duration::from_millis(400);
 
 pub(super) fn freshness(seen: Option<&SeenFile>, current: &CurrentFile<'_>, lines: &Range<u64>) -> Freshness {
@@ -60,7 +58,7 @@ pub(super) fn freshness(seen: Option<&SeenFile>, current: &CurrentFile<'_>, line
     let rebased = rebase(seen, current.view);
     let touches = |it: &&Range<u64>| {
         if it.is_empty() {
-            // Lines that vanished between two of the asked ones.
+            // Lines deleted between two of the requested lines.
             lines.start < it.start && it.start < lines.end
         } else {
             it.start < lines.end && lines.start < it.end
@@ -75,42 +73,41 @@ pub(super) fn freshness(seen: Option<&SeenFile>, current: &CurrentFile<'_>, line
     }
 }
 
-/// What is known of another version of a file.
+/// Known lines carried over to another version of a file.
 #[derive(Debug, Default)]
 pub(super) struct CarriedReads {
-    /// Lines that are still there.
+    /// Lines that still exist.
     pub(super) lines: LineHashes,
-    /// Lines in the place of others that were known.
+    /// Lines that replaced known ones.
     pub(super) foreign: BTreeSet<u64>,
-    /// Where something that was known has changed.
+    /// Ranges in which known lines changed.
     changed: Vec<Range<u64>>,
 }
 
-/// A line for the comparison: what was never shown is like nothing else.
+/// A line for comparison; unknown lines are unequal to all others.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 enum ComparedLine {
     Known(LineHash),
     Unknown(u64),
 }
 
-/// Up to how many lines two versions are compared as a whole.
+/// Maximum number of lines for a full comparison.
 const COMPARABLE: usize = 20_000;
 
-/// Finds the known lines of a file in its new content.
+/// Maps the known lines of a file to its new content.
 pub(super) fn rebase(seen: &SeenFile, now: &str) -> CarriedReads {
     let total = count_lines(now);
     let small = usize::try_from(seen.total.max(total)).is_ok_and(|it| it <= COMPARABLE);
     if small { by_comparison(seen, now) } else { by_number(seen, now, total) }
 }
 
-/// How many lines a text has.
+/// Number of lines in a text.
 pub fn count_lines(text: &str) -> u64 {
     let breaks = memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64;
     breaks + u64::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// For large files: a known line is where it was, or moved by as much as the
-/// file has grown.
+/// For large files: a known line is at its old number, or shifted by the growth of the file.
 fn by_number(seen: &SeenFile, now: &str, total: u64) -> CarriedReads {
     let grown = i64::try_from(total).unwrap_or(i64::MAX).wrapping_sub_unsigned(seen.total);
     let known = seen.known.prints();
@@ -132,7 +129,7 @@ fn by_number(seen: &SeenFile, now: &str, total: u64) -> CarriedReads {
     rebased
 }
 
-/// The fingerprints of some lines of a large text.
+/// Hashes of some lines of a large text.
 fn prints_of(text: &str, wanted: &BTreeSet<u64>) -> HashMap<u64, LineHash> {
     let mut wanted = wanted.iter().copied().peekable();
     let mut found = HashMap::new();

@@ -1,9 +1,8 @@
-//! What has been seen of which file.
+//! Tracks which agent has seen which file content.
 //!
-//! An edit needs text that the model has seen, and a whole file may only be
-//! replaced by someone who has seen all of it. Both are questions about
-//! content, never about times: what was seen is remembered as fingerprints of
-//! the file and of its lines, for as long as the session lives.
+//! An edit requires that the agent has seen the text, and replacing a whole file that it has seen all of
+//! it. Both are decided by content, not by timestamps: hashes of the file and its lines are kept for the
+//! whole session.
 
 mod freshness;
 mod printed_lines;
@@ -31,15 +30,13 @@ use shown_calls::ShownReads;
 
 use crate::{ContentHash, FileSnapshot, OpenFile};
 
-/// Which results the next request still contains. Whoever builds the request
-/// knows; the read state only asks.
+/// Which results the next model request still contains. Implemented by the code that builds the request.
 pub trait ContextView: Send + Sync {
-    /// Whether the result of that call will be in the agent's next request, in
-    /// full.
+    /// Whether the complete result of a call will be in the agent's next request.
     fn holds(&self, agent: &AgentId, call: &CallId) -> bool;
 }
 
-/// Nothing is known to be in the request, so everything is shown again.
+/// No result is known to be in the request, so everything is shown again.
 #[derive(Clone, Copy, Debug)]
 pub struct EmptyContextView;
 
@@ -49,8 +46,7 @@ impl ContextView for EmptyContextView {
     }
 }
 
-/// Every result stays in the request, as in a program that plays calls one
-/// after the other.
+/// Every result stays in the request, as when calls are replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct FullContextView;
 
@@ -60,92 +56,78 @@ impl ContextView for FullContextView {
     }
 }
 
-/// Who looks, and by which call.
+/// Who reads, and by which call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReadBy {
-    /// The agent: what one has seen, another has not.
+    /// The agent; read state is per agent.
     pub agent: AgentId,
-    /// The call whose result shows it.
+    /// The call whose result shows the text.
     pub call: CallId,
 }
 
 /// Lines of a file that were shown.
 #[derive(Clone, Debug)]
 pub struct LinesView<'a> {
-    /// The resolved path.
+    /// Resolved path.
     pub path: &'a Path,
-    /// The content of the whole file, where it is known.
+    /// Hash of the whole file, if known.
     pub version: Option<ContentHash>,
-    /// The first line shown; lines count from one.
+    /// Number of the first line, from 1.
     pub first: u64,
-    /// Every line that was shown in full.
+    /// The lines that were shown completely.
     pub lines: Vec<&'a str>,
-    /// How many lines the file has.
+    /// Number of lines in the file.
     pub total: u64,
-    /// Whether something within these lines was left out, so that they do not
-    /// count as known.
+    /// Whether part of the range was omitted, so that it does not count as known.
     pub clipped: bool,
-    /// All of the text, where it is at hand: what is known of an earlier version
-    /// is found again in it.
+    /// The whole text, if available; known lines of an earlier version are located in it.
     pub text: Option<&'a str>,
 }
 
-/// What is written into the session log about a view, to restore the state from
-/// there.
+/// Session log record of a view, to restore the read state.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SeenRecord {
-    /// The resolved path.
+    /// Resolved path.
     #[serde(with = "crate::journal::path_serde")]
     pub path: PathBuf,
-    /// The content of the whole file, where it was known.
+    /// Hash of the whole file, if it was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<ContentHash>,
-    /// The first line shown.
+    /// Number of the first line.
     pub first: u64,
-    /// How many lines were shown.
+    /// Number of lines shown.
     pub count: u64,
-    /// How many lines the file had.
+    /// Number of lines in the file.
     pub total: u64,
-    /// Whether something within these lines was left out.
+    /// Whether part of the range was omitted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clipped: bool,
 }
 
-/// Something happened to a file that others may want to know: a language
-/// server, an index, conditional skills.
+/// An event for listeners such as language servers, indexes and conditional skills.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FileEvent {
-    /// It was read.
-    Read {
-        /// The resolved path.
-        path: PathBuf,
-        /// Who read it.
-        viewer: ReadBy,
-    },
-    /// It was changed or created.
-    Changed {
-        /// The resolved path.
-        path: PathBuf,
-        /// Who changed it.
-        viewer: ReadBy,
-    },
+    /// A file was read.
+    Read { path: PathBuf, viewer: ReadBy },
+    /// A file was changed or created.
+    Changed { path: PathBuf, viewer: ReadBy },
 }
 
 type FileEventListener = Arc<dyn Fn(&FileEvent) + Send + Sync>;
 
-/// What every agent of a session has seen.
+/// Read state of all agents of a session.
 pub struct ReadState {
     files: Mutex<HashMap<(AgentId, PathBuf), SeenFile>>,
     shown: Mutex<ShownReads>,
     recent: Mutex<RecentReads>,
     context: Box<dyn ContextView>,
     listeners: RwLock<Vec<FileEventListener>>,
-    /// Who of the session wrote a file last, and what.
+    /// The agent that last wrote each file, with the hash.
     writers: Mutex<HashMap<PathBuf, (AgentId, ContentHash)>>,
     naming: OnceLock<AgentNameFn>,
 }
 
-/// What agents are called.
+/// Maps an agent id to its display name.
 type AgentNameFn = Box<dyn Fn(&AgentId) -> String + Send + Sync>;
 
 impl fmt::Debug for ReadState {
@@ -155,7 +137,6 @@ impl fmt::Debug for ReadState {
 }
 
 impl ReadState {
-    /// An empty state.
     pub fn new(context: impl ContextView + 'static) -> Self {
         Self {
             files: Mutex::default(),
@@ -168,12 +149,12 @@ impl ReadState {
         }
     }
 
-    /// Calls this after every read and change. A listener must be quick.
+    /// Registers a listener for reads and changes. It must not block.
     pub fn listen(&self, listener: impl Fn(&FileEvent) + Send + Sync + 'static) {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(listener));
     }
 
-    /// Tells the listeners.
+    /// Notifies the listeners.
     pub fn notify(&self, event: &FileEvent) {
         let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
         for listener in listeners {
@@ -193,7 +174,7 @@ impl ReadState {
         look(files.get(&(agent.clone(), path.to_owned())))
     }
 
-    /// The snapshot of a file whose whole content has just been read.
+    /// Snapshot of a file whose whole content was just read.
     pub fn snapshot(&self, file: OpenFile, bytes: &[u8]) -> FileSnapshot {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let hash = recent.hash(file.path(), bytes);
@@ -201,7 +182,7 @@ impl ReadState {
         FileSnapshot::new(file, hash)
     }
 
-    /// Some lines were shown.
+    /// Records that lines were shown. Returns the record for the session log.
     pub fn saw(&self, viewer: &ReadBy, view: &LinesView<'_>) -> SeenRecord {
         self.with(&viewer.agent, view.path, |seen| seen.add(view));
         let count = view.lines.len() as u64;
@@ -219,26 +200,24 @@ impl ReadState {
         }
     }
 
-    /// Some lines became known without being a Read that a later one could refer
-    /// to, such as those an error message shows.
+    /// Records lines as known without registering a Read that a later one could refer to, such as lines
+    /// in an error message.
     pub fn knows(&self, viewer: &ReadBy, view: &LinesView<'_>) {
         self.with(&viewer.agent, view.path, |seen| seen.add(view));
     }
 
-    /// Takes up what the session log says was shown. Lines are known again as
-    /// long as the file is the same.
+    /// Restores a record of the session log. Lines count as known while the file is unchanged.
     pub fn restore(&self, viewer: &ReadBy, record: &SeenRecord) {
         self.with(&viewer.agent, &record.path, |seen| seen.restore(record));
     }
 
-    /// The agent itself wrote this content, so it knows all of it.
+    /// Records that the agent wrote this content and therefore knows all of it.
     pub fn wrote(&self, viewer: &ReadBy, path: &Path, version: ContentHash, view: &str) {
         self.with(&viewer.agent, path, |seen| seen.replace(version, view));
         self.note_writer(viewer, path, version);
     }
 
-    /// The agent changed some lines of a file. It knows what it wrote; of the
-    /// rest it knows what it knew.
+    /// Records edits by the agent. It knows the new lines; other lines stay known or unknown.
     pub fn edited(&self, viewer: &ReadBy, path: &Path, version: ContentHash, edits: &[LineEdit<'_>]) {
         self.with(&viewer.agent, path, |seen| seen.edit(version, edits));
         self.note_writer(viewer, path, version);
@@ -249,13 +228,13 @@ impl ReadState {
         writers.insert(path.to_owned(), (viewer.agent.clone(), version));
     }
 
-    /// Agents are called like this. The first who says so is heard.
+    /// Sets the display names of agents. Only the first call has an effect.
     pub fn name_agents(&self, naming: impl Fn(&AgentId) -> String + Send + Sync + 'static) {
         self.naming.set(Box::new(naming)).ok();
     }
 
-    /// Who wrote what a file holds now, for an agent that did not: another agent
-    /// of the session, or somebody else.
+    /// Display name of the writer of the current content, seen from `viewer`: another agent of the
+    /// session, or "someone else".
     pub fn writer(&self, viewer: &AgentId, path: &Path, version: ContentHash) -> String {
         let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         let writer = writers.get(path).filter(|(agent, wrote)| agent != viewer && *wrote == version);
@@ -269,15 +248,14 @@ impl ReadState {
         }
     }
 
-    /// Whether an agent of the session wrote a file after another had seen it.
+    /// Whether another agent of the session wrote the file after `viewer` last saw it.
     pub fn is_outdated(&self, viewer: &AgentId, path: &Path) -> bool {
         let Some(seen) = self.seen_version(viewer, path) else { return false };
         let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         writers.get(path).is_some_and(|(agent, wrote)| agent != viewer && *wrote != seen)
     }
 
-    /// Whether lines of the current content may be edited by someone who has
-    /// seen what this agent has seen.
+    /// Whether an agent may edit lines of the current content, given what it has seen.
     pub fn freshness(
         &self,
         agent: &AgentId,
@@ -288,24 +266,23 @@ impl ReadState {
         self.peek(agent, path, |seen| freshness::freshness(seen, current, lines))
     }
 
-    /// The content a file was last seen with, where that is known.
+    /// Hash of the content the agent last saw, if known.
     pub fn seen_version(&self, agent: &AgentId, path: &Path) -> Option<ContentHash> {
         self.peek(agent, path, |seen| seen.and_then(|it| it.version))
     }
 
-    /// The text a file had when all of it was last seen, if it is small.
+    /// The text when the agent last saw all of it, if it is small.
     pub fn seen_text(&self, agent: &AgentId, path: &Path) -> Option<Arc<str>> {
         self.peek(agent, path, |seen| seen.and_then(|it| it.text.clone()))
     }
 
-    /// Whether all of the current content has been seen.
+    /// Whether the agent has seen all of the current content.
     pub fn whole_seen(&self, agent: &AgentId, path: &Path, current: &CurrentFile<'_>) -> WholeFileSeen {
         self.peek(agent, path, |seen| freshness::whole_seen(seen, current))
     }
 
-    /// An earlier call whose result still shows exactly these lines of exactly
-    /// this content, and is still in the request. A file that was something else
-    /// in between is shown again, even if it is back to what it was.
+    /// An earlier call whose result shows at least these lines of the same content and is still in the
+    /// request. `None` if the agent saw other content of the file in between.
     pub fn still_shown(&self, agent: &AgentId, view: &LinesView<'_>) -> Option<CallId> {
         if view.version.is_some() && self.seen_version(agent, view.path) != view.version {
             return None;
@@ -318,11 +295,11 @@ impl ReadState {
     }
 }
 
-/// How much text is kept altogether.
+/// Maximum bytes of stored texts.
 const KEPT_TEXTS: usize = 16 * 1024 * 1024;
 
-/// Drops texts beyond the bound, but not the one of this file: fingerprints of
-/// lines remain, and only errors get less helpful.
+/// Drops texts beyond the limit, except that of this file. Line hashes remain; only error messages
+/// become less specific.
 fn forget_texts(files: &mut HashMap<(AgentId, PathBuf), SeenFile>, path: &Path) {
     let mut total: usize = files.values().map(SeenFile::text_len).sum();
     for ((_, other), seen) in files.iter_mut() {
@@ -336,20 +313,20 @@ fn forget_texts(files: &mut HashMap<(AgentId, PathBuf), SeenFile>, path: &Path) 
     }
 }
 
-/// A file as it is now.
+/// The current content of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentFile<'a> {
-    /// The fingerprint of the whole file.
+    /// Hash of the whole file.
     pub version: ContentHash,
-    /// The text as a model sees it.
+    /// The text as shown to the model.
     pub view: &'a str,
 }
 
-/// Some lines were replaced by others.
+/// Replacement of some lines.
 #[derive(Clone, Debug)]
 pub struct LineEdit<'a> {
-    /// Lines of the old content; lines count from one.
+    /// Range in the old content, from 1.
     pub old: Range<u64>,
-    /// The lines that came.
+    /// The new lines.
     pub new: Vec<&'a str>,
 }

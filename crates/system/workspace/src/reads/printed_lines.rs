@@ -1,15 +1,14 @@
 use std::ops::Range;
 
-/// The lines of a text that something printed, such as `cat`, `sed -n` or
-/// `grep -n`. Only what is really there counts, so cut or foreign output
-/// claims nothing.
+/// Finds the lines of `text` in printed output of `cat`, `sed -n`, `grep -n` and similar. Only exact
+/// matches count, so truncated or unrelated output adds nothing.
 pub(crate) fn printed_lines(text: &str, output: &str) -> Vec<Range<u64>> {
     let lines: Vec<&str> = text.lines().collect();
     let printed: Vec<&str> = output.lines().collect();
     if lines.is_empty() || printed.is_empty() {
         return Vec::new();
     }
-    // `cat a b` prints more than one file.
+    // `cat a b` prints several files.
     if !occurrences(&printed, &lines).is_empty() {
         let all = 1..lines.len() as u64 + 1;
         return Vec::from([all]);
@@ -24,14 +23,14 @@ pub(crate) fn printed_lines(text: &str, output: &str) -> Vec<Range<u64>> {
     joined(numbers)
 }
 
-/// Where some lines stand among others.
+/// Indices at which `wanted` occurs in `lines`.
 fn occurrences(lines: &[&str], wanted: &[&str]) -> Vec<usize> {
     let Some(last) = lines.len().checked_sub(wanted.len()) else { return Vec::new() };
     (0..=last).filter(|at| lines[*at..at + wanted.len()] == *wanted).collect()
 }
 
-/// The number of a line that is printed with it: `12:text`, `12-text`, `12 text`
-/// or, after a tab, as `cat -n` and `nl` do.
+/// The line number printed with a line: `12:text`, `12-text`, `12 text` or, with a tab, as in `cat -n`
+/// and `nl`.
 fn numbered(printed: &str, lines: &[&str]) -> Option<u64> {
     let printed = printed.trim_start_matches(' ');
     let digits = printed.bytes().take_while(u8::is_ascii_digit).count();
@@ -43,7 +42,7 @@ fn numbered(printed: &str, lines: &[&str]) -> Option<u64> {
     is_shown.then_some(number)
 }
 
-/// Lines printed without numbers, each looked for behind the one before.
+/// Lines printed without numbers, each searched after the previous one.
 fn in_order(lines: &[&str], printed: &[&str]) -> Vec<u64> {
     let mut from = 0;
     let mut found = Vec::new();
@@ -77,21 +76,21 @@ mod tests {
         for (output, want) in [
             (text, &[(1, 8)][..]),
             ("other\none\n  two\n\nthree\nfour\n  two\nlast\nmore\n", &[(1, 8)]),
-            // head, tail, sed -n
+            // `head`, `tail`, `sed -n`.
             ("one\n  two\n", &[(1, 3)]),
             ("four\n  two\nlast\n", &[(5, 8)]),
             // The same line twice: both were shown.
             ("  two\n", &[(2, 3), (6, 7)]),
-            // cat -n, nl, grep -n with context
+            // `cat -n`, `nl`, `grep -n` with context.
             ("     1\tone\n     2\t  two\n     3\t\n", &[(1, 4)]),
             ("2:  two\n3-\n--\n6:  two\n", &[(2, 4), (6, 7)]),
-            // grep without numbers
+            // `grep` without numbers.
             ("one\nthree\nlast\n", &[(1, 2), (4, 5), (7, 8)]),
-            // Numbers that do not fit, text that is not there, nothing.
+            // Wrong numbers, missing text, empty output.
             ("9:one\n2:one\n", &[]),
             ("somewhere else\n", &[]),
             ("", &[]),
-            // Cut in the middle.
+            // Truncated in the middle.
             ("one\n  two\n[… 900 characters truncated …]\nlast\n", &[(1, 3), (7, 8)]),
         ] {
             let got: Vec<(u64, u64)> =

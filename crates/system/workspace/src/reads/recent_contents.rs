@@ -5,9 +5,7 @@ use std::{
 
 use crate::ContentHash;
 
-/// Contents of the files that were read last, with their fingerprints: to see
-/// that a file is the same takes a comparison, which is much quicker than a
-/// fingerprint.
+/// Contents of recently read files with their hashes: comparing content is much faster than hashing it.
 #[derive(Debug, Default)]
 pub(super) struct RecentReads {
     files: VecDeque<(PathBuf, Box<[u8]>, ContentHash)>,
@@ -17,7 +15,7 @@ const REMEMBERED: usize = 16;
 const SMALL: usize = 128 * 1024;
 
 impl RecentReads {
-    /// The fingerprint of some content that was just read from a file.
+    /// Hash of content that was just read from a file.
     pub(super) fn hash(&mut self, path: &Path, bytes: &[u8]) -> ContentHash {
         let found = self.files.iter().position(|it| it.0.as_os_str() == path.as_os_str());
         if let Some((_, content, hash)) = found.and_then(|at| self.files.get(at))

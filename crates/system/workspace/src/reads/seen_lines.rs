@@ -6,15 +6,13 @@ use std::{
 use super::{LineEdit, LinesView, SeenRecord, freshness::rebase};
 use crate::ContentHash;
 
-/// A line, as far as it matters for freshness: white space aside, because
-/// formatters move that around without changing what a line says.
+/// Hash of a line, ignoring white space, because formatters change it without changing the meaning.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LineHash(u64);
 
-/// The fingerprint of one line.
+/// Hashes one line.
 pub fn line_print(line: &str) -> LineHash {
-    // FNV-1a: these values meet only each other, line by line, and a file may
-    // have a million of them.
+    // FNV-1a: these hashes are only compared with each other, and a file may have a million lines.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in line.bytes().filter(|it| !it.is_ascii_whitespace()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -22,19 +20,17 @@ pub fn line_print(line: &str) -> LineHash {
     LineHash(hash ^ (hash >> 29))
 }
 
-/// Lines by their number. Without a print, a line is known only while the file
-/// is the same.
+/// Lines by number. A line without hash is known only while the file is unchanged.
 pub(super) type LineHashes = BTreeMap<u64, Option<LineHash>>;
 
-/// Which lines of a content were shown in full.
+/// Which lines of a content were shown completely.
 #[derive(Clone, Debug)]
 pub(super) enum KnownLine {
-    /// All of them; this is the text. The usual case, so it costs nothing but
-    /// the text.
+    /// All; the text. The common case, which stores nothing else.
     All(Arc<str>),
-    /// All of them; their text was too much to be kept.
+    /// All; the text was too large to keep.
     Every(Box<[LineHash]>),
-    /// These.
+    /// Some.
     Some(LineHashes),
 }
 
@@ -45,7 +41,7 @@ impl Default for KnownLine {
 }
 
 impl KnownLine {
-    /// How many lines are known.
+    /// Number of known lines.
     pub(super) fn count(&self) -> u64 {
         match self {
             Self::All(text) => text.lines().count() as u64,
@@ -54,7 +50,7 @@ impl KnownLine {
         }
     }
 
-    /// Whether a line is known. All of them are if all are.
+    /// Whether a line is known.
     pub(super) fn contains(&self, line: u64) -> bool {
         match self {
             Self::All(_) | Self::Every(_) => true,
@@ -62,7 +58,7 @@ impl KnownLine {
         }
     }
 
-    /// The known lines one by one.
+    /// Known lines with hashes.
     pub(super) fn prints(&self) -> LineHashes {
         match self {
             Self::All(text) => (1..).zip(text.lines().map(|line| Some(line_print(line)))).collect(),
@@ -75,20 +71,20 @@ impl KnownLine {
 /// What one agent has seen of one file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SeenFile {
-    /// The content it was last seen with, where known.
+    /// Hash of the content last seen, if known.
     pub(super) version: Option<ContentHash>,
-    /// How many lines the file had then.
+    /// Number of lines in it.
     pub(super) total: u64,
-    /// What of that content was shown.
+    /// Known lines of it.
     pub(super) known: KnownLine,
-    /// Lines of that content that were something else when they were shown.
+    /// Lines that had different content when they were shown.
     pub(super) foreign: BTreeSet<u64>,
-    /// The text that was last shown as a whole, of this content or an earlier
-    /// one: lets an error say what has become of a place.
+    /// The text when it was last shown completely, of this or an earlier content; for specific error
+    /// messages.
     pub(super) text: Option<Arc<str>>,
 }
 
-/// Texts up to this size are kept.
+/// Maximum bytes of a text that is kept.
 const KEPT: usize = 256 * 1024;
 
 impl SeenFile {
@@ -114,12 +110,12 @@ impl SeenFile {
         self.known = KnownLine::Some(lines);
     }
 
-    /// How much text is kept.
+    /// Bytes of the kept text.
     pub(super) fn text_len(&self) -> usize {
         self.text.as_ref().map_or(0, |text| text.len())
     }
 
-    /// Keeps fingerprints of lines instead of their text.
+    /// Replaces the text by line hashes.
     pub(super) fn forget_text(&mut self) {
         if let KnownLine::All(text) = &self.known {
             self.known = KnownLine::Every(text.lines().map(line_print).collect());
@@ -127,14 +123,14 @@ impl SeenFile {
         self.text = None;
     }
 
-    /// All lines are known, if they are few enough to be kept.
+    /// Marks all lines as known, if they are few enough.
     fn know_all(&mut self, lines: &[&str]) -> bool {
         let size: usize = lines.iter().map(|line| line.len() + 1).sum();
         if KEPT < size {
             return false;
         }
         let text: Arc<str> = Arc::from(lines.join("\n"));
-        // A last line that is empty would be lost without its end.
+        // An empty last line would be lost without its line end.
         let text = if lines.last() == Some(&"") { Arc::from(format!("{text}\n")) } else { text };
         self.text = Some(Arc::clone(&text));
         self.known = KnownLine::All(text);
@@ -154,8 +150,8 @@ impl SeenFile {
         }
     }
 
-    /// Another version of the file: lines that are still there stay known, under
-    /// their new numbers. Without the text nothing can be said about them.
+    /// Switches to another version of the file: lines that still exist stay known under their new
+    /// numbers. Without the text all become unknown.
     fn move_to(&mut self, version: Option<ContentHash>, total: u64, text: Option<&str>) {
         if self.version != version {
             let rebased = text.map(|text| rebase(self, text)).unwrap_or_default();
@@ -176,7 +172,7 @@ impl SeenFile {
         }
     }
 
-    /// Edits are in ascending order and state lines of the old content.
+    /// Applies edits, which must be ascending and in line numbers of the old content.
     pub(super) fn edit(&mut self, version: ContentHash, edits: &[LineEdit<'_>]) {
         self.version = Some(version);
         self.foreign.clear();
@@ -203,8 +199,8 @@ impl SeenFile {
     }
 }
 
-/// Known lines after some edits: those behind an edit get new numbers, those
-/// that came are known. Returns by how much the file has grown.
+/// Known lines after edits: later lines are renumbered, new lines are known. Also returns the growth in
+/// lines.
 fn edited(old: LineHashes, edits: &[LineEdit<'_>]) -> (LineHashes, i64) {
     let mut lines = LineHashes::new();
     let mut shift = 0_i64;

@@ -8,13 +8,13 @@ use haft_types::{AgentId, CallId};
 use super::{LinesView, ReadBy};
 use crate::ContentHash;
 
-/// Which call showed what. Bounded: what falls out is merely shown again.
+/// Which call showed which lines. Bounded: forgotten views are merely shown again.
 #[derive(Debug, Default)]
 pub(super) struct ShownReads {
     files: HashMap<AgentId, HashMap<PathBuf, VecDeque<ShownView>>>,
-    /// Views altogether.
+    /// Total number of views.
     count: usize,
-    /// Counts up with every view, so that the oldest can be told.
+    /// Incremented with every view, to find the oldest.
     clock: u64,
 }
 
@@ -33,16 +33,16 @@ struct ShownShape {
     last: u64,
 }
 
-/// Which content was shown.
+/// Identity of the shown content.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ShownVersion {
-    /// This one.
+    /// Hash of the file.
     Known(ContentHash),
-    /// A file too large to fingerprint: only the lines themselves tell.
+    /// Hash of the lines, for a file too large to hash.
     Lines(ContentHash),
 }
 
-/// Views remembered altogether, and of one file.
+/// Maximum number of views in total and per file.
 const REMEMBERED: usize = 4096;
 const REMEMBERED_OF_ONE: usize = 64;
 
@@ -67,8 +67,7 @@ impl ShownReads {
         self.count = self.count + views.len() - before;
     }
 
-    /// The calls that showed at least these lines of the same content, latest
-    /// first.
+    /// Calls that showed at least these lines of the same content, latest first.
     pub(super) fn covering(&self, agent: &AgentId, view: &LinesView<'_>) -> Vec<CallId> {
         let Some(views) = self.views_of(agent, view.path) else { return Vec::new() };
         let wanted = ShownShape::from_view(view);
@@ -106,8 +105,7 @@ impl ShownShape {
         Self { version, first: view.first, last: view.first + view.lines.len() as u64 }
     }
 
-    /// Whether a view of this shape shows all of another. Lines that are only
-    /// known by themselves must be the very same.
+    /// Whether this view shows all of another. Views identified by their lines must be equal.
     fn covers(&self, wanted: &Self) -> bool {
         match self.version {
             ShownVersion::Known(_) => {
@@ -144,14 +142,14 @@ mod tests {
         }
         assert_eq!(shown.views_of(&agent, Path::new("/a")).map(VecDeque::len), Some(REMEMBERED_OF_ONE));
         assert_eq!(shown.covering(&AgentId::from("other"), &view("/a", 1)), []);
-        // The same again takes no further room.
+        // The same view again takes no additional space.
         let count = shown.count;
         let viewer = ReadBy { agent: agent.clone(), call: "again".into() };
         for _ in 0..10 {
             shown.add(&viewer, &view("/e", 1));
         }
         assert_eq!(shown.count, count + 1);
-        // Many files: the older ones are forgotten.
+        // With many files the oldest views are forgotten.
         for number in 0..2 * REMEMBERED {
             let path = PathBuf::from(format!("/many/{number}"));
             shown.add(&viewer, &LinesView { path: &path, ..view("/a", 1) });

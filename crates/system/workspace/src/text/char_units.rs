@@ -1,18 +1,18 @@
-//! One character at a time, with the number of bytes it takes in the file.
+//! Iterates over characters with their byte lengths in the file.
 //!
-//! Own code because no decoder reports where each character came from, and that
-//! is what lets an edit cut the file's own bytes.
+//! Own code, because no decoder reports the source position of each character, which is needed to splice
+//! the file's original bytes.
 
 use super::Charset;
 
-/// What one step over the bytes of a file yields.
+/// One decoded unit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct TextUnit {
-    /// The character; U+FFFD for a stray byte.
+    /// The character; U+FFFD for an invalid byte.
     pub(crate) character: char,
-    /// How many bytes it takes in the file.
+    /// Number of bytes in the file.
     pub(crate) len: usize,
-    /// Whether the bytes spell nothing.
+    /// Whether the bytes are invalid.
     pub(crate) stray: bool,
 }
 
@@ -29,15 +29,15 @@ impl TextUnit {
 /// Which carriage returns count as line breaks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CarriageReturns {
-    /// A pair with a line feed is one break, a lone one is data.
+    /// CR LF is one break, a lone CR is data.
     Paired,
-    /// The file knows no line feed: each is a break.
+    /// The file has no line feeds: each CR is a break.
     Alone,
-    /// None: every character stands for itself.
+    /// None: every character is kept.
     Literal,
 }
 
-/// The unit at the start of `bytes`, which must not be empty.
+/// Decodes the unit at the start of `bytes`, which must not be empty.
 pub(crate) fn next(charset: Charset, returns: CarriageReturns, bytes: &[u8]) -> TextUnit {
     let unit = character(charset, bytes);
     if unit.character != '\r' {
@@ -101,8 +101,8 @@ fn legacy(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> TextUnit {
             continue;
         };
         let mut characters = text.chars();
-        // A second character would be one of the few pairs of Big5, or an
-        // ASCII byte that followed a stray one.
+        // A second character would be one of the few pairs of Big5, or an ASCII byte after an invalid
+        // one.
         if let (Some(character), None) = (characters.next(), characters.next()) {
             return TextUnit::new(character, len);
         }

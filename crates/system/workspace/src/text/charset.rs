@@ -1,36 +1,33 @@
 use std::{borrow::Cow, fmt};
 
-/// How characters are spelt in bytes.
+/// Character encoding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Charset {
-    /// UTF-8, possibly with stray bytes in between.
+    /// UTF-8, possibly with invalid bytes.
     Utf8,
-    /// UTF-16, low byte first.
+    /// UTF-16, little endian.
     Utf16Le,
-    /// UTF-16, high byte first.
+    /// UTF-16, big endian.
     Utf16Be,
-    /// One of the older ones. Every one of them spells ASCII as ASCII.
+    /// A legacy encoding that is a superset of ASCII.
     Legacy(&'static encoding_rs::Encoding),
-    /// One byte for each character, but nobody can tell which: only ASCII is
-    /// known, and only ASCII can be written.
+    /// An unknown single-byte encoding: only ASCII is known and can be written.
     Unknown,
 }
 
-/// The spelling of one file: the character set, and whether it opens with a
-/// byte order mark.
+/// Encoding of a file, including its byte order mark.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Encoding {
-    /// How characters are spelt.
     pub charset: Charset,
-    /// Whether the file begins with a byte order mark.
+    /// Whether the file starts with a byte order mark.
     pub bom: bool,
 }
 
 impl Encoding {
-    /// What a new file gets.
+    /// Encoding of new files.
     pub const UTF_8: Self = Self { charset: Charset::Utf8, bom: false };
 
-    /// The byte order mark of this file; empty where it has none.
+    /// Bytes of the byte order mark; empty if the file has none.
     pub fn bom_bytes(&self) -> &'static [u8] {
         match (self.bom, self.charset) {
             (true, Charset::Utf8) => b"\xef\xbb\xbf",
@@ -60,12 +57,11 @@ impl fmt::Display for Charset {
     }
 }
 
-/// A character that the file's encoding cannot spell.
+/// A character that the file's encoding cannot represent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unencodable {
-    /// The character that cannot be written.
     pub character: char,
-    /// The encoding that does not have it.
+    /// The encoding.
     pub charset: Charset,
 }
 
@@ -78,7 +74,7 @@ impl fmt::Display for Unencodable {
 
 impl std::error::Error for Unencodable {}
 
-/// A character with its code point, in a form that shows invisible ones too.
+/// Formats a character with its code point, so that invisible ones are recognisable.
 pub fn describe_char(character: char) -> String {
     let code = u32::from(character);
     let name = match character {
@@ -96,7 +92,7 @@ pub fn describe_char(character: char) -> String {
 }
 
 impl Charset {
-    /// Spells a text. What cannot be spelt is an error, never a question mark.
+    /// Encodes a text. Fails if a character cannot be represented, never replaces it.
     pub fn encode<'a>(&self, text: &'a str) -> Result<Cow<'a, [u8]>, Unencodable> {
         match self {
             Self::Utf8 => Ok(Cow::Borrowed(text.as_bytes())),
@@ -116,8 +112,8 @@ fn encode_legacy<'a>(
     text: &'a str,
 ) -> Result<Cow<'a, [u8]>, Unencodable> {
     let (bytes, _, unmappable) = encoding.encode(text);
-    // Some encoders fold characters together (a yen sign becomes a backslash in
-    // Shift_JIS), so only what reads back as itself counts as spelt.
+    // Some encoders map several characters to one (a yen sign becomes a backslash in Shift_JIS), so only
+    // a round trip counts.
     if !unmappable
         && encoding.decode_without_bom_handling_and_without_replacement(&bytes).as_deref() == Some(text)
     {

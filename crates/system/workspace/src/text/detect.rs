@@ -4,16 +4,16 @@ use memchr::memchr;
 
 use super::{Charset, Encoding, guess_charset::plausibility, stateful_charsets::shifted, text_file::literal};
 
-/// How much of a file the bytes at hand are.
+/// How much of the file the sample is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SampleExtent {
-    /// All of it.
+    /// The whole file.
     Whole,
-    /// Its beginning: the last character may be cut.
+    /// The beginning; the last character may be truncated.
     Head,
 }
 
-/// Finds out how a file is spelt. `None` means that it is no text.
+/// Detects the encoding of a file. `None` if it is binary.
 pub fn detect(bytes: &[u8], extent: SampleExtent) -> Option<Encoding> {
     if let Some(by_mark) = from_bom(bytes) {
         return by_mark;
@@ -22,33 +22,31 @@ pub fn detect(bytes: &[u8], extent: SampleExtent) -> Option<Encoding> {
     if memchr(0, head).is_some() {
         return utf16_without_bom(head).map(|charset| Encoding { charset, bom: false });
     }
-    // Text that changes its meaning by shift sequences cannot be cut anywhere.
+    // Encodings with shift sequences cannot be cut at arbitrary positions.
     if looks_binary(head) || shifted(bytes).is_some() {
         return None;
     }
     let charset = match Utf8Census::count(bytes, extent) {
         Utf8Census { strays: 0, .. } => Charset::Utf8,
-        // Text of another encoding contains a valid sequence only by accident,
-        // so a file where they are more common than strays is damaged UTF-8. A
-        // few of either prove nothing.
+        // Text in another encoding contains valid UTF-8 sequences only by accident, so a file in which
+        // they outnumber invalid bytes is damaged UTF-8. Small numbers prove nothing.
         census if 8 <= census.sequences && census.strays * 2 <= census.sequences => Charset::Utf8,
         census => legacy(bytes, extent, &census),
     };
     Some(Encoding { charset, bom: false })
 }
 
-/// Whether a file has no byte order mark and does not look like anything but
-/// text. If it is valid UTF-8 as well, nothing else needs to be asked.
+/// Whether a file has no byte order mark and looks like text. If it is also valid UTF-8, no further
+/// detection is needed.
 pub(super) fn is_unmarked_text(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(8192)];
     from_bom(bytes).is_none() && memchr(0, head).is_none() && !looks_binary(head) && shifted(bytes).is_none()
 }
 
-/// The outer `Option` says whether there is a mark, the inner one whether it is
-/// of an encoding we can handle.
+/// The outer `Option` is `None` if there is no mark, the inner one if its encoding is not supported.
 fn from_bom(bytes: &[u8]) -> Option<Option<Encoding>> {
     let charset = match bytes {
-        // UTF-32 is not spelt by anything we know.
+        // UTF-32 is not supported.
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => return Some(None),
         [0xef, 0xbb, 0xbf, ..] => Charset::Utf8,
         [0xff, 0xfe, ..] => Charset::Utf16Le,
@@ -58,8 +56,8 @@ fn from_bom(bytes: &[u8]) -> Option<Option<Encoding>> {
     Some(Some(Encoding { charset, bom: true }))
 }
 
-/// Western text in UTF-16 has a zero in every second byte, always on the same
-/// side. The detector below does not know this case.
+/// Western text in UTF-16 has a zero in every second byte, always on the same side. The statistical
+/// detector does not handle this.
 fn utf16_without_bom(head: &[u8]) -> Option<Charset> {
     let pairs = head.len() / 2;
     let zeros = |side: usize| head.iter().skip(side).step_by(2).filter(|it| **it == 0).count();
@@ -74,9 +72,9 @@ fn utf16_without_bom(head: &[u8]) -> Option<Charset> {
     }
 }
 
-/// Text has hardly any control characters.
+/// Text contains hardly any control characters.
 fn looks_binary(head: &[u8]) -> bool {
-    // Without branches, so that the compiler takes many bytes at a time.
+    // Branch-free, so that the compiler vectorises it.
     let is_control = |it: u8| {
         (it.wrapping_sub(1) < 6) | (it.wrapping_sub(14) < 13) | (it.wrapping_sub(28) < 4) | (it == 127)
     };
@@ -107,7 +105,7 @@ impl Utf8Census {
     }
 }
 
-/// Whether more bytes could have made this a character.
+/// Whether further bytes could complete this character.
 fn could_continue(invalid: &[u8]) -> bool {
     match invalid {
         [] => false,
@@ -123,13 +121,13 @@ fn could_continue(invalid: &[u8]) -> bool {
     }
 }
 
-/// How much of a file the statistics look at.
+/// Bytes used for statistics.
 const SAMPLE: usize = 256 * 1024;
 
-/// Up to how many unusual bytes single words decide instead of statistics.
+/// Up to this many non-ASCII bytes, single words decide instead of statistics.
 const FEW: usize = 48;
 
-/// Up to how many different unusual bytes they do.
+/// The same limit for distinct non-ASCII bytes.
 const DISTINCT: usize = 6;
 
 fn legacy(bytes: &[u8], extent: SampleExtent, census: &Utf8Census) -> Charset {
@@ -144,23 +142,21 @@ fn legacy(bytes: &[u8], extent: SampleExtent, census: &Utf8Census) -> Charset {
     detector.feed(sample, /*last*/ whole);
     let guess = detector.guess(/*tld*/ None, Utf8Detection::Deny);
     let unusual = sample.iter().filter(|it| !it.is_ascii()).count();
-    // Whatever reads like nothing that people write is better left alone.
+    // A reading that nobody would write is worse than none.
     let damaged_utf8 = 0 < census.sequences && census.strays <= census.sequences;
     let otherwise = if damaged_utf8 { Charset::Utf8 } else { Charset::Unknown };
-    // Several whole characters and hardly a stray: that is no accident in any
-    // encoding.
+    // Several complete UTF-8 characters and few invalid bytes are no accident in any encoding.
     if 2 <= census.sequences && census.strays * 2 <= census.sequences {
         return Charset::Utf8;
     }
     if unusual <= FEW || is_monotonous(sample) {
         let best = likeliest(sample, unusual, guess, whole, otherwise);
-        // Where every byte is a character, whole ones of UTF-8 would be a capital
-        // with an accent and a sign behind it, again and again.
+        // In a single-byte encoding, UTF-8 characters would read as an accented capital followed by a
+        // sign, repeatedly.
         let is_single = matches!(best, Charset::Legacy(encoding) if encoding.is_single_byte());
         return if damaged_utf8 && is_single { Charset::Utf8 } else { best };
     }
-    // A guess that cannot read the file is worse than the one that reads
-    // anything.
+    // A guess that cannot decode the file is worse than one that decodes anything.
     let readable = decodes(guess, sample, whole);
     let guess = if readable { guess } else { WINDOWS_1252 };
     match () {
@@ -171,17 +167,15 @@ fn legacy(bytes: &[u8], extent: SampleExtent, census: &Utf8Census) -> Charset {
     }
 }
 
-/// What the detector calls Western: three encodings that share most letters, or
-/// one of the many it does not know.
+/// What the detector calls Western: three encodings that share most letters, or one it does not know.
 fn western(sample: &[u8], unusual: usize) -> Charset {
-    // Bytes to which Windows gives no character (one may be damage), and the
-    // frames of DOS.
+    // Bytes undefined in Windows-1252 (one may be damage), and DOS box drawing.
     let undefined = sample.iter().filter(|it| matches!(it, 0x81 | 0x8d | 0x8f | 0x90 | 0x9d)).count();
     if unusual < undefined * 20 || has_frames(sample) || has_no_letters(sample) {
         return Charset::Unknown;
     }
     let readings = [WINDOWS_1252, ISO_8859_15].map(Charset::Legacy);
-    // The range where only Windows has characters decides by itself.
+    // Only Windows-1252 has printable characters in this range.
     if sample.iter().any(|it| matches!(it, 0x80..=0x9f)) {
         return readings[0];
     }
@@ -189,8 +183,7 @@ fn western(sample: &[u8], unusual: usize) -> Charset {
     readings[usize::from(windows < latin)]
 }
 
-/// Lines and shades, as the code pages of DOS have them: the same byte again and
-/// again.
+/// Runs of the same byte, such as DOS box drawing.
 fn has_frames(sample: &[u8]) -> bool {
     sample.windows(4).any(|it| {
         matches!(it[0], 0xb0..=0xb2 | 0xb3 | 0xba | 0xc4 | 0xcd | 0xdb | 0xdc | 0xdf)
@@ -198,14 +191,13 @@ fn has_frames(sample: &[u8]) -> bool {
     })
 }
 
-/// A Western text without a single plain letter is none: EBCDIC, for example.
+/// Western text contains plain letters; without any it is something else, such as EBCDIC.
 fn has_no_letters(sample: &[u8]) -> bool {
     let letters = sample.iter().filter(|it| it.is_ascii_alphabetic()).count();
     letters * 4 < sample.iter().filter(|it| !it.is_ascii()).count()
 }
 
-/// Whether the same few bytes come again and again: however often, they are no
-/// more evidence than once.
+/// Whether the same few bytes repeat, which is no more evidence than one occurrence.
 fn is_monotonous(sample: &[u8]) -> bool {
     let mut found = [false; 256];
     for byte in sample.iter().filter(|it| !it.is_ascii()) {
@@ -214,7 +206,7 @@ fn is_monotonous(sample: &[u8]) -> bool {
     found.iter().filter(|it| **it).count() <= DISTINCT
 }
 
-/// The best reading of a few unusual bytes. The order breaks ties.
+/// The most plausible decoding of a few non-ASCII bytes. The order breaks ties.
 fn likeliest(
     sample: &[u8],
     unusual: usize,
@@ -242,7 +234,7 @@ fn likeliest(
     best.0
 }
 
-/// A part of the file that holds its first unusual bytes.
+/// The part of the file around its first non-ASCII bytes.
 fn telling_part(bytes: &[u8]) -> &[u8] {
     let first = bytes.iter().position(|it| !it.is_ascii()).unwrap_or(0);
     let start = memchr::memrchr(b'\n', &bytes[..first]).map_or(0, |it| it + 1);
@@ -258,8 +250,8 @@ fn decodes(encoding: &'static encoding_rs::Encoding, sample: &[u8], whole: bool)
     !matches!(result, encoding_rs::DecoderResult::Malformed(..))
 }
 
-/// What the first lines say about themselves: `coding: cp932` of scripts,
-/// `encoding="…"` of XML, `charset=…` of HTML.
+/// Encoding declared in the first lines: `coding: cp932` in scripts, `encoding="…"` in XML, `charset=…`
+/// in HTML.
 fn declared(bytes: &[u8]) -> Option<&'static encoding_rs::Encoding> {
     let head = &bytes[..bytes.len().min(1024)];
     for key in [b"coding".as_slice(), b"charset"] {
@@ -281,7 +273,7 @@ fn declared(bytes: &[u8]) -> Option<&'static encoding_rs::Encoding> {
     None
 }
 
-/// Labels of the web, and those of Python and Vim that the web does not know.
+/// Web labels, and those of Python and Vim that the web does not have.
 fn for_label(label: &[u8]) -> Option<&'static encoding_rs::Encoding> {
     let lower = label.to_ascii_lowercase();
     let label: &[u8] = match lower.as_slice() {

@@ -1,11 +1,10 @@
-//! Which reading of a few unusual bytes is the likeliest.
+//! Scores decodings of a few non-ASCII bytes.
 //!
-//! The statistical detector is right about a page of text and guesses wildly
-//! about one word: a lone `µm` is Traditional Chinese to it. For short evidence
-//! this module asks a simpler question: whose reading looks like something
-//! people write in files.
+//! The statistical detector works on a page of text but not on one word: it takes a lone `µm` for
+//! Traditional Chinese. For little evidence this module scores how much each decoding looks like real
+//! text.
 
-/// Characters that any few words of Chinese or Japanese are likely to contain.
+/// Common Chinese and Japanese characters.
 const IDEOGRAPHS: &str = "的一是不了人我在有他这中大来上国个到说们为子和你地出道也时年得就那要下以生会自着去之过家学对可里后小\
     么心多天而能好都然没日于起还发成事只作当想看文无开手十用主行方又如前所本见经头面公同三已老从动两长知民样现分将外但身些与\
     高意进把法此实回二理美点月明其种全工己话向情部正名定女问力机给等几业最间新什打便位因重被走电四第门相次东政海口使教西再平\
@@ -16,13 +15,12 @@ const IDEOGRAPHS: &str = "的一是不了人我在有他这中大来上国个到
     説値設東開閉語書読変数関込込見入出処理検索定義実行結果確認変更追加削除保存終了始戻次前選択画面表示印刷注意警告開発者\
     情報戦経済気車円電話学校会社員時間曜週広県町村駅店";
 
-/// Syllables that any few words of Korean are likely to contain.
+/// Common Korean syllables.
 const SYLLABLES: &str = "이다는을를에의가고하지은한서로기사도리어자시그대해일정인수나보아부거만장스게제상전원성여구주안녕세요\
     설명값름오류울테트작결과파일행실변경추삭저종료음입력출화면표국민년월중학생들것있없않니습됩까와과라든며면적용확취소문\
     관비교열닫새내보등록로그아웃회원번호계산합목간방법선택완예외처";
 
-/// How well a reading of some bytes looks, per byte of evidence. Larger is
-/// better; what nobody writes is negative.
+/// Plausibility of a decoding per byte of evidence. Larger is better; implausible text is negative.
 pub(super) fn plausibility(text: &str, evidence: usize) -> i64 {
     let mut score = 0;
     let mut before = '\n';
@@ -41,12 +39,12 @@ fn of_char(before: char, character: char, next: char) -> i64 {
     match character {
         char::REPLACEMENT_CHARACTER => -8,
         '\u{80}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' => -10,
-        // Nobody writes these within a word of another script.
+        // East Asian characters do not occur inside Latin words.
         '\u{3000}'..='\u{d7a3}' if before.is_ascii_alphabetic() && next.is_ascii_alphabetic() => -3,
         // Kana, ideographic punctuation, full-width forms.
         '\u{3041}'..='\u{30ff}' => 6,
         '\u{3000}'..='\u{3020}' | '\u{ff01}'..='\u{ff5e}' => 4,
-        // Half-width kana: only in company.
+        // Half-width kana count only next to each other.
         '\u{ff61}'..='\u{ff9f}' => {
             if is_half_width(before) || is_half_width(next) {
                 2
@@ -90,8 +88,7 @@ fn is_western(character: char) -> bool {
         .contains(character)
 }
 
-/// Accented letters stand between other letters, marks stand outside of words,
-/// and two of either rarely meet.
+/// Accented letters occur between letters, symbols outside words, and two of either are rarely adjacent.
 fn of_western(before: char, character: char, next: char) -> i64 {
     let unusual = |it: char| !it.is_ascii();
     let company = i64::from(unusual(before)) + i64::from(unusual(next));

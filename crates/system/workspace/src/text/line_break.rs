@@ -4,19 +4,18 @@ use memchr::{memchr, memrchr};
 
 use super::Text;
 
-/// A style of line break.
+/// Style of a line break.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LineBreak {
-    /// A line feed.
+    /// LF.
     Lf,
-    /// A carriage return and a line feed.
+    /// CR LF.
     CrLf,
-    /// A carriage return.
+    /// CR.
     Cr,
 }
 
 impl LineBreak {
-    /// The characters of this style.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Lf => "\n",
@@ -26,12 +25,12 @@ impl LineBreak {
     }
 }
 
-/// How many line breaks on each side count as the neighbourhood.
+/// Number of line breaks considered on each side.
 const NEIGHBOURS: usize = 3;
 
 impl Text {
-    /// The style of the line breaks in and around a part of the view: the one
-    /// most of them have, and the nearest one's where none prevails.
+    /// Style of the line breaks in and around a range of the view: the most frequent, or the nearest if
+    /// there is no majority.
     pub fn line_break_near(&self, view: &Range<usize>) -> LineBreak {
         let breaks = self.line_breaks();
         match (breaks.lf, breaks.crlf, breaks.cr) {
@@ -59,7 +58,7 @@ impl Text {
         [LineBreak::Lf, LineBreak::CrLf, LineBreak::Cr].into_iter().find(prevails).unwrap_or(nearest)
     }
 
-    /// The style of the line break at a place in the view.
+    /// Style of the line break at a position in the view.
     fn style_at(&self, view: usize) -> LineBreak {
         match self.literal(&self.raw()[self.raw_range(&(view..view + 1))]).as_str() {
             "\r\n" => LineBreak::CrLf,

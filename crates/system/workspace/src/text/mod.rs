@@ -1,10 +1,9 @@
-//! Text as people see it, and the way back to the bytes of the file.
+//! Decoded text with a mapping back to the file's bytes.
 //!
-//! Tools look at characters and lines; the file is bytes in some encoding, with
-//! line breaks of some style, and sometimes with bytes that spell nothing. The
-//! *view* below shows the characters, with every line break as a line feed, and
-//! knows for each place in it the place in the file. An edit is stated in the
-//! view and cut into the file, so what it does not touch stays byte for byte.
+//! Tools work on characters and lines; the file is bytes in some encoding, with some line break style,
+//! and possibly invalid bytes. The *view* contains the characters with every line break as LF, and maps
+//! each position to one in the file. Edits are expressed in the view and spliced into the file, so
+//! everything else stays byte for byte.
 
 pub(crate) mod char_units;
 mod charset;

@@ -3,23 +3,22 @@ use std::{borrow::Cow, fmt, ops::Range};
 use super::{Charset, LineBreak, Text, Unencodable};
 use crate::ContentHash;
 
-/// One replacement, stated in the view.
+/// A replacement in the view.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Splice {
-    /// What goes; empty for an insertion.
+    /// Range to replace; empty for an insertion.
     pub range: Range<usize>,
-    /// What comes. A lone line feed takes the style of its neighbourhood; a
-    /// carriage return is written as it is.
+    /// New text. A lone LF takes the line break style of its surroundings; a CR is written unchanged.
     pub text: String,
 }
 
 /// Why a replacement cannot be written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SpliceError {
-    /// A character the file's encoding does not have.
+    /// A character that the file's encoding cannot represent.
     Unencodable(Unencodable),
-    /// The new text contains U+FFFD, with which the view marks bytes that spell
-    /// nothing; writing it would replace them for good.
+    /// The new text contains U+FFFD, which marks invalid bytes in the view; writing it would destroy
+    /// them.
     ReplacementCharacter,
 }
 
@@ -37,10 +36,10 @@ impl fmt::Display for SpliceError {
 
 impl std::error::Error for SpliceError {}
 
-/// A part of new content.
+/// A piece of new content.
 pub type TextPiece<'a> = Cow<'a, [u8]>;
 
-/// New content of a file, in pieces: what stays is borrowed from the old one.
+/// New content of a file in pieces; unchanged parts borrow from the old content.
 #[derive(Clone, Debug, Default)]
 pub struct Bytes<'a>(Vec<TextPiece<'a>>);
 
@@ -55,22 +54,21 @@ impl<'a> Bytes<'a> {
         self.0.iter().map(|piece| &**piece)
     }
 
-    /// The size in bytes.
+    /// Size in bytes.
     pub fn len(&self) -> usize {
         self.pieces().map(<[u8]>::len).sum()
     }
 
-    /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The fingerprint of the whole content.
+    /// Hash of the whole content.
     pub fn hash(&self) -> ContentHash {
         ContentHash::of_pieces(self.pieces())
     }
 
-    /// All of it in one piece.
+    /// Concatenates the pieces.
     pub fn to_vec(&self) -> Vec<u8> {
         self.0.concat()
     }
@@ -84,8 +82,8 @@ impl<'a> Bytes<'a> {
 }
 
 impl Text {
-    /// The content of the file after some replacements, which must be in
-    /// ascending order and must not overlap. Every byte outside of them stays.
+    /// The file's content after some replacements, which must be ascending and must not overlap. All
+    /// other bytes stay.
     pub fn splice(&self, splices: &[Splice]) -> Result<Bytes<'_>, SpliceError> {
         let raw = self.raw();
         let mut bytes = Bytes::default();
@@ -102,7 +100,7 @@ impl Text {
         Ok(bytes)
     }
 
-    /// The bytes a replacement puts into the file.
+    /// The encoded bytes of a replacement.
     pub(crate) fn spell(&self, splice: &Splice) -> Result<Vec<u8>, SpliceError> {
         if self.strays() != 0 && splice.text.contains(char::REPLACEMENT_CHARACTER) {
             return Err(SpliceError::ReplacementCharacter);
@@ -117,7 +115,7 @@ impl Text {
     }
 }
 
-/// Gives lone line feeds the style asked for.
+/// Converts lone line feeds to the given style.
 fn with_breaks(text: &str, style: LineBreak) -> Cow<'_, str> {
     if style == LineBreak::Lf {
         return Cow::Borrowed(text);
@@ -134,8 +132,7 @@ fn with_breaks(text: &str, style: LineBreak) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Spells a whole text in an encoding, with the byte order mark the encoding
-/// asks for, once.
+/// Encodes a whole text, with one byte order mark if the encoding has one.
 pub fn encode_whole(text: &str, encoding: super::Encoding) -> Result<Vec<u8>, Unencodable> {
     let text = text.strip_prefix('\u{feff}').filter(|_| encoding.bom).unwrap_or(text);
     let mut bytes = encoding.bom_bytes().to_vec();

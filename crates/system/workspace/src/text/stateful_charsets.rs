@@ -1,15 +1,14 @@
-//! Encodings that say by a sequence of bytes what the following bytes mean.
+//! Detects stateful encodings, which switch character sets by escape sequences.
 //!
-//! All their bytes are those of ASCII, so they pass for plain text, but a part
-//! of them means something else depending on what stands before it. Such a file
-//! must not be cut by code that takes it for plain text.
+//! They consist of ASCII bytes only and look like plain text, but the meaning of bytes depends on what
+//! precedes them. Such a file must not be edited as plain text.
 
 use memchr::{memchr, memchr_iter, memmem};
 
-/// How much of a file is looked at.
+/// Bytes examined.
 const LOOKED_AT: usize = 1024 * 1024;
 
-/// The name of the encoding, if the file is in one of these.
+/// Name of the encoding, if the file uses one of these.
 pub fn shifted(bytes: &[u8]) -> Option<&'static str> {
     let head = &bytes[..bytes.len().min(LOOKED_AT)];
     if memchr(0x1b, head).is_some() && head.is_ascii() && has_iso_2022(head) {
@@ -21,8 +20,7 @@ pub fn shifted(bytes: &[u8]) -> Option<&'static str> {
     None
 }
 
-/// Whether an escape sequence switches to a set of two-byte characters. Terminals
-/// use other ones.
+/// Whether an escape sequence switches to a two-byte character set. Terminal sequences differ.
 fn has_iso_2022(head: &[u8]) -> bool {
     memchr_iter(0x1b, head).any(|at| {
         matches!(
@@ -32,8 +30,8 @@ fn has_iso_2022(head: &[u8]) -> bool {
     })
 }
 
-/// Whether all tildes are those of HZ, and enough characters are within. Format
-/// strings of Lisp have tildes too, but others.
+/// Whether all tildes are those of HZ and enough characters are enclosed. Lisp format strings have other
+/// tildes.
 fn is_hz(head: &[u8]) -> bool {
     const ENOUGH: usize = 4;
     let mut at = 0;
@@ -45,7 +43,7 @@ fn is_hz(head: &[u8]) -> bool {
             Some(b'{') => {
                 let Some(end) = memmem::find(&head[at..], b"~}") else { return false };
                 let inside = &head[at..at + end];
-                // The last byte of a character may be a tilde itself.
+                // The last byte of a character may itself be a tilde.
                 let inside = if inside.len() % 2 == 1 && head.get(at + end + 1) == Some(&b'~') {
                     &head[at..=at + end]
                 } else {

@@ -7,7 +7,7 @@ use super::{
     detect::is_unmarked_text,
 };
 
-/// A text file: its bytes, and the view of them that tools work on.
+/// A text file: its bytes and the view that tools work on.
 #[derive(Clone, Debug)]
 pub struct Text {
     pub(super) source: ViewSource,
@@ -19,8 +19,7 @@ pub struct Text {
 
 #[derive(Clone, Debug)]
 pub(super) enum ViewSource {
-    /// The view is the file: UTF-8 and line feeds. A byte order mark is the
-    /// first character.
+    /// The view equals the file: UTF-8 with LF. A byte order mark is its first character.
     Plain(String),
     /// The view differs from the bytes.
     Mapped(MappedText),
@@ -33,9 +32,8 @@ pub(super) struct MappedText {
     marks: Vec<OffsetMark>,
 }
 
-/// A place in the view and the same place in the file. There is one every few
-/// kilobytes; between them the bytes are stepped over again, which is cheaper
-/// than a table as large as the file.
+/// A position in the view with its position in the file, stored every few kilobytes. In between, bytes
+/// are decoded again, which is cheaper than a table as large as the file.
 #[derive(Clone, Copy, Debug)]
 struct OffsetMark {
     view: usize,
@@ -44,14 +42,14 @@ struct OffsetMark {
 
 const MARK_DISTANCE: usize = 4096;
 
-/// How many line breaks of each style a file has.
+/// Number of line breaks of each style.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LineBreaks {
-    /// How many lines end with a line feed alone.
+    /// Lines that end with LF.
     pub lf: usize,
-    /// Pairs of carriage return and line feed.
+    /// Lines that end with CR LF.
     pub crlf: usize,
-    /// Lone carriage returns that end lines.
+    /// Lines that end with CR.
     pub cr: usize,
 }
 
@@ -67,10 +65,10 @@ impl fmt::Display for LineBreaks {
 }
 
 impl Text {
-    /// Reads a file as text. Bytes that are no text come back as they are.
+    /// Decodes a file. Binary content is returned unchanged as the error.
     pub fn decode(raw: Vec<u8>) -> Result<Self, Vec<u8>> {
         let raw = if is_unmarked_text(&raw) {
-            // The usual case: a large file is looked through only once.
+            // The common case: a large file is scanned only once.
             match Self::decode_utf8(raw, Encoding::UTF_8) {
                 Ok(text) => return Ok(text),
                 Err(raw) => raw,
@@ -84,12 +82,12 @@ impl Text {
         }
     }
 
-    /// Reads the plainest kind of text: UTF-8 with line feeds, without a mark.
+    /// Decodes UTF-8 text with LF and without a byte order mark.
     pub fn decode_plain(raw: Vec<u8>) -> Option<Self> {
         is_unmarked_text(&raw).then(|| Self::decode_utf8(raw, Encoding::UTF_8).ok()).flatten()
     }
 
-    /// Reads valid UTF-8 without carriage returns, whose view is the file.
+    /// Decodes valid UTF-8 without CR, for which the view equals the file.
     fn decode_utf8(raw: Vec<u8>, encoding: Encoding) -> Result<Self, Vec<u8>> {
         if memchr::memchr(b'\r', &raw).is_some() {
             return Err(raw);
@@ -106,8 +104,7 @@ impl Text {
         })
     }
 
-    /// Reads a file whose encoding is known. Never fails: bytes that spell
-    /// nothing are strays.
+    /// Decodes a file with a known encoding. Never fails: undecodable bytes become invalid units.
     pub fn decode_as(raw: Vec<u8>, encoding: Encoding) -> Self {
         let start = encoding.bom_bytes().len();
         let raw = match encoding.charset {
@@ -130,7 +127,7 @@ impl Text {
         }
     }
 
-    /// The text, every line break as a line feed, without a byte order mark.
+    /// The text with every line break as LF, without byte order mark.
     pub fn view(&self) -> &str {
         match &self.source {
             ViewSource::Plain(text) => &text[self.encoding.bom_bytes().len()..],
@@ -146,35 +143,34 @@ impl Text {
         }
     }
 
-    /// How the file is spelt.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// How many places of the file spell nothing.
+    /// Number of invalid units.
     pub fn strays(&self) -> usize {
         self.strays
     }
 
-    /// How many line breaks of each style there are.
+    /// Number of line breaks by style.
     pub fn line_breaks(&self) -> LineBreaks {
         self.breaks
     }
 
-    /// How many lines there are; one without an end counts.
+    /// Number of lines; an unterminated last line counts.
     pub fn line_count(&self) -> u64 {
         let LineBreaks { lf, crlf, cr } = self.breaks;
         let open = !self.view().is_empty() && !self.view().ends_with('\n');
         (lf + crlf + cr) as u64 + u64::from(open)
     }
 
-    /// The bytes of the file behind a part of the view.
+    /// Byte range in the file for a range of the view.
     pub fn raw_range(&self, view: &Range<usize>) -> Range<usize> {
         let mut locator = self.locator();
         locator.seek(view.start)..locator.seek(view.end)
     }
 
-    /// A part of the file with its line breaks as they are.
+    /// Decodes a part of the file with its original line breaks.
     pub fn literal(&self, raw: &[u8]) -> String {
         literal(self.encoding.charset, raw)
     }
@@ -184,7 +180,7 @@ impl Text {
     }
 }
 
-/// Some bytes as text, every character standing for itself.
+/// Decodes bytes, keeping every character.
 pub(crate) fn literal(charset: Charset, raw: &[u8]) -> String {
     let mut builder = Builder::default();
     builder.run(raw, 0, charset, CarriageReturns::Literal);
@@ -193,7 +189,7 @@ pub(crate) fn literal(charset: Charset, raw: &[u8]) -> String {
 
 fn returns_of(charset: Charset, bytes: &[u8]) -> CarriageReturns {
     match charset {
-        // A byte search is enough to exclude line feeds, not to find them.
+        // A byte search can exclude line feeds but not find them.
         Charset::Utf16Le | Charset::Utf16Be => {
             let mut at = 0;
             while at < bytes.len() {
@@ -259,20 +255,19 @@ impl Builder {
     }
 }
 
-/// How many bytes at the start stand for themselves whatever the encoding.
+/// Length of the ASCII prefix, which is the same in all encodings.
 fn plain_ascii(bytes: &[u8]) -> usize {
     bytes.iter().position(|it| !it.is_ascii() || *it == b'\r').unwrap_or(bytes.len())
 }
 
-/// Walks from places in the view to places in the file; quickest in ascending
-/// order.
+/// Maps positions of the view to the file; fastest in ascending order.
 pub(super) struct OffsetMapper<'a> {
     text: &'a Text,
     at: OffsetMark,
 }
 
 impl OffsetMapper<'_> {
-    /// The place in the file of a character boundary in the view.
+    /// File position of a character boundary in the view.
     pub(super) fn seek(&mut self, view: usize) -> usize {
         let mapped = match &self.text.source {
             ViewSource::Plain(_) => return view + self.text.encoding.bom_bytes().len(),

@@ -1,4 +1,4 @@
-//! Times, owners and extended attributes, put back after everything else.
+//! Restores times, owners and extended attributes, after everything else.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -8,22 +8,22 @@ use std::{
 
 use crate::{AttributeChange, Attributes, EntryId, Journal};
 
-/// What paths should have, and what they had before anything was put back.
+/// Attributes to restore, and those before the undo.
 pub(super) struct TargetAttributes {
     paths: BTreeMap<PathBuf, AttributePath>,
 }
 
 struct AttributePath {
-    /// What the entries left there.
+    /// What the entries left at the path.
     left: Option<Attributes>,
-    /// What is there now.
+    /// What is at the path now.
     now: Option<Attributes>,
-    /// What is to be there.
+    /// What to restore.
     wanted: Option<Attributes>,
 }
 
 impl TargetAttributes {
-    /// Looks up what belongs to some entries, newest first, and at the disk.
+    /// Collects the attributes for some entries, newest first, and reads the current ones.
     pub(super) fn collect(journal: &Journal, undone: &[EntryId]) -> Self {
         let mut paths: BTreeMap<PathBuf, AttributePath> = BTreeMap::new();
         for AttributeChange { path, before, after } in
@@ -40,12 +40,12 @@ impl TargetAttributes {
         Self { paths }
     }
 
-    /// Gives them to the paths that were restored and to the directories around
-    /// them, innermost first, and says what changed.
+    /// Applies attributes to the restored paths and their parent directories, innermost first. Returns
+    /// the changes.
     pub(super) fn apply(self, restored: &HashSet<&Path>) -> Vec<AttributeChange> {
         let mut changes = Vec::new();
         for (path, it) in self.paths.into_iter().rev() {
-            // A directory that another process worked in keeps its time.
+            // A directory that another process changed keeps its time.
             let untouched = it.now == it.left;
             let applies = restored.contains(path.as_path()) || untouched;
             if let Some(wanted) = it.wanted.as_ref().filter(|_| applies) {

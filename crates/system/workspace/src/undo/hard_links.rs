@@ -1,8 +1,7 @@
-//! Hard links, put back with what they share.
+//! Restores hard links.
 //!
-//! A name whose object is still the one it was is overwritten where it stands, so
-//! that every other name of it, known or not, gets the old content as well. A
-//! name that was torn off its object is linked to it again.
+//! A file that is still the same object is overwritten in place, so that all its names, known or not,
+//! get the old content. A name that was detached from its object is linked to it again.
 
 use std::{
     cell::RefCell,
@@ -22,32 +21,32 @@ use crate::{
     open_checked::{open_dir, split},
 };
 
-/// As many objects are held at once.
+/// Maximum number of objects held open.
 const MAX_HELD: usize = 256;
 
-/// Which names are to be one file, and which object that was.
+/// Which names must become the same file, and which object that was.
 pub(super) struct TargetLinks<'a> {
     journal: &'a Journal,
     history: &'a [HistoryItem],
     wanted: BTreeMap<PathBuf, LinkedName>,
-    /// Names that some entry gave to another object.
+    /// Names that some entry linked to another object.
     relinked: HashSet<PathBuf>,
-    /// Names that the entries changed. The others only share an object with those.
+    /// Names that the entries changed. The others only share an object with them.
     changed: HashSet<&'a Path>,
-    /// What they are before anything is put back.
+    /// Objects of the names before the undo.
     now: HashMap<PathBuf, FileObject>,
-    /// Where names are looked for that nobody wrote down.
+    /// Directories searched for names that are not recorded.
     roots: Vec<PathBuf>,
-    /// What the entries found and left at these names.
+    /// States that the entries found and left at these names.
     passed: Vec<FileState>,
-    /// Names that this restore has put back.
+    /// Names restored so far.
     placed: RefCell<HashSet<PathBuf>>,
-    /// What was written into objects where they stand: their other names show it too.
+    /// Content written in place; the object's other names show it too.
     written: RefCell<Vec<(FileObject, ContentHash)>>,
 }
 
 impl<'a> TargetLinks<'a> {
-    /// Looks up what belongs to some entries, newest first, and at the disk.
+    /// Collects the link records of some entries, newest first, and reads the current state.
     pub(super) fn collect(
         journal: &'a Journal,
         history: &'a [HistoryItem],
@@ -58,7 +57,7 @@ impl<'a> TargetLinks<'a> {
             undone.iter().flat_map(|entry| journal.beside(&entry.id).links).collect();
         let stays = |it: &LinkedName| matches!((it.before, it.after), (Some(a), Some(b)) if a.is(&b));
         let relinked = links.iter().filter(|it| !stays(it)).map(|it| it.path.clone()).collect();
-        // The oldest record of a name is the one that counts.
+        // The oldest record of a name counts.
         let wanted: BTreeMap<PathBuf, LinkedName> =
             links.into_iter().map(|it| (it.path.clone(), it)).collect();
         let now = wanted.keys().filter_map(|path| Some((path.clone(), FileObject::of(&metadata(path)?))));
@@ -71,7 +70,7 @@ impl<'a> TargetLinks<'a> {
         Self { journal, history, wanted, relinked, changed, now, roots, passed, placed, written }
     }
 
-    /// What an undo of this undo needs to know. Call it when everything is put back.
+    /// Link records for a redo. Call after everything was restored.
     pub(super) fn for_redo(&self) -> Vec<LinkedName> {
         let name = |path: &PathBuf| {
             let before = self.now.get(path).copied();
@@ -81,19 +80,18 @@ impl<'a> TargetLinks<'a> {
         self.wanted.keys().map(name).collect()
     }
 
-    /// The object that a name was.
+    /// The object that the name was.
     fn wanted(&self, path: &Path) -> Option<FileObject> {
         self.wanted.get(path)?.before
     }
 
-    /// Whether an object is the one that a name was, or the one that took its place
-    /// when it was put back since.
+    /// Whether an object is the one that a name was, or the one that replaced it when it was restored.
     fn stands_for(&self, path: &Path, object: &FileObject) -> bool {
         let is_it = |known: Option<FileObject>| known.is_some_and(|it| it.is(object));
         is_it(self.wanted(path)) || (!self.relinked.contains(path) && is_it(self.last_known(path)))
     }
 
-    /// The object that a name stood for after the latest entry about it.
+    /// The object of a name after the latest entry about it.
     fn last_known(&self, path: &Path) -> Option<FileObject> {
         let about = |item: &HistoryItem| {
             let links = self.journal.beside(&item.entry.id).links;
@@ -105,20 +103,20 @@ impl<'a> TargetLinks<'a> {
         self.history.iter().find_map(about).flatten()
     }
 
-    /// Whether a name is the object that it was.
+    /// Whether the name is still the recorded object.
     pub(super) fn is_the_same(&self, path: &Path) -> bool {
         self.is_wanted_at(path, path)
     }
 
-    /// Whether a file shares its object with names it did not share it with
-    /// before: what is set on it would be set on those.
+    /// Whether a file shares its object with names it did not share before; attributes set on it would
+    /// affect those.
     pub(super) fn is_foreign(&self, path: &Path) -> bool {
         let found = metadata(path).filter(|it| 1 < it.nlink());
         found.is_some_and(|it| self.wanted.contains_key(path) && !self.stands_for(path, &FileObject::of(&it)))
     }
 
-    /// Overwrites a file that is still the object it was and has other names.
-    /// Nothing for any other.
+    /// Overwrites in place a file that is still the recorded object and has other names. `None` for any
+    /// other file.
     pub(super) fn overwrite(&self, path: &Path, wanted: &ContentHash) -> Option<Result<(), String>> {
         let found = metadata(path).filter(|it| it.is_file() && 1 < it.nlink())?;
         let object = FileObject::of(&found);
@@ -134,20 +132,20 @@ impl<'a> TargetLinks<'a> {
         Some(put_back().map_err(|err| err.to_string()))
     }
 
-    /// Whether this restore wrote such content through another name of the file.
+    /// Whether this undo wrote the content through another name of the file.
     pub(super) fn has_written(&self, path: &Path, content: Option<ContentHash>) -> bool {
         let found = metadata(path).map(|it| FileObject::of(&it));
         let written = self.written.borrow();
         written.iter().any(|(object, hash)| found == Some(*object) && content == Some(*hash))
     }
 
-    /// Takes note of a name that was put back.
+    /// Records that a name was restored.
     pub(super) fn note_placed(&self, path: &Path) {
         self.placed.borrow_mut().insert(path.to_owned());
     }
 
-    /// Makes a name the same file as another one it was the same file as, where
-    /// that holds what is wanted. False if there is no such name.
+    /// Links a name to another name of its recorded object that has the wanted content. False if there
+    /// is none.
     pub(super) fn link(&self, path: &Path, wanted: &FileState) -> bool {
         let Some(object) = self.wanted(path) else { return false };
         let tie = |other: PathBuf| self.tie(&other, path, wanted);
@@ -158,7 +156,7 @@ impl<'a> TargetLinks<'a> {
         let (same, replaced): (Vec<PathBuf>, Vec<PathBuf>) =
             changed.into_iter().partition(|it| self.is_the_same(it));
         let is_placed = |it: &PathBuf| self.placed.borrow().contains(it);
-        // Names that stay as they are decide, whatever object they are by now.
+        // Names that the entries did not change take precedence, whatever object they are now.
         kept.into_iter().any(tie)
             || same.into_iter().any(tie)
             || self.journal.kept_object(object).is_some_and(tie)
@@ -166,8 +164,8 @@ impl<'a> TargetLinks<'a> {
             || name_of_object(path, object, &self.roots).is_some_and(tie)
     }
 
-    /// Makes a name the same file as another that holds what is wanted, or what the
-    /// entries that are taken back found or left there.
+    /// Links `path` to `other` if that has the wanted content or content that the undone entries found
+    /// or left there.
     fn tie(&self, other: &Path, path: &Path, wanted: &FileState) -> bool {
         let Ok(found) = state_of(other) else { return false };
         if found == *wanted {
@@ -183,29 +181,27 @@ impl<'a> TargetLinks<'a> {
             && set_mode(path, *mode).is_ok()
     }
 
-    /// Whether the name `other` is the object that the name `path` was.
+    /// Whether `other` is the object that `path` was.
     fn is_wanted_at(&self, path: &Path, other: &Path) -> bool {
         let found = metadata(other).map(|it| FileObject::of(&it));
         matches!((self.wanted(path), found), (Some(wanted), Some(found)) if wanted.is(&found))
     }
 
-    /// Whether a name that was put back shared its object with names nobody knows,
-    /// and does not any more.
+    /// Whether a restored name was linked to unknown names and no longer is.
     pub(super) fn is_untied(&self, path: &Path) -> bool {
         self.wanted.get(path).is_some_and(|it| it.elsewhere)
             && metadata(path).is_some()
             && !self.is_the_same(path)
     }
 
-    /// Holds what names stand for now, before anything is put back.
+    /// Holds the current objects of the names open, before anything is restored.
     pub(super) fn hold(&self) -> Vec<(PathBuf, RetainedObject)> {
         let linked = self.now.iter().filter(|(path, _)| metadata(path).is_some_and(|it| 1 < it.nlink()));
         let held = linked.map(|(path, object)| Some((path.clone(), RetainedObject::open(path, *object)?)));
         held.take(MAX_HELD).flatten().collect()
     }
 
-    /// Keeps what names stood for that stand for something else now: an undo of
-    /// this undo ties them to it again.
+    /// Keeps objects whose names changed, so that undoing this undo can link them again.
     pub(super) fn keep_torn(&self, held: &[(PathBuf, RetainedObject)]) {
         for (path, held) in held {
             if metadata(path).map(|it| FileObject::of(&it)) != Some(held.object()) {
@@ -215,7 +211,7 @@ impl<'a> TargetLinks<'a> {
     }
 }
 
-/// Gives the file `other` the name `path`, in one step.
+/// Links `path` to the file `other`, atomically replacing it.
 fn same_file_again(other: &Path, path: &Path) -> Result<(), String> {
     let object = |path: &Path| metadata(path).map(|it| FileObject::of(&it));
     if object(other).is_some() && object(other) == object(path) {
@@ -232,7 +228,7 @@ fn same_file_again(other: &Path, path: &Path) -> Result<(), String> {
     })
 }
 
-/// Of a file or a symbolic link, not of what that leads to.
+/// Metadata of the file or symlink itself.
 fn metadata(path: &Path) -> Option<Metadata> {
     fs::symlink_metadata(path).ok().filter(|it| it.is_file() || it.is_symlink())
 }

@@ -3,29 +3,29 @@ use std::collections::{HashMap, HashSet};
 use super::{UndoError, UndoTarget};
 use crate::{EntryId, How, JournalEntry};
 
-/// What has become of an entry of the journal.
+/// State of a journal entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EntryState {
-    /// A change that stands.
+    /// A change that is in effect.
     InEffect,
-    /// A change that was taken back.
+    /// A change that was undone.
     Undone,
-    /// An undo that stands.
+    /// An undo that is in effect.
     Undo,
-    /// An undo that was itself taken back, or the redo that did it.
+    /// An undo that was itself undone, or the redo that did it.
     Redo,
 }
 
-/// One line of the history.
+/// An entry of the history.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HistoryItem {
-    /// What was changed.
+    /// The journal entry.
     pub entry: JournalEntry,
-    /// What has become of it.
+    /// Its state.
     pub standing: EntryState,
 }
 
-/// Sorts out what stands. Newest first.
+/// Computes the states. Newest first.
 pub(super) fn history(entries: Vec<JournalEntry>) -> Vec<HistoryItem> {
     let mut depth: HashMap<EntryId, usize> = HashMap::new();
     for entry in &entries {
@@ -51,14 +51,13 @@ pub(super) fn history(entries: Vec<JournalEntry>) -> Vec<HistoryItem> {
     items
 }
 
-/// The entries a person means, newest first. Only what stands can be taken
-/// back.
+/// The entries that a target selects, newest first. Only changes in effect can be undone.
 pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<JournalEntry>, UndoError> {
     let nothing = |what: String| Err(UndoError::NothingFound(what));
     let matching: Vec<&HistoryItem> = match target {
         UndoTarget::Last => history.iter().filter(|it| it.standing == EntryState::InEffect).take(1).collect(),
         UndoTarget::Call(call) => {
-            // Ids of calls repeat between sessions; the latest one is meant.
+            // Call ids repeat between sessions; the latest one counts.
             let session = history.iter().find(|it| it.entry.origin.call == *call && is_change(it));
             let session = session.map(|it| it.entry.origin.session.clone());
             let same = |it: &&HistoryItem| {

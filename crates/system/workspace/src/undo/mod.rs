@@ -1,7 +1,7 @@
-//! Taking changes back, and bringing them back again.
+//! Undo and redo.
 //!
-//! Only what is still as the change left it is taken back. A file that somebody
-//! has changed since is reported and stays.
+//! Only files that are still as the change left them are restored. A file that was changed since is
+//! reported as a conflict and kept.
 
 mod attributes;
 mod hard_links;
@@ -18,71 +18,70 @@ pub use history::{EntryState, HistoryItem};
 
 use crate::{ChangeOrigin, EntryId, FileError, FileState, Journal, TurnId, Workspace};
 
-/// What to take back.
+/// What to undo.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum UndoTarget {
-    /// The latest change that stands.
+    /// The latest change in effect.
     Last,
-    /// What one call changed.
+    /// The changes of one call.
     Call(CallId),
-    /// One entry of the journal.
+    /// One journal entry.
     Entry(EntryId),
-    /// What one turn changed.
+    /// The changes of one turn.
     Turn(TurnId),
-    /// Everything from this turn on.
+    /// All changes since the start of this turn.
     SinceTurn(TurnId),
 }
 
-/// What an undo or redo did.
+/// Result of an undo or redo.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct UndoReport {
-    /// The entry that records it; nothing when nothing was done.
+    /// The journal entry of this undo; `None` if nothing was done.
     pub entry: Option<EntryId>,
-    /// The entries that were taken back.
+    /// The undone entries.
     pub undone: Vec<EntryId>,
-    /// Paths that are as they were.
+    /// Restored paths.
     pub restored: Vec<PathBuf>,
-    /// Paths that were left alone, and why.
+    /// Paths that were kept, with reasons.
     pub conflicts: Vec<Conflict>,
-    /// Paths whose content is as it was, but which no longer are one file with
-    /// their other hard links: those could not be found any more.
+    /// Paths whose content was restored but not their hard links to other names, which could not be
+    /// found.
     pub untied: Vec<PathBuf>,
-    /// Commits that the commands made which were taken back. They stay: undo is
-    /// about files.
+    /// Commits made by the undone commands. They stay: undo affects only files.
     pub commits: Vec<String>,
 }
 
-/// What an undo would do.
+/// Preview of an undo.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct UndoPlan {
     /// Paths that would change.
     pub steps: Vec<UndoPlanStep>,
-    /// Paths that would be left alone, and why.
+    /// Paths that would be kept, with reasons.
     pub conflicts: Vec<Conflict>,
 }
 
 /// One path that would change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UndoPlanStep {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
-    /// How.
+    /// The kind of change.
     pub what: PlannedChange,
 }
 
 /// How a path would change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PlannedChange {
-    /// It is not there any more.
+    /// It would be deleted.
     Removed,
-    /// It is there again.
+    /// It would be created again.
     Made,
-    /// It has its content of before.
+    /// Its old content would be restored.
     Restored,
 }
 
 impl PlannedChange {
-    /// In one word, for a person.
+    /// One word for display.
     pub fn words(self) -> &'static str {
         match self {
             Self::Removed => "remove",
@@ -92,23 +91,23 @@ impl PlannedChange {
     }
 }
 
-/// A path that was left alone.
+/// A path that was kept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Conflict {
-    /// The path that was left as it is.
+    /// The path.
     pub path: PathBuf,
-    /// Why it was left, for a person.
+    /// The reason, for the user.
     pub reason: String,
 }
 
 /// Why nothing could be undone.
 #[derive(Debug)]
 pub enum UndoError {
-    /// Nothing in the journal fits.
+    /// No matching journal entry.
     NothingFound(String),
-    /// There is no journal.
+    /// There is no journal; the reason.
     NoJournal(String),
-    /// The journal or a file could not be used.
+    /// The journal or a file could not be accessed.
     File(FileError),
 }
 
@@ -135,19 +134,19 @@ impl Workspace {
         self.journal().map_err(UndoError::NoJournal)
     }
 
-    /// What was changed, newest first.
+    /// All changes with their states, newest first.
     pub fn history(&self) -> Result<Vec<HistoryItem>, UndoError> {
         Ok(history::history(self.require_journal()?.entries()?))
     }
 
-    /// Takes changes back.
+    /// Undoes changes. Conflicting files are kept and reported.
     pub fn undo(&self, target: &UndoTarget, origin: &ChangeOrigin) -> Result<UndoReport, UndoError> {
         let history = self.history()?;
         let entries = history::find(&history, target)?;
         restore::restore(self, &history, entries, origin)
     }
 
-    /// What taking changes back would do now. Changes nothing.
+    /// Preview of an undo. Read-only.
     pub fn undo_plan(&self, target: &UndoTarget) -> Result<UndoPlan, UndoError> {
         let history = self.history()?;
         let entries = history::find(&history, target)?;
@@ -164,7 +163,7 @@ impl Workspace {
         Ok(UndoPlan { steps: steps.collect(), conflicts })
     }
 
-    /// Brings back what the latest undo took.
+    /// Reverts the latest undo.
     pub fn redo(&self, origin: &ChangeOrigin) -> Result<UndoReport, UndoError> {
         let history = self.history()?;
         let undo = history.iter().find(|item| item.standing == EntryState::Undo);

@@ -16,18 +16,17 @@ use crate::{
     open_checked::{open_no_links, split},
 };
 
-/// One path that is to be put back.
+/// One path to restore.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct UndoStep {
     pub(super) path: PathBuf,
-    /// What is there now, and must still be when it is put back.
+    /// Current state, which must not change before it is restored.
     pub(super) current: FileState,
-    /// What is to be there.
+    /// Wanted state.
     pub(super) wanted: FileState,
 }
 
-/// Works out for each path what it must be now and what it becomes. `entries`
-/// are newest first.
+/// Determines for each path the expected current state and the wanted state. `entries` are newest first.
 pub(super) fn plan(
     history: &[HistoryItem],
     entries: &[JournalEntry],
@@ -59,7 +58,7 @@ pub(super) fn plan(
     for mut step in steps {
         let found = match state_of(&step.path) {
             Ok(found) => found,
-            // A pipe, a device, something unreadable: one path, not the whole undo.
+            // A pipe, a device or an unreadable file is a conflict of this path only.
             Err(err) => {
                 conflicts.push(Conflict { path: step.path, reason: err.to_string() });
                 continue;
@@ -90,8 +89,7 @@ fn reason(history: &[HistoryItem], entries: &[JournalEntry], step: &UndoStep) ->
     }
 }
 
-/// Whether two states are the same to an undo. Permission bits alone are no
-/// reason to refuse.
+/// Whether two states count as equal. Different permission bits alone are not a conflict.
 fn same(a: &FileState, b: &FileState) -> bool {
     match (a, b) {
         (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) => a == b,
@@ -100,8 +98,7 @@ fn same(a: &FileState, b: &FileState) -> bool {
     }
 }
 
-/// What is at a path. Behind a link is another place: nothing that is reached
-/// through one is at this path.
+/// Current state of a path. Below a symlink it counts as absent.
 pub(super) fn state_of(path: &Path) -> Result<FileState, FileError> {
     let failed = |errno| FileError::from_errno(path, "read", errno);
     let (parent, name) = split(path)?;

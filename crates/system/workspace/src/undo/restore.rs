@@ -22,11 +22,11 @@ use crate::{
     text::Bytes,
 };
 
-/// Bytes that the entry of an undo needs, by and large, and for each path.
+/// Bytes reserved in the log for an undo: fixed, and per path.
 const ROOM: u64 = 1 << 10;
 const ROOM_FOR_EACH: u64 = 1 << 10;
 
-/// Puts back what some entries changed. They are newest first.
+/// Restores what the entries changed. They are newest first.
 pub(super) fn restore(
     workspace: &Workspace,
     history: &[HistoryItem],
@@ -39,19 +39,19 @@ pub(super) fn restore(
     let locked = workspace.lock(&paths)?;
     let mut report = UndoReport::default();
     let mut steps = plan(history, &entries, &mut report.conflicts)?;
-    // What cannot be recorded is not begun.
+    // Do not start what cannot be recorded.
     journal.reserve(ROOM + ROOM_FOR_EACH * steps.len() as u64)?;
     keep_current(journal, &steps)?;
     let undone = entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>();
-    // Names that were one file go back together, and to that file.
+    // Names that were one file are restored together.
     let is_linked = |step: &UndoStep| {
         step.path.symlink_metadata().is_ok_and(|it| it.is_file() && 1 < names(journal, &it))
     };
     let observed =
         |entry: &JournalEntry| entry.how == How::Observed || !journal.beside(&entry.id).links.is_empty();
     if steps.is_empty() && report.conflicts.is_empty() {
-        // Everything is as it was before them. They count as undone, so that the next
-        // undo finds what is older.
+        // Everything is already as before. The entries count as undone, so that the next undo finds
+        // older ones.
         report.entry = Some(journal.record_as(origin, Vec::new(), undone.clone())?.id);
         report.undone = undone;
         return Ok(report);
@@ -74,8 +74,8 @@ pub(super) fn restore(
     Ok(report)
 }
 
-/// Keeps what is there now, for a redo. An error where there is no room: then
-/// nothing is touched. What cannot be read is a conflict later.
+/// Saves the current content for a redo. Fails before anything is changed if there is no space.
+/// Unreadable files become conflicts later.
 fn keep_current(journal: &Journal, steps: &[UndoStep]) -> Result<(), FileError> {
     let files = steps.iter().filter(|step| matches!(step.current, FileState::File { .. }));
     for file in files.filter_map(|step| OpenFile::open(&step.path).ok()) {
@@ -87,7 +87,7 @@ fn keep_current(journal: &Journal, steps: &[UndoStep]) -> Result<(), FileError> 
     Ok(())
 }
 
-/// How many names a file has besides those in journals.
+/// Number of hard links, without those in journals.
 fn names(journal: &Journal, found: &Metadata) -> u64 {
     match found.nlink() {
         1 => 1,
@@ -104,8 +104,8 @@ pub(super) fn to_change(step: &UndoStep) -> FileChange {
     FileChange { path: step.path.clone(), before: step.current.clone(), after: step.wanted.clone() }
 }
 
-/// Directories come before the files in them, outermost first, and links make
-/// room for the files that replace them.
+/// Directories are created before the files in them, outermost first, and symlinks are removed where
+/// files replace them.
 fn before_files(steps: &mut [UndoStep], report: &mut UndoReport) -> Vec<UndoStep> {
     steps.sort_by(|a, b| a.path.cmp(&b.path));
     let mut done = Vec::new();
@@ -134,14 +134,14 @@ fn before_files(steps: &mut [UndoStep], report: &mut UndoReport) -> Vec<UndoStep
     done
 }
 
-/// Whether to do it or only to see whether it can be done.
+/// Whether to execute or only check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum DryRun {
     Check,
     Do,
 }
 
-/// Links and the removal of directories come after the files, innermost first.
+/// Symlinks and directory removals follow after the files, innermost first.
 fn after_files(mut steps: Vec<UndoStep>, report: &mut UndoReport, mode: DryRun) -> Vec<UndoStep> {
     steps.sort_by(|a, b| b.path.cmp(&a.path));
     let mut done = Vec::new();
@@ -177,7 +177,7 @@ fn after_files(mut steps: Vec<UndoStep>, report: &mut UndoReport, mode: DryRun) 
     done
 }
 
-/// Puts a link in place of what is there, in one step.
+/// Atomically replaces a path by a symlink.
 pub(super) fn replace_by_link(path: &Path, target: &Path) -> Result<(), String> {
     let temp = temporary_name();
     beside(path, |dir, name| {
@@ -188,7 +188,7 @@ pub(super) fn replace_by_link(path: &Path, target: &Path) -> Result<(), String> 
     })
 }
 
-/// Does something with a name in its directory, without following links.
+/// Applies a function to a name in its directory, opened without following symlinks.
 pub(super) fn beside(
     path: &Path,
     act: impl FnOnce(&OwnedFd, &Path) -> Result<(), Errno>,
@@ -205,8 +205,8 @@ struct RestoreBatch<'a> {
 }
 
 impl RestoreBatch<'_> {
-    /// Puts all files back in one batch. One that changes under our hands
-    /// becomes a conflict and the rest is tried again.
+    /// Restores all files in one batch. A file that changes meanwhile becomes a conflict, and the rest
+    /// is retried.
     fn put_back(
         &self,
         mut steps: Vec<UndoStep>,
@@ -254,7 +254,7 @@ impl RestoreBatch<'_> {
             return Err(FileError::Changed { path: step.path.clone(), expected: step.current.hash() });
         }
         if let Some(base) = &base {
-            // What cannot be kept for a redo stays.
+            // What cannot be saved for a redo is kept.
             self.journal.store().keep(base.file(), base.disk_hash())?;
         }
         let content = step.wanted.hash().map(|hash| self.journal.content(&hash)).transpose()?;

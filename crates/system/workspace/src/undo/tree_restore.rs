@@ -1,6 +1,5 @@
-//! Taking back what a command did to whole trees: files, links, directories and
-//! modes, each step by itself. Doing it twice does no harm, so an undo that was
-//! cut in the middle is simply done again.
+//! Undoes what a command did to whole trees: files, symlinks, directories and modes, each as a separate
+//! step. Idempotent, so an interrupted undo is simply repeated.
 
 use std::{
     collections::HashSet,
@@ -27,7 +26,7 @@ use crate::{
     open_checked::{open_dir, split},
 };
 
-/// Puts everything back, as far as it can be, and writes down what was done.
+/// Restores everything as far as possible, and records it.
 pub(super) fn restore(
     (workspace, journal): (&Workspace, &Journal),
     history: &[HistoryItem],
@@ -42,15 +41,15 @@ pub(super) fn restore(
     let links = TargetLinks::collect(journal, history, entries, workspace.roots());
     let held = links.hold();
     let mut work = TreeRestore { journal, links: &links, failed: HashSet::new(), report: &mut report };
-    // Outermost first: only where one can pass one can work.
+    // Outermost first, because a directory must be accessible to work in it.
     for step in steps.iter().filter(|step| is_directory(&step.current) && is_directory(&step.wanted)) {
         work.attempt(step, |_| open_up(&step.path));
     }
-    // Innermost first: a directory goes when it is empty.
+    // Innermost first, because a directory must be empty to be removed.
     for step in steps.iter().rev().filter(|step| makes_room(step)) {
         work.attempt(step, |work| work.remove(step));
     }
-    // What is there comes first: names that are gone may be links to it.
+    // Existing paths first: missing ones may be hard links to them.
     let is_there =
         |step: &&UndoStep| matches!(step.current, FileState::File { .. } | FileState::Symlink { .. });
     let (there, gone): (Vec<&UndoStep>, Vec<&UndoStep>) =
@@ -58,7 +57,7 @@ pub(super) fn restore(
     for step in there.into_iter().chain(gone) {
         work.attempt(step, |work| work.create(step).inspect(|()| links.note_placed(&step.path)));
     }
-    // A directory that may not be written gets its mode when all is in it.
+    // A read-only directory gets its mode after its content.
     for step in steps.iter().rev() {
         if let FileState::Directory { mode } = step.wanted {
             work.attempt(step, |_| set_mode(&step.path, mode));
@@ -73,7 +72,7 @@ pub(super) fn restore(
     let changes: Vec<FileChange> = done.iter().map(|step| to_change(step)).collect();
     let entry = journal.record_as(origin, changes, undone.clone())?.id;
     let restored: HashSet<&Path> = done.iter().map(|step| step.path.as_path()).collect();
-    // For a redo; without it, contents and modes come back all the same.
+    // For a redo; without it, only contents and modes are restored.
     report.commits = undone.iter().flat_map(|id| journal.beside(id).commits).collect();
     report.untied = restored.iter().filter(|it| links.is_untied(it)).map(|it| it.to_path_buf()).collect();
     report.untied.sort();
@@ -86,12 +85,12 @@ pub(super) fn restore(
     Ok(report)
 }
 
-/// Whether what is there has to go before anything else can be there.
+/// Whether the current object must be removed before another can be created.
 fn makes_room(step: &UndoStep) -> bool {
     match (&step.current, &step.wanted) {
         (FileState::Absent, _) => false,
         (_, FileState::Absent) => true,
-        // A rename replaces a file or a link.
+        // A rename replaces a file or symlink.
         (current, wanted) => is_directory(current) != is_directory(wanted),
     }
 }
@@ -99,7 +98,7 @@ fn makes_room(step: &UndoStep) -> bool {
 struct TreeRestore<'a> {
     journal: &'a Journal,
     links: &'a TargetLinks<'a>,
-    /// Paths that stay as they are.
+    /// Paths that are kept.
     failed: HashSet<PathBuf>,
     report: &'a mut UndoReport,
 }
@@ -140,8 +139,8 @@ impl TreeRestore<'_> {
             }
             (_, FileState::Symlink { .. }) if self.links.link(&step.path, &step.wanted) => Ok(()),
             (FileState::Symlink { target: now }, FileState::Symlink { target }) if now == target => {
-                // It has been torn off nothing that is within reach, unless it is
-                // one file with names it was not one with.
+                // Content is already right; it only needs replacing if it is now linked with names it
+                // was not linked with before.
                 if self.links.is_foreign(&step.path) { replace_by_link(&step.path, target) } else { Ok(()) }
             }
             (_, FileState::Symlink { target }) => replace_by_link(&step.path, target),
@@ -154,10 +153,10 @@ impl TreeRestore<'_> {
         if let FileState::File { .. } = step.current {
             let file = OpenFile::open(&step.path).map_err(|err| err.to_string())?;
             let kept = self.journal.keep_soon(&file).map_err(|err| err.to_string())?;
-            // Another name of it may have been put back already.
+            // It may already have been restored through another name.
             let is_back = kept.hash() == Some(*hash);
             if is_back && !self.links.is_foreign(&step.path) {
-                // It may have been torn off the names it was one file with.
+                // It may have been detached from its other names.
                 if !self.links.is_the_same(&step.path) {
                     self.links.link(&step.path, &step.wanted);
                 }
@@ -180,8 +179,8 @@ impl TreeRestore<'_> {
         self.write(&dir, name, hash, (mode, old.and_then(Result::ok).as_ref()))
     }
 
-    /// A whole file or none, under its name in one step, with the mode that is given
-    /// and otherwise the owner and the attributes of the file in its place.
+    /// Writes a whole file atomically, with the given mode and otherwise the owner and attributes of the
+    /// file it replaces.
     fn write(
         &self,
         dir: &OwnedFd,
@@ -199,7 +198,7 @@ impl TreeRestore<'_> {
             .write_content(hash, &mut file)
             .map_err(|err| err.to_string())
             .and_then(|()| {
-                // As far as we may: content and mode come back all the same.
+                // As far as permitted; content and mode are restored in any case.
                 old.map(|old| copy_attributes(old, &file, Some(mode)).ok());
                 file.set_permissions(fs::Permissions::from_mode(mode)).map_err(told)
             })
@@ -214,7 +213,7 @@ fn is_directory(state: &FileState) -> bool {
     matches!(state, FileState::Directory { .. })
 }
 
-/// Lets us work in a directory we own.
+/// Makes a directory of ours accessible.
 fn open_up(path: &Path) -> Result<(), String> {
     let mode = fs::symlink_metadata(path).map_err(|err| err.to_string())?.mode() & 0o7777;
     if mode & 0o700 == 0o700 { Ok(()) } else { set_mode(path, mode | 0o700) }

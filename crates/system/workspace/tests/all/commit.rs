@@ -1,4 +1,4 @@
-//! What a careful editor keeps.
+//! What a careful editor preserves.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::support;
@@ -198,7 +198,7 @@ fn a_change_made_for_something_else_is_refused() {
         assert_eq!(fs::read(&path).ok(), found, "{name}");
         fs::remove_file(&path).ok();
     }
-    // The same bytes again are no change.
+    // Writing the same bytes is not a change.
     let path = scratch.file("f", "old");
     let locked = workspace.lock(&[&path]).unwrap();
     let (base, _) = locked.read(&path).unwrap().unwrap();
@@ -263,7 +263,7 @@ fn a_batch_is_all_or_nothing() {
     assert_eq!(scratch.names(), ["good", "read_only"]);
 }
 
-/// A bind mount on a file: its object cannot be replaced, so it is overwritten.
+/// A bind mount on a file cannot be replaced, so it is overwritten in place.
 #[test]
 fn a_mount_point_is_written_in_place() {
     let scratch = Scratch::new();
@@ -282,8 +282,7 @@ fn a_mount_point_is_written_in_place() {
     assert_eq!(fs::read(&target).unwrap(), b"old content\n");
 }
 
-/// Somebody else's file that we may write keeps its owner, and so does one in a
-/// directory we may not change.
+/// A writable file of another user keeps its owner, as does a file in a read-only directory.
 #[test]
 fn foreign_files_are_written_in_place() {
     if !is_root() {

@@ -1,8 +1,7 @@
-//! Killed, or out of space, at every single system call: each file holds the
-//! old or the new content, a batch is all or nothing, and nothing lies about.
+//! Kills the process or lets the disk be full at every single system call: each file has the old or the
+//! new content, a batch is all or nothing, and no temporary file remains.
 //!
-//! The faults come from `strace`, which stops a child at the N-th call of a
-//! kind, for every N.
+//! `strace` injects the faults at the N-th call of a kind, for every N.
 #![allow(
     clippy::type_complexity,
     clippy::print_stderr,
@@ -29,7 +28,7 @@ fn new_content() -> Vec<u8> {
     b"new content, rather longer than the old one was\n".repeat(3000)
 }
 
-/// What the child does, and with which files.
+/// What the child process does, and with which files.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Replace,
@@ -37,14 +36,14 @@ enum Action {
     HardLinks,
     Batch,
     Remove,
-    /// A file that is written ahead of its record, and kept by a second name.
+    /// A large file, which is written before its record and saved by a hard link.
     Large,
 }
 
 const ACTIONS: [Action; 6] =
     [Action::Replace, Action::Create, Action::HardLinks, Action::Batch, Action::Remove, Action::Large];
 
-/// Copies of the usual contents in a large file.
+/// Repetitions of the content in a large file.
 const LARGE: usize = 200_000;
 
 impl Action {
@@ -73,7 +72,7 @@ impl Action {
         }
     }
 
-    /// Every file, with what it holds before and after.
+    /// All files with their content before and after.
     fn files(self) -> Vec<(&'static str, Option<Vec<u8>>, Option<Vec<u8>>)> {
         let (old, new) = (Some(self.old_bytes()), Some(self.new_bytes()));
         match self {
@@ -127,7 +126,7 @@ fn child() {
     std::process::exit(if done { DONE } else { REFUSED });
 }
 
-/// Runs the child with one fault. `None` when a signal ended it.
+/// Runs the child with one fault. `None` if a signal killed it.
 fn run_child(scratch: &Scratch, action: Action, fault: &str) -> Option<i32> {
     run_child_with(scratch, action, &[fault])
 }
@@ -173,7 +172,7 @@ fn state(scratch: &Scratch, action: Action) -> Vec<bool> {
         .collect()
 }
 
-/// What a process that comes later finds.
+/// Checks the state that a later process finds.
 fn check_after_recovery(scratch: &Scratch, action: Action, what: &str) -> bool {
     drop(scratch.workspace().lock(&[&scratch.root.join("f")]).unwrap());
     let state = state(scratch, action);
@@ -226,7 +225,7 @@ fn every_call_fails_once() {
         (Action::Remove, "EIO"),
         (Action::Large, "ENOSPC"),
     ] {
-        // Most opens are the loader's; once is enough.
+        // Most `openat` calls are from the loader; testing them with one action is enough.
         for call in calls.split(',').filter(|call| *call != "openat" || matches!(action, Action::Batch)) {
             for n in 1..=count_calls(call, action) {
                 let scratch = Scratch::new();
@@ -242,7 +241,7 @@ fn every_call_fails_once() {
                         assert!(!state.iter().any(|it| *it), "{what}");
                         assert!(!litter, "{what}: litter");
                     }
-                    // Without any place for locks nothing is attempted.
+                    // Without a directory for locks nothing is attempted.
                     _ => assert!(!state.iter().any(|it| *it), "{what}: {code:?}"),
                 }
             }
@@ -251,7 +250,7 @@ fn every_call_fails_once() {
     assert!(20 < refused, "{refused}");
 }
 
-/// File systems that do not know flags of rename, links, or how to sync.
+/// File systems without rename flags, hard links or sync.
 #[test]
 fn every_change_is_made_where_calls_are_not_supported() {
     if !have_strace() {
@@ -269,7 +268,7 @@ fn every_change_is_made_where_calls_are_not_supported() {
         &["linkat:error=EPERM", "renameat2:error=ENOSYS", "fdatasync:error=EINVAL"],
     ] {
         for action in ACTIONS {
-            // A new object for several names needs links.
+            // A new object for several names needs hard links.
             let needs_links =
                 matches!(action, Action::HardLinks) && faults.iter().any(|it| it.starts_with("linkat"));
             let scratch = Scratch::new();
@@ -285,7 +284,7 @@ fn every_change_is_made_where_calls_are_not_supported() {
             if needs_links {
                 continue;
             }
-            // And back again, on a file system that knows everything.
+            // And undo, on a file system that supports everything.
             let report = scratch
                 .workspace()
                 .undo(&haft_workspace::UndoTarget::Last, &support::origin("undo"))
@@ -298,8 +297,7 @@ fn every_change_is_made_where_calls_are_not_supported() {
     }
 }
 
-/// How many calls of a kind one thread of a run makes: faults are counted by
-/// thread.
+/// Number of calls of a kind in one thread: faults are counted per thread.
 fn count_calls(call: &str, action: Action) -> usize {
     let scratch = Scratch::new();
     action.set_up(&scratch);
@@ -320,7 +318,7 @@ fn count_calls(call: &str, action: Action) -> usize {
     threads.iter().map(|thread| threads.iter().filter(|it| it == &thread).count()).max().unwrap_or(0)
 }
 
-/// A real full disk, in the user's tree and in our own directory.
+/// A real full disk, for the user's tree and for the state directory.
 #[test]
 fn a_full_disk() {
     let scratch = Scratch::new();
@@ -340,7 +338,7 @@ fn a_full_disk() {
     fs::create_dir(&root).unwrap();
     let path = root.join("f");
     fs::write(&path, OLD).unwrap();
-    // The tree is full, our directory is not.
+    // The tree is full, the state directory is not.
     let workspace = support::open(&scratch.state, &root);
     let big = vec![b'x'; 400 * 1024];
     for target in [&path, &root.join("new/file")] {
@@ -349,8 +347,8 @@ fn a_full_disk() {
     }
     assert_eq!(fs::read(&path).unwrap(), OLD);
     assert_eq!(fs::read_dir(&root).unwrap().count(), 1);
-    // Our directory is full, the tree is not: the change is made and says that
-    // it cannot be undone.
+    // The state directory is full, the tree is not: the change succeeds and reports that it cannot be
+    // undone.
     let workspace = support::open(&disk.join("state"), &scratch.root);
     let large = scratch.file("large", vec![b'y'; 300 * 1024]);
     let done = support::put(&workspace, &large, b"small now").unwrap();

@@ -1,4 +1,4 @@
-//! Undo of changes to files that have several names, inside and outside.
+//! Undo of changes to hard-linked files, with names inside and outside the workspace.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use std::{
@@ -15,22 +15,22 @@ use haft_workspace::{
 
 use crate::support::{Scratch, origin, origin_in, put_as, remove_as};
 
-/// One thing that happens. Names are below the scratch directory.
+/// One step of a scenario. Names are relative to the scratch directory.
 #[derive(Clone, Copy, Debug)]
 enum LinkStep {
-    /// Through the workspace.
+    /// A change through the workspace.
     Put(&'static str, &'static str),
     Remove(&'static str),
-    /// By somebody else: not ours to take back.
+    /// A change by another process, which undo must not revert.
     Mode(&'static str, u32),
     Unlink(&'static str),
-    /// By a command, which is only looked at.
+    /// A change by a command, which is only observed.
     Command(fn(&Path)),
 }
 
 use LinkStep::{Command, Mode, Put, Remove, Unlink};
 
-/// Content, mode and the names that are one file with it.
+/// Content, mode and hard-linked names by file.
 type Picture = BTreeMap<String, (u32, Vec<u8>, Vec<String>)>;
 
 fn files(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -76,7 +76,7 @@ fn furnish(top: &Path) {
     fs::set_permissions(top.join("out/store"), fs::Permissions::from_mode(0o640)).unwrap();
 }
 
-/// Records what a command does to the files of the workspace, as its snapshot does.
+/// Records what a command does to the files of the workspace, like a command snapshot.
 fn observe(workspace: &Workspace, call: &str, act: impl FnOnce()) {
     let journal = workspace.journal().unwrap();
     let look = || {
@@ -112,7 +112,7 @@ fn observe(workspace: &Workspace, call: &str, act: impl FnOnce()) {
         LinkedName { path: path.clone(), before: Some(it.1), after, elsewhere: true }
     });
     for it in &held {
-        // What lost its last name cannot be kept; nothing depends on it.
+        // An object whose last name is gone cannot be kept; nothing depends on it.
         journal.keep_object(it);
     }
     let entry = journal.record(&origin_in("t", call), changes).unwrap();
@@ -139,7 +139,7 @@ impl Linked {
         self.scratch.root.parent().unwrap()
     }
 
-    /// Does a step; the call to take back, if it was one of ours.
+    /// Executes a step. Returns the call id if it can be undone.
     fn act(&self, at: usize, step: LinkStep) -> Option<String> {
         let call = format!("call{at}");
         let path = |name: &str| self.top().join(name);
@@ -168,8 +168,7 @@ impl Linked {
     }
 }
 
-/// Every change is taken back, one after the other, and what comes out is what was
-/// there: contents, modes, and which names are one file, wherever they are.
+/// Undoing all changes one by one restores contents, modes and hard links, inside and outside.
 #[test]
 fn what_was_one_file_is_one_file_again() {
     let rows: &[&[LinkStep]] = &[
@@ -213,7 +212,7 @@ fn what_was_one_file_is_one_file_again() {
             assert_eq!(linked.undo(call).untied, Vec::<PathBuf>::new(), "{row:?}");
         }
         assert_eq!(picture(linked.top()), before, "undo of {row:?}");
-        // The same at once, there and back again.
+        // Undo and redo all at once.
         let linked = Linked::new();
         for (at, step) in row.iter().enumerate() {
             linked.act(at, *step);
@@ -225,7 +224,7 @@ fn what_was_one_file_is_one_file_again() {
             assert_eq!(picture(linked.top()), before, "undo at once of {row:?}");
             let report = linked.workspace.redo(&origin("redo")).unwrap();
             assert_eq!(report.conflicts, [], "{row:?}");
-            // What a name outside held in between is nobody's to bring back.
+            // The intermediate content of an outside name is not restored by redo.
             let inside = |mut all: Picture| {
                 all.retain(|name, _| name.starts_with("ws/"));
                 all
@@ -235,12 +234,11 @@ fn what_was_one_file_is_one_file_again() {
     }
 }
 
-/// What somebody else did to the other name stays, and what cannot be tied again
-/// is said.
+/// Changes by others to an outside name stay, and links that cannot be restored are reported.
 #[test]
 fn the_other_name_is_never_overwritten() {
     for (steps, want_other, untied) in [
-        // (what happens, content and mode of the name outside, torn off for good)
+        // Steps; content and mode of the outside name; whether the link is lost for good.
         (vec![Put("ws/shared", "two"), Mode("out/store", 0o600)], Some(("kept", 0o600)), true),
         (vec![Put("ws/shared", "two"), Unlink("out/store")], None, false),
         (vec![Remove("ws/shared"), Mode("out/store", 0o600)], Some(("kept", 0o600)), true),
@@ -262,8 +260,8 @@ fn the_other_name_is_never_overwritten() {
     }
 }
 
-/// The names that the journal keeps are not the user's: a file whose names are all
-/// in the workspace is still known to be, and nothing is said of others.
+/// Names in the journal do not count as other names: a file whose names are all in the workspace is
+/// still recognised as such.
 #[test]
 fn names_of_ours_are_no_names_elsewhere() {
     let linked = Linked::new();

@@ -1,4 +1,4 @@
-//! Line ranges of files of any size, against the obvious way.
+//! Line ranges of files of any size, compared with a simple implementation.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Text that an editor has and the disk has not.
+//! Unsaved text in an editor.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use std::{
@@ -18,7 +18,7 @@ use haft_workspace::{
 
 use crate::support::{Scratch, origin};
 
-/// What an editor does when it is asked to write.
+/// How the editor reacts to a write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Saving {
     Saves,
@@ -31,7 +31,7 @@ enum Saving {
 struct TestEditor {
     buffers: Mutex<HashMap<PathBuf, String>>,
     saving: Saving,
-    /// It does not answer in time.
+    /// Does not answer in time.
     is_busy: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ fn shown(workspace: &Workspace, path: &Path) -> (String, String) {
     (String::from_utf8_lossy(&loaded.bytes).into_owned(), loaded.notice.unwrap_or_default())
 }
 
-/// Adds a line to what the file is.
+/// Appends a line to the file.
 fn append(workspace: &Workspace, path: &Path, line: &str, call: &str) -> Result<Vec<String>, FileError> {
     let locked = workspace.lock(&[path]).unwrap();
     let (snapshot, mut bytes) = locked.read(path)?.unwrap();
@@ -98,15 +98,15 @@ fn append(workspace: &Workspace, path: &Path, line: &str, call: &str) -> Result<
 
 #[test]
 fn what_an_editor_shows_means_one_of_five_things() {
-    // What the disk held when both were the same, what it holds, what is shown.
+    // Content on disk when both were equal, current content on disk, editor's text.
     for (then, disk, buffer, want, notice) in [
         ("a\n", "a\n", "a\n", "a\n", ""),
         ("a\n", "a\n", "a\nnew\n", "a\nnew\n", "Unsaved"),
-        // The editor has not noticed.
+        // The editor has not noticed the change.
         ("a\n", "b\n", "a\n", "b\n", ""),
-        // It has noticed, and somebody typed.
+        // It has noticed, and the user typed.
         ("a\n1\n2\n3\n", "b\n1\n2\n3\n", "b\n1\n2\n3\nnew\n", "b\n1\n2\n3\nnew\n", "Unsaved"),
-        // Somebody typed into what was there before.
+        // The user typed into the old version.
         ("a\n1\n2\n3\n", "b\n1\n2\n3\n", "a\n1\n2\n3\nnew\n", "b\n1\n2\n3\n", "-a"),
         ("a\r\nb\r\n", "a\r\nb\r\n", "a\nb\n", "a\r\nb\r\n", ""),
         ("a\r\nb\r\n", "a\r\nb\r\n", "a\r\nb\r\nnew\r\n", "a\r\nb\r\nnew\r\n", "Unsaved"),
@@ -123,7 +123,7 @@ fn what_an_editor_shows_means_one_of_five_things() {
         assert_eq!(shown(workspace, &path), (then.to_owned(), String::new()));
         fs::write(&path, disk).unwrap();
         editor.types(&path, buffer);
-        // What was clean in this turn is not asked about again; the next one asks.
+        // A buffer without unsaved text is not asked about again in this turn.
         files.begin_turn(TurnId::new("next"));
         let (text, said) = shown(workspace, &path);
         assert_eq!(text, want, "{then:?} {disk:?} {buffer:?}: {said}");
@@ -131,7 +131,8 @@ fn what_an_editor_shows_means_one_of_five_things() {
     }
 }
 
-/// An editor that is busy keeps what was typed: the disk is changed only where nothing was unsaved.
+/// While the editor does not answer, its unsaved text is kept: the disk is changed only if nothing was
+/// unsaved.
 #[test]
 fn what_a_busy_editor_has_unsaved_is_not_written_over() {
     for (buffer, is_changed) in [("a\n", true), ("a\nnew\n", false)] {
@@ -147,14 +148,14 @@ fn what_a_busy_editor_has_unsaved_is_not_written_over() {
         let changed = append(files.workspace(), &path, "more\n", "c");
         assert_eq!(changed.is_ok(), is_changed, "{changed:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), if is_changed { "a\nmore\n" } else { "a\n" });
-        // When it answers again, everything goes on as before.
+        // Once it answers, everything continues as before.
         editor.is_busy.store(false, Ordering::Relaxed);
         files.begin_turn(TurnId::new("third"));
         assert!(append(files.workspace(), &path, "last\n", "d").is_ok());
     }
 }
 
-/// A file that is too large to be taken over is shown from the disk, and changed only where nothing is unsaved.
+/// A file too large for the overlay is shown from disk, and changed only if nothing is unsaved.
 #[test]
 fn a_large_file_is_not_changed_behind_what_is_unsaved() {
     let large: String = (0..700_000).map(|number| format!("{number}\n")).collect();
@@ -200,7 +201,7 @@ fn unsaved_text_survives_every_editor_and_comes_back_with_undo() {
         let report = workspace.undo(&UndoTarget::Call("edit".into()), &origin("undo")).unwrap();
         assert_eq!((report.restored, report.conflicts), (vec![path.clone()], vec![]), "{saving:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "a\nunsaved\n", "{saving:?}");
-        // What was on disk before is there too, under its own id.
+        // The previous content on disk is recorded as a separate entry.
         let entries = workspace.journal().unwrap().entries().unwrap();
         let saved = entries.iter().find(|it| it.origin.tool == "unsaved text").unwrap();
         workspace.undo(&UndoTarget::Entry(saved.id.clone()), &origin("undo")).unwrap();
@@ -210,7 +211,7 @@ fn unsaved_text_survives_every_editor_and_comes_back_with_undo() {
 
 #[test]
 fn a_batch_that_is_taken_back_leaves_the_typed_text_and_what_was_on_disk() {
-    // The second file cannot be changed: it is another one by now, on disk or in the editor.
+    // The second file cannot be changed, because it differs by now on disk or in the editor.
     for (saving, in_editor, saved) in [
         (Saving::Saves, false, "a\ntyped\n"),
         (Saving::Saves, true, "a\ntyped\n"),
@@ -261,7 +262,7 @@ fn an_editor_that_still_shows_a_removed_file_is_behind() {
     shown(&workspace, &path);
     fs::remove_file(&path).unwrap();
     assert!(workspace.lock(&[&path]).unwrap().read(&path).unwrap().is_none());
-    // What was typed since is kept.
+    // Text typed since is kept.
     editor.types(&path, "a\ntyped\n");
     let refused = workspace.lock(&[&path]).unwrap().read(&path).unwrap_err().to_string();
     assert!(refused.contains("never saved"), "{refused}");
@@ -269,7 +270,7 @@ fn an_editor_that_still_shows_a_removed_file_is_behind() {
 
 #[test]
 fn what_cannot_be_brought_together_is_refused_and_nothing_is_written() {
-    // Conflict, an editor that refuses, an encoding it would not keep, a new file.
+    // A conflict, an editor that refuses, an unsupported encoding, a new file.
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let editor = TestEditor::on(&workspace, Saving::Refuses);

@@ -1,4 +1,4 @@
-//! Patches show every change and can be applied.
+//! Diffs contain every change and can be applied.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use haft_workspace::{

@@ -1,4 +1,4 @@
-//! Many writers, in many processes: nothing that reported success is lost.
+//! Many concurrent writers in several processes: no change that reported success is lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::support;
@@ -22,7 +22,7 @@ fn line(content: &[u8], index: usize) -> usize {
     text.lines().nth(index).unwrap().parse().unwrap()
 }
 
-/// Adds one to a line of the file: read, change, commit.
+/// Increments a number on a line of the file: read, change, commit.
 fn increment(workspace: &Workspace, path: &Path, index: usize) -> Result<(), FileError> {
     let locked = workspace.lock(&[path])?;
     let (base, bytes) = locked.read(path)?.unwrap();
@@ -146,8 +146,7 @@ fn a_thousand_rounds_of_racing_writers() {
     assert_eq!(scratch.names(), ["f"]);
 }
 
-/// Somebody who knows nothing of our locks and saves all the time: we notice,
-/// and nobody ever sees half a file.
+/// A writer without our locks that saves continuously: we notice, and no reader sees a partial file.
 #[test]
 fn a_foreign_editor_is_noticed() {
     let scratch = Scratch::new();
@@ -179,7 +178,7 @@ fn a_foreign_editor_is_noticed() {
     assert_eq!(scratch.names(), ["f"]);
 }
 
-/// A lock does not outlive its owner.
+/// A lock ends with its owner.
 #[test]
 fn a_dead_owner_blocks_nobody() {
     let scratch = Scratch::new();
@@ -215,8 +214,7 @@ fn lock_holder() {
     }
 }
 
-/// Somebody puts a link in the place of a directory while it is being created:
-/// nothing ever lands behind the link.
+/// A symlink replaces a directory while it is being created: nothing is written behind it.
 #[test]
 fn a_link_in_the_place_of_a_parent_is_never_followed() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Freshness is about content.
+//! Freshness depends on content.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -82,7 +82,7 @@ fn parts_are_known_as_parts() {
     assert_eq!(freshness(&state, &changed, 5, 5), Freshness::Stale);
     assert_eq!(freshness(&state, &changed, 10, 10), Freshness::ChangedElsewhere(vec![5..6]));
     assert_eq!(freshness(&state, &changed, 50, 50), Freshness::Unseen);
-    // Pages add up, but only pages of the same content.
+    // Pages add up if their content is the same.
     for first in (21..=100).step_by(20) {
         state.saw(&viewer("r"), &view(&content, first, first + 19));
     }
@@ -90,7 +90,7 @@ fn parts_are_known_as_parts() {
     assert_eq!(whole(&changed), WholeFileSeen::Changed);
     state.saw(&viewer("r"), &view(&changed, 1, 20));
     assert_eq!(whole(&changed), WholeFileSeen::Yes);
-    // What changed and was not shown again is neither known nor forgotten.
+    // A line that changed and was not shown again is neither known nor forgotten.
     let again = changed.replace("line 60\n", "LINE 60\n");
     state.saw(&viewer("r"), &view(&again, 1, 20));
     assert_eq!(whole(&again), WholeFileSeen::Partly { seen: 99, total: 100 });
@@ -166,7 +166,7 @@ fn unchanged_is_said_only_while_it_is_in_the_request() {
     assert_eq!(state.still_shown(&main, &view(&changed, 1, 50)), None);
     in_context.store(false, Ordering::Relaxed);
     assert_eq!(state.still_shown(&main, &view(&content, 1, 50)), None);
-    // Without fingerprints the same lines with the same text count.
+    // Without hashes, the same lines with the same text count.
     in_context.store(true, Ordering::Relaxed);
     let huge = |first, last| LinesView { version: None, ..view(&content, first, last) };
     state.saw(&viewer("r2"), &huge(60, 70));

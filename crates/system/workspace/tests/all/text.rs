@@ -1,4 +1,4 @@
-//! Encodings, line breaks and stray bytes survive every splice.
+//! Encodings, line breaks and invalid bytes survive every splice.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use encoding_rs::{
@@ -100,7 +100,7 @@ fn encodings_are_recognised() {
     }
 }
 
-/// One word of evidence is enough for what people really write.
+/// One word suffices to detect real text.
 #[test]
 fn single_words_are_recognised() {
     let japanese =
@@ -130,8 +130,7 @@ fn a_cut_character_at_the_end_of_a_sample_is_no_stray() {
     }
 }
 
-/// Replaces the first `old` by `new` and returns prefix, middle and suffix as
-/// the file has them.
+/// Replaces the first `old` by `new`. Returns prefix, middle and suffix of the file.
 fn edit(raw: &[u8], old: &str, new: &str) -> Result<Vec<u8>, String> {
     let text = Text::decode(raw.to_vec()).map_err(|_| "binary")?;
     let start = text.view().find(old).ok_or("not found")?;
@@ -174,8 +173,7 @@ fn what_is_not_touched_stays() {
     }
 }
 
-/// However short: whole characters of UTF-8 are no accident, and what is inserted is
-/// spelt as they are.
+/// Complete UTF-8 characters are no accident in a short text, and insertions are encoded as UTF-8.
 #[test]
 fn one_stray_byte_does_not_make_another_encoding() {
     for raw in [
@@ -242,8 +240,8 @@ fn any_encoding() -> impl Strategy<Value = Encoding> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any bytes in any encoding: the view leads back to the file, and a splice
-    /// keeps everything before and after it.
+    /// For any bytes in any encoding, the view maps back to the file, and a splice preserves everything
+    /// before and after it.
     #[test]
     fn any_bytes_survive(
         encoding in any_encoding(),
@@ -270,8 +268,7 @@ proptest! {
         prop_assert_eq!(middle, &*encoding.charset.encode("Z").unwrap());
     }
 
-    /// Stepping character by character reads the same text as the reference
-    /// decoder does at once.
+    /// Decoding character by character gives the same text as the reference decoder.
     #[test]
     fn stepping_agrees_with_the_reference(
         index in 0..6_usize,

@@ -1,4 +1,4 @@
-//! Undo takes back what was done and nothing else.
+//! Undo reverts changes and nothing else.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::support;
@@ -48,7 +48,7 @@ fn every_kind_of_change_and_back_again() {
     assert_eq!(read(&removed).as_deref(), Some("gone\n"));
     assert_eq!(scratch.names(), ["edited", "removed"]);
 
-    // Redo goes backwards through the undos.
+    // Redo reverts the undos one by one.
     for _ in 0..3 {
         assert_eq!(workspace.redo(&origin("redo")).unwrap().conflicts, []);
     }
@@ -58,7 +58,7 @@ fn every_kind_of_change_and_back_again() {
     assert_eq!(read(&created).as_deref(), Some("fresh\n"));
     assert!(!removed.exists());
 
-    // And once more.
+    // And again.
     let (_, conflicts) = undo(&workspace, &UndoTarget::Last);
     assert_eq!(conflicts, Vec::<PathBuf>::new());
     assert_eq!(read(&removed).as_deref(), Some("gone\n"));
@@ -78,7 +78,7 @@ fn later_work_of_others_is_never_overwritten() {
     assert_eq!((restored, conflicts), (vec![a.clone()], vec![b.clone()]));
     assert_eq!((read(&a).as_deref(), read(&b).as_deref()), (Some("1"), Some("the user's")));
 
-    // A created file that the user has filled stays, and so does its directory.
+    // A created file that the user has edited stays, with its directory.
     let made = scratch.root.join("dir/made");
     put_as(&workspace, &made, b"x", &origin("c3")).unwrap();
     fs::write(scratch.root.join("dir/other"), "y").unwrap();
@@ -182,7 +182,7 @@ fn the_log_survives_cuts_and_garbage() {
         fs::write(&log, &whole[..cut]).unwrap();
         let kept = workspace.history().unwrap().len();
         let complete = starts.iter().filter(|it| **it != 0 && **it <= cut).count();
-        // A line that lacks only its end is complete.
+        // A line without only its line end is complete.
         assert!(kept == complete || kept == complete + 1, "{cut}");
         let entry = workspace.journal().unwrap().record(&origin("next"), Vec::new()).unwrap();
         assert_eq!(workspace.history().unwrap()[0].entry, entry, "{cut}");
@@ -247,15 +247,15 @@ fn large_files_are_kept_without_a_copy() {
     assert_eq!(fs::read(&path).unwrap(), content);
 }
 
-/// A change that was made while nothing could be recorded is not forgotten: an
-/// undo finds it first, says why it stays, and leaves older changes alone.
+/// A change made while nothing could be recorded is not skipped: undo finds it first, reports why it
+/// cannot be reverted, and keeps older changes.
 #[test]
 fn what_could_not_be_recorded_is_not_skipped() {
     for in_the_way in ["journal", "journal/*/objects", "journal/*/active"] {
         let scratch = Scratch::new();
         let (older, newer) = (scratch.file("older", "0"), scratch.file("newer", "another"));
         put_as(&scratch.workspace(), &older, b"1", &origin("older")).unwrap();
-        // Something that is no directory stands where ours should be.
+        // A file blocks the path of our directory.
         let mut blocked = scratch.state.join("journal");
         if let Some(below) = in_the_way.strip_prefix("journal/*/") {
             blocked = fs::read_dir(&blocked).unwrap().next().unwrap().unwrap().path().join(below);
@@ -283,8 +283,8 @@ fn what_could_not_be_recorded_is_not_skipped() {
     }
 }
 
-/// A command that ran while nothing could be recorded is listed: an undo finds it
-/// first and says why it stays, instead of taking back an older change.
+/// A command that ran while nothing could be recorded is listed: undo finds it first and reports why it
+/// cannot be reverted.
 #[test]
 fn a_command_that_nobody_saw_is_not_skipped() {
     let scratch = Scratch::new();

@@ -27,9 +27,9 @@ fn it_begins_at_the_commit_one_is_on_and_says_what_is_not_in_it() {
     assert!(notes.contains("1 commit(s) ahead of the branch it follows and 0 behind"), "{notes}");
     assert!(notes.contains("2 file(s)") && notes.contains("a.txt") && notes.contains("new.txt"), "{notes}");
     assert_eq!(made.record.state, WorktreeState::Ready);
-    // The main checkout does not see it.
+    // Git in the main checkout does not list it.
     assert!(!repo.git(&["status", "--porcelain"]).contains("worktrees"));
-    // A fresh one begins where origin is.
+    // A `Fresh` worktree starts at origin's main branch.
     let fresh = repo.try_make(&keeper, "fresh", WorktreeBase::Fresh).unwrap();
     assert_eq!(git(&fresh.record.path, &["rev-parse", "HEAD"]), repo.git(&["rev-parse", "origin/main"]));
     assert!(
@@ -64,7 +64,7 @@ fn ignored_files_that_are_named_are_copied_and_no_others() {
     assert!(!has("build/other.txt") && !has("denied.log") && !has("link.log"), "{there:?}");
     let notes = made.notes.join("\n");
     assert!(notes.contains("2 ignored file(s)") && notes.contains("denied.log"), "{notes}");
-    // What was copied and stayed as it was is nothing to keep; what changed is.
+    // Copied files that are unchanged are not work; changed ones are.
     assert!(keeper.inspect(&made.record).unwrap().is_untouched());
     write(&made.record.path.join(".env"), b"KEY=2\n");
     assert_eq!(keeper.inspect(&made.record).unwrap().ignored.len(), 1);
@@ -76,7 +76,7 @@ fn names_that_are_taken_are_refused_and_own_ones_gone_on_with() {
     let keeper = repo.keeper();
     let first = repo.make(&keeper, "x");
     write(&first.record.path.join("work.txt"), b"w");
-    // The same session goes on with it, another one does not while this process lives.
+    // The same session can reuse it; another one cannot while this process runs.
     assert!(repo.make(&keeper, "x").notes[0].contains("there already"));
     let order = |session: &'static str| haft_worktree::CreateWorktree {
         from: Box::leak(repo.top().into_boxed_path()),
@@ -91,7 +91,7 @@ fn names_that_are_taken_are_refused_and_own_ones_gone_on_with() {
     keeper.release(&mut left).unwrap();
     let taken = keeper.make(&order("s2"), &|_| true).unwrap();
     assert_eq!(std::fs::read(taken.record.path.join("work.txt")).unwrap(), b"w");
-    // A branch of that name, or something else at its place, is nobody's.
+    // An existing branch or file of that name is not taken over.
     repo.git(&["branch", "worktree-y"]);
     assert!(repo.try_make(&keeper, "y", WorktreeBase::Head).unwrap_err().contains("branch worktree-y"));
     std::fs::create_dir(repo.top().join(".claude/worktrees/z")).unwrap();
@@ -118,8 +118,8 @@ fn places_without_a_repository_or_commit_say_so() {
     assert!(keeper.records().is_empty());
 }
 
-/// Ignored directories can be linked instead of copied: links are nothing to keep,
-/// and what they lead to outlives the worktree. Others are refused.
+/// Ignored directories can be symlinked instead of copied. Symlinks are not work, and their targets
+/// survive the removal. Other directories are rejected.
 #[test]
 fn directories_are_linked_and_go_as_links() {
     let repo = Repo::new();
@@ -162,7 +162,7 @@ fn directories_are_linked_and_go_as_links() {
     assert_eq!(std::fs::read_to_string(repo.top().join("vendor/v.txt")).unwrap(), "v");
 }
 
-/// Only some directories: the rest is not there, and that is no change.
+/// Sparse checkout: missing directories are not changes.
 #[test]
 fn a_worktree_may_have_only_some_directories() {
     for (sparse, has_b) in [(vec!["b"], true), (vec!["other"], false), (vec!["../b"], true)] {
@@ -187,7 +187,7 @@ fn a_worktree_may_have_only_some_directories() {
         assert_eq!(made.record.path.join("other/d.txt").exists(), !has_b || is_whole, "{sparse:?}");
         assert!(made.record.path.join("a.txt").exists(), "{sparse:?}");
         assert!(keeper.inspect(&made.record).unwrap().is_untouched(), "{sparse:?}");
-        // The main checkout has everything all the same.
+        // The main checkout still has all files.
         assert!(repo.top().join("b/c.txt").exists() && repo.top().join("other/d.txt").exists());
         assert_eq!(repo.git(&["status", "--porcelain"]).trim(), "");
     }

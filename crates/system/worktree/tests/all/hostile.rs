@@ -1,4 +1,4 @@
-//! Repositories that want to run something, or lead somewhere else.
+//! Repositories that try to run programs or redirect paths.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 

@@ -1,5 +1,5 @@
-//! Git is killed while it makes a worktree: nothing of anybody is lost, what is
-//! left is named and can be cleared away, and its name can be used again.
+//! Git is killed while it creates a worktree: no work is lost, the remains are reported and can be
+//! removed, and the name can be used again.
 
 use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command};
 
@@ -17,8 +17,7 @@ fn has_strace() -> bool {
     Command::new("strace").arg("-V").output().is_ok_and(|it| it.status.success())
 }
 
-/// A git in front of the real one that is killed once, at a moment, while it adds
-/// a worktree.
+/// A wrapper around git that is killed once, at a chosen step of `git worktree add`.
 struct KillingGit {
     dir: PathBuf,
 }
@@ -57,8 +56,8 @@ impl KillingGit {
     }
 }
 
-/// Calls of git at which it is killed, the how-manieth in each of its processes: its
-/// branch, its own directory, the link, the files, the index, the end.
+/// Steps at which git is killed: system call and its count, for branch, administrative directory, link,
+/// files, index and end.
 const MOMENTS: [&str; 14] = [
     "rename#1",
     "wait4#1",
@@ -80,12 +79,11 @@ fn record_of(keeper: &WorktreeManager, name: &str) -> Option<WorktreeRecord> {
     keeper.records().into_iter().find(|it| it.name == name && it.state != WorktreeState::Removed)
 }
 
-/// What is left after a whole session was killed together with its git: the record
-/// as it was written before git began.
+/// State after a session was killed together with its git: the record written before git started.
 fn cut(repo: &Repo, killing: &KillingGit, moment: &str) -> Option<WorktreeRecord> {
     let keeper = killing.keeper(repo);
     killing.kill_at(moment);
-    // From then on no git runs: nobody is there to clear anything away.
+    // From then on no git runs, so nothing cleans up.
     write(&killing.dir.join("die"), b"");
     let made = repo.try_make(&keeper, "x", WorktreeBase::Head);
     assert!(made.is_err(), "{moment}: {:?}", made.map(|it| it.notes));
@@ -96,7 +94,7 @@ fn cut(repo: &Repo, killing: &KillingGit, moment: &str) -> Option<WorktreeRecord
     Some(record)
 }
 
-/// Nothing of a cut-off making is left.
+/// Checks that nothing of the interrupted worktree is left.
 fn check_whole(repo: &Repo, keeper: &WorktreeManager, what: &str) {
     assert_eq!(repo.git(&["worktree", "list"]).lines().count(), 1, "{what}");
     assert_eq!(repo.git(&["branch", "--format=%(refname:short)"]), "main", "{what}");
@@ -116,7 +114,7 @@ fn a_killed_git_leaves_nothing_and_its_name_is_free() {
         killing.kill_at(moment);
         let made = repo.try_make(&keeper, "x", WorktreeBase::Head);
         assert!(made.is_err(), "{moment}: {:?}", made.map(|it| it.notes));
-        // A lock of the whole repository is not ours to break: then its branch stays.
+        // A lock of the whole repository is not ours to break; then the branch stays.
         std::fs::remove_file(repo.top().join(".git/packed-refs.lock")).ok();
         let again = repo.make(&keeper, "x");
         assert_eq!(files(&again.record.path), files_of_commit(&repo), "{moment}");
@@ -131,8 +129,8 @@ fn files_of_commit(repo: &Repo) -> std::collections::BTreeMap<PathBuf, Vec<u8>> 
     all
 }
 
-/// The session died with its git: what is left is named, and a new session, the
-/// same name, or a person clears it away.
+/// The session died together with its git: the remains are reported, and a new session, the same name,
+/// or the user removes them.
 #[test]
 fn what_a_killed_session_left_is_named_and_goes() {
     if !has_strace() {
@@ -178,8 +176,7 @@ fn what_a_killed_session_left_is_named_and_goes() {
     assert!(MOMENTS.len() < seen, "{seen}");
 }
 
-/// Somebody worked in what was left: it stays until a person removes it, and then
-/// every byte of it comes back.
+/// Work in the remains: kept until the user removes the worktree, and then restorable byte for byte.
 #[test]
 fn work_in_a_cut_off_worktree_is_kept() {
     if !has_strace() {
@@ -196,7 +193,7 @@ fn work_in_a_cut_off_worktree_is_kept() {
     git(&record.path, &["checkout", "-q", "--detach"]);
     git(&record.path, &["commit", "-q", "--allow-empty", "-m", "loose"]);
     let loose = git(&record.path, &["rev-parse", "HEAD"]);
-    // Neither a new session nor a call takes it away.
+    // Neither a new session nor a new worktree of that name removes it.
     assert_eq!(keeper.sweep(&repo.top(), "s-now", &workspace, &origin()).left.len(), 1);
     let refused = repo.try_make(&keeper, "x", WorktreeBase::Head).unwrap_err();
     assert!(refused.contains("3 file(s)") && refused.contains("1 commit(s)"), "{refused}");

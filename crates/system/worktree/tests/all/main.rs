@@ -1,4 +1,4 @@
-//! Worktrees against the real git.
+//! Integration tests with the real git.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "test code")]
 
 mod create;

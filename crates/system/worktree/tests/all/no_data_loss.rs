@@ -1,4 +1,4 @@
-//! Whatever is in a worktree can be reached after it is gone.
+//! All work in a worktree is reachable after it was removed.
 
 use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
@@ -10,11 +10,11 @@ use haft_worktree::RemovalBackup;
 
 use crate::rig::{Repo, files, git, origin, write};
 
-/// Something that is done in a worktree.
+/// An action in a worktree.
 type Work = fn(&Path);
 
-/// What was done, how, whether anything is only there, and texts that have to be
-/// in commits that a name leads to.
+/// Name, action, whether it creates work that exists only there, and texts that must be in reachable
+/// commits afterwards.
 const ROWS: &[(&str, Work, bool, &[&str])] = &[
     ("nothing", |_| (), false, &[]),
     ("changed", |it| write(&it.join("a.txt"), b"CHANGED-1\n"), true, &["CHANGED-1"]),
@@ -145,7 +145,7 @@ const ROWS: &[(&str, Work, bool, &[&str])] = &[
     ),
 ];
 
-/// Every content that some name of the repository leads to.
+/// All file contents reachable from the repository's refs.
 fn reachable(repo: &Repo) -> Vec<Vec<u8>> {
     let listed = repo.git(&["rev-list", "--objects", "--all"]);
     let names = listed.lines().filter_map(|it| it.split(' ').next());
@@ -182,10 +182,10 @@ fn every_byte_can_be_reached_and_undo_brings_it_back() {
             let has = |it: &Vec<u8>| it.windows(text.len()).any(|part| part == text.as_bytes());
             assert!(all.iter().any(has), "{what}: {text} is gone; {removed:?}");
         }
-        // The branch stays only where it holds something.
+        // The branch is kept only if it has own commits.
         let has_branch = repo.git(&["branch", "--list", "worktree-w"]).contains("worktree-w");
         assert_eq!(has_branch, found.commits != 0, "{what}");
-        // Undo brings back every file and git's own view of them.
+        // Undo restores every file and git's state of them.
         let target = UndoTarget::Entry(EntryId::new(removed.undo.clone().unwrap().as_str()));
         let report = workspace.undo(&target, &origin()).unwrap();
         assert!(report.conflicts.is_empty(), "{what}: {:?}", report.conflicts);
@@ -252,11 +252,11 @@ fn worktrees_of_others_are_never_removed() {
     let mut record = keeper.enter(&repo.top(), &place, holder.clone()).unwrap().record;
     let refused = keeper.remove(&mut record, RemovalBackup::Everything, &workspace, &origin()).unwrap_err();
     assert!(refused.contains("not made by Haft") && place.join("a.txt").exists(), "{refused}");
-    // The main checkout and a plain directory are none.
+    // The main checkout and a plain directory are not worktrees.
     for path in [repo.top(), repo.root()] {
         assert!(keeper.enter(&repo.top(), &path, holder.clone()).is_err());
     }
-    // One that another living process has.
+    // A worktree of another running process.
     let mut other = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let mut record = repo.make(&keeper, "busy").record;
     record.owner.pid = other.id();

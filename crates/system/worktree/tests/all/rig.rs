@@ -1,4 +1,4 @@
-//! A repository in a directory of its own.
+//! A repository in a temporary directory.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ pub struct Repo {
 }
 
 impl Repo {
-    /// One with a commit.
+    /// A repository with one commit.
     pub fn new() -> Self {
         let repo = Self { dir: tempfile::tempdir().unwrap() };
         std::fs::create_dir_all(repo.top()).unwrap();
@@ -57,7 +57,7 @@ impl Repo {
         self.keeper_with(std::env::var_os("PATH").unwrap_or_default())
     }
 
-    /// One that finds git where this says.
+    /// A manager that finds git in this `PATH`.
     pub fn keeper_with(&self, path: std::ffi::OsString) -> WorktreeManager {
         let variables: EnvVars = [("PATH".into(), path), ("HOME".into(), self.root().into_os_string())]
             .into_iter()
@@ -120,7 +120,7 @@ pub fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Every file below a directory, but what is git's own.
+/// All files below a directory, except git's own.
 pub fn files(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut found, mut open) = (BTreeMap::new(), vec![top.to_owned()]);
     while let Some(dir) = open.pop() {

@@ -41,11 +41,11 @@ fn only_what_nobody_has_and_nothing_is_in_goes() {
         assert!(it.path.join("b/c.txt").exists(), "{}", it.name);
     }
     assert!(keeper.records().iter().all(|it| it.path != never_made.path));
-    // A second time there is nothing more to do.
+    // The second sweep finds nothing.
     assert!(keeper.sweep(&repo.top(), "s-now", &workspace, &origin()).removed.is_empty());
 }
 
-/// Writes a record as another process would have left it.
+/// Writes a record as another process would.
 pub fn rewrite(repo: &Repo, record: &WorktreeRecord) {
     let dir = repo.state().join("worktrees");
     let is_record = |it: &std::fs::DirEntry| it.path().extension().is_some_and(|it| it == "json");

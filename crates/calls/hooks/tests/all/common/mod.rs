@@ -39,7 +39,7 @@ impl Rig {
         Hooks::new(self.definitions(hooks), self.ports.clone())
     }
 
-    /// One PreToolUse hook for everything.
+    /// One `PreToolUse` hook for all tools.
     pub fn gate(&self, hook: Value) -> Hooks {
         self.hooks(&json!({"PreToolUse": [{"hooks": [hook]}]}))
     }
@@ -63,7 +63,7 @@ impl Rig {
     }
 }
 
-/// A command hook with its time limit.
+/// A command hook with its timeout.
 pub fn command(line: &str, timeout: f64) -> Value {
     json!({"type": "command", "command": line, "timeout": timeout})
 }
@@ -83,7 +83,7 @@ pub fn reason(outcome: &HooksOutcome) -> &str {
     }
 }
 
-/// Waits for a condition, without trusting any duration.
+/// Polls until the condition is true; fails the test after a deadline.
 pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let deadline = std::time::Instant::now() + Duration::from_secs(120);
     while !condition() {
@@ -92,14 +92,14 @@ pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Whether a process with this number still runs.
+/// Whether a process with this pid is running.
 pub fn lives(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
     state.is_some_and(|state| state != 'Z' && state != 'X')
 }
 
-/// The process number a hook has written to a file.
+/// The pid that a hook wrote to a file.
 pub fn pid_in(path: &std::path::Path) -> Option<i32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }

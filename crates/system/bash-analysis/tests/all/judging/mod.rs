@@ -1,5 +1,5 @@
-//! A judge for tests only: rules, modes and paths of the corpora applied to the
-//! facts, in the simplest way that could work.
+//! A simple reference implementation of permission decisions for tests: applies the rules, modes and
+//! paths of the corpora to the analysis.
 
 use std::path::{Path, PathBuf};
 
@@ -158,7 +158,7 @@ impl Judge<'_> {
         })
     }
 
-    /// `./x`, `~/x` and a trailing `/**` are all the corpora use.
+    /// The corpora use only `./x`, `~/x` and a trailing `/**`.
     fn path_matches(&self, pattern: &str, path: &Path) -> bool {
         let (base, tree) = pattern.strip_suffix("/**").map_or((pattern, false), |base| (base, true));
         let base = match base.strip_prefix("~/") {
@@ -221,7 +221,7 @@ fn is_protected(path: &Path) -> bool {
     })
 }
 
-/// Links of the fixture the corpora were made with.
+/// Symlinks of the fixture for which the corpora were made.
 const LINKS: &[(&str, &str)] = &[
     ("/ws/proj/linkenv", "/ws/proj/.env"),
     ("/ws/proj/linkdir", "/home/u/.ssh"),

@@ -1,4 +1,4 @@
-//! Starts the server of the tests.
+//! Starts the test server.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// Starts servers and counts them.
+/// Starts servers and counts the starts.
 #[derive(Default)]
 pub(crate) struct Starter {
     pub(crate) started: AtomicUsize,
@@ -69,7 +69,7 @@ impl LspProcess for Process {
     }
 }
 
-/// The plan for the server of the tests.
+/// The plan for the test server.
 pub(crate) fn plan(root: &Path, words: &[&str]) -> ServerPlan {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/support/fake_server.py");
     let mut args = vec![script.display().to_string()];

@@ -1,10 +1,10 @@
-//! What programs outside take from caches is not what a confined command wrote there.
+//! Programs outside the sandbox never use what a sandboxed command wrote to a cache.
 
 use std::path::Path;
 
 use super::*;
 
-/// A home with what Cargo has fetched, and the usual policy with that home.
+/// A home directory with Cargo's downloads, and the default policy for it.
 fn home(walls: &Walls) -> PathBuf {
     let home = walls.top.join("home");
     for dir in [".cargo/registry/src", ".cargo/git"] {
@@ -103,7 +103,7 @@ async fn layer_is_kept_for_the_session_and_not_shared_by_commands_at_once() {
     assert_eq!(first, "layer\n");
     let look = format!("cat {src}/build.rs; ls {src}");
     assert_eq!(text(&walls.run_with(&confined, &look).await.0), "layer\nbuild.rs\ndep\n");
-    // While a command has the layers, another one gets fresh ones.
+    // While a command uses the layers, another one gets different ones.
     let mut spec = walls.rig.spec("touch started; until [ -e go ]; do sleep 0.01; done");
     spec.confinement = Some(Arc::clone(&confined));
     let waiting = walls.rig.shell.start(spec).unwrap();
@@ -116,12 +116,12 @@ async fn layer_is_kept_for_the_session_and_not_shared_by_commands_at_once() {
     drop((confined, waiting));
     let Walls { rig, sandbox, .. } = walls;
     drop(sandbox);
-    // Threads of commands may be about to let go.
+    // Threads may still be releasing layers.
     common::eventually("layers end with the session", || std::fs::read_dir(&layers).unwrap().count() == 0);
     drop(rig);
 }
 
-/// Two packages in a local registry, as `cargo local-registry` makes them.
+/// Two packages in a local registry, in the format of `cargo local-registry`.
 const REGISTRY: &str = r#"
 set -e
 mkdir -p reg/index app/src
@@ -142,7 +142,7 @@ printf 'fn main() { println!("{}", warm::NAME); }\n' > app/src/main.rs
 cd app && "$CARGO" run -q --offline
 "#;
 
-/// Builds with a warm cache and without a network, and unpacks what has been fetched.
+/// Builds offline with a warm cache, and unpacks downloaded packages.
 #[tokio::test]
 async fn cargo_builds_inside_and_what_was_changed_there_is_not_built_outside() {
     let walls = Walls::new();
@@ -183,15 +183,15 @@ async fn cargo_builds_inside_and_what_was_changed_there_is_not_built_outside() {
         job.gone().await;
         text(&job)
     };
-    // Warm, from nothing, without a network.
+    // A clean offline build with a warm cache.
     let rebuilt = "cd app && rm -rf target && \"$CARGO\" run -q --offline";
     assert_eq!(inside(rebuilt).await, "warm\n");
-    // Fetched, and not unpacked yet.
+    // Downloaded but not unpacked yet.
     let more = "cd app && echo 'cold = \"1\"' >> Cargo.toml && sed -i 's/warm::/cold::/' src/main.rs && \"$CARGO\" run -q --offline";
     let got = inside(more).await;
     let has_overlays = !got.contains("Read-only file system");
     assert!(!has_overlays || got == "cold\n", "{got}");
-    // The build script of a dependency is changed inside, and runs there.
+    // A dependency's build script is changed inside the sandbox and runs there.
     let marker = walls.work().join("marker");
     let change = format!(
         "echo 'fn main() {{ std::fs::write(\"{}\", \"\").unwrap(); }}' > \"$CARGO_HOME\"/registry/src/*/warm-1.0.0/build.rs; {rebuilt}",
@@ -200,7 +200,7 @@ async fn cargo_builds_inside_and_what_was_changed_there_is_not_built_outside() {
     let got = inside(&change).await;
     assert_eq!(marker.exists(), has_overlays, "{got}");
     std::fs::remove_file(&marker).ok();
-    // The next build outside runs the one that was fetched.
+    // The next build outside uses the downloaded version.
     assert_eq!(outside(rebuilt).await, "cold\n");
     assert!(!marker.exists(), "a build outside ran what a confined command wrote");
 }

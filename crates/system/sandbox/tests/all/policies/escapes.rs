@@ -1,11 +1,10 @@
-//! Ways around the walls that others have found, each tried for real.
+//! Known sandbox escapes, each tried for real.
 
 use super::*;
 
-/// Attempts; `OUT` is a directory outside. Whatever they print, nothing outside
-/// may change, and none says `IN`.
+/// Attempts; `OUT` is a directory outside. None may change anything outside or print `IN`.
 const ATTEMPTS: &[&str] = &[
-    // Through other names of the same place.
+    // Other paths to the same directory.
     "echo x > /proc/self/rootOUT/new && echo IN",
     "echo x > /proc/1/rootOUT/new && echo IN",
     "echo x > /proc/$PPID/rootOUT/new && echo IN",
@@ -18,33 +17,33 @@ const ATTEMPTS: &[&str] = &[
     "python3 -c 'import os; d = os.open(\"OUT\", os.O_PATH); os.fchdir(d); open(\"new\", \"w\")' && echo IN",
     "mount --bind OUT . && echo IN",
     "mount -o remount,rw / && echo IN",
-    // Code that is in no file, programs with rights of their own.
+    // Code without a file, and setuid programs.
     "python3 -c 'import os; fd = os.memfd_create(\"x\"); os.write(fd, open(\"/usr/bin/touch\", \"rb\").read()); os.execv(f\"/proc/self/fd/{fd}\", [\"touch\", \"OUT/new\"])' && echo IN",
     "cp $(command -v touch) t && chmod u+s t && ./t OUT/new && echo IN",
     "su root -c 'touch OUT/new' < /dev/null && echo IN",
     "sudo -n touch OUT/new && echo IN",
     "newgrp root < /dev/null; touch OUT/new && echo IN",
-    // More rights by new namespaces.
+    // More privileges through new namespaces.
     "unshare -r true && echo IN",
     "unshare -Urm sh -c 'mount -t tmpfs x OUT && touch OUT/new' && echo IN",
     "nsenter -t 1 -m touch OUT/new && echo IN",
     "nsenter -t $PPID -m -U touch OUT/new && echo IN",
     "chroot / touch OUT/new && echo IN",
     "python3 -c 'import os; os.chroot(\"/proc/self/root\"); open(\"OUT/new\", \"w\")' && echo IN",
-    // System calls that lead around a filter.
+    // System calls that bypass a filter.
     "python3 -c 'import ctypes, sys; sys.exit(0 if ctypes.CDLL(None).syscall(425, 8, 0) >= 0 else 1)' && echo IN",
     "python3 -c 'import ctypes, sys; sys.exit(0 if ctypes.CDLL(None).ptrace(16, 1, 0, 0) == 0 else 1)' && echo IN",
     "python3 -c 'import ctypes, os, sys; sys.exit(0 if ctypes.CDLL(None).syscall(434, os.getppid(), 0) >= 0 and ctypes.CDLL(None).syscall(438, 3, 0, 0) >= 0 else 1)' && echo IN",
     "python3 -c 'import ctypes, sys; sys.exit(0 if ctypes.CDLL(None).syscall(321, 0, 0, 0) >= 0 else 1)' && echo IN",
     "python3 -c 'import ctypes, sys; sys.exit(0 if ctypes.CDLL(None).syscall(0x40000000 | 101, 16, 1, 0, 0) == 0 else 1)' && echo IN",
     "strace -p 1 -o /dev/null < /dev/null && echo IN",
-    // What the kernel does for whoever writes there.
+    // Kernel files that make the kernel run a program.
     "v=$(cat /proc/sys/kernel/core_pattern); echo \"$v\" > /proc/sys/kernel/core_pattern && echo IN",
     "v=$(cat /proc/sys/kernel/modprobe); echo \"$v\" > /proc/sys/kernel/modprobe && echo IN",
     "[ -w /sys/kernel/uevent_helper ] && echo IN",
     "mknod dev b 8 0 && echo IN",
     "mknod null c 1 3 && echo x > null && echo IN",
-    // Others who would do it for us.
+    // Other processes that could act for the command.
     "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"OUT/socket\")' && echo IN",
     "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"\\0haft-test-abstract\")' && echo IN",
     "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"/var/run/docker.sock\")' && echo IN",

@@ -1,4 +1,4 @@
-//! Work goes on inside the walls, and nothing changes outside of them.
+//! Work succeeds inside the sandbox and changes nothing outside.
 
 use super::*;
 
@@ -79,7 +79,7 @@ async fn nothing_outside_changes() {
             let (job, _) = walls.run(walls.policy(), &format!("touch f; mkdir -p sub; {attempt}")).await;
             assert_eq!(walls.everything("outside"), before, "{features:?} {attempt}: {}", text(&job));
         }
-        // Only mounts hold these.
+        // Only mounts enforce these.
         if backend != SandboxBackend::Landlock {
             let attempt = format!(
                 "chmod 777 {0}; touch -d 2001-01-01 {0}; chown 1:1 {0}",
@@ -131,7 +131,7 @@ async fn protected_paths_stay_as_they_are_also_when_absent() {
         "chmod 777 .git/config",
         "git config core.fsmonitor x",
         "git init -q --template=/dev/null . ; echo x > .git/hooks/y",
-        // Not prevented, but taken back.
+        // Not prevented, but moved to quarantine.
         "echo x > .npmrc",
         "mkdir .husky && echo x > .husky/pre-commit",
         "echo .. > .git/commondir",
@@ -143,7 +143,7 @@ async fn protected_paths_stay_as_they_are_also_when_absent() {
     }
     let (_, end) = walls.run(walls.policy(), "echo x > .npmrc").await;
     assert!(end.violations[0].contains(".npmrc (protected path"), "{:?}", end.violations);
-    // Everything else of a repository can be written.
+    // Everything else in a repository is writable.
     let got = walls
         .text(
             walls.policy(),
@@ -200,8 +200,8 @@ async fn commands_at_the_same_time_share_stand_ins() {
     common::eventually("the stand-ins go", nothing);
 }
 
-/// Two sessions in one directory: what one placed is not taken from under the
-/// other, and commands of both come and go without seeing half of it.
+/// Two sessions in one directory: neither removes placeholders that the other uses, and their commands
+/// start and end concurrently.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_in_one_directory_do_not_take_stand_ins_from_each_other() {
     let walls = Walls::new();

@@ -1,4 +1,4 @@
-//! Plan mode, worktrees, other walls, and machines that have less.
+//! Plan mode, worktrees, other backends, and machines with fewer features.
 
 use std::path::Path;
 
@@ -95,7 +95,7 @@ async fn git_works_in_a_linked_worktree() {
         );
         assert!(before == after && !main.join("file").exists(), "{attempt}");
     }
-    // A worktree that only says it is one gets nothing.
+    // A directory that only claims to be a worktree gets no access.
     let victim = walls.top.join("outside/victim");
     std::fs::create_dir_all(victim.join("objects")).unwrap();
     std::fs::create_dir_all(victim.join("worktrees/x")).unwrap();
@@ -147,7 +147,7 @@ async fn landlock_alone_hides_and_closes_what_it_can() {
     let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = outside.local_addr().unwrap().port();
     let confined = walls.confine(policy);
-    // Without namespaces processes outside have numbers here.
+    // Without namespaces, outside processes have visible pids.
     let us = std::process::id();
     for attempt in [
         format!("cat {}", secret.display()),
@@ -207,7 +207,7 @@ async fn walls_that_fail_keep_the_command_from_running() {
     if !walls.has(SandboxBackend::Namespaces) {
         return;
     }
-    // Nothing can be mounted where nothing is.
+    // Without the mount point nothing can be mounted.
     std::fs::remove_dir(walls.top.join("sandbox/hollow")).unwrap();
     let (_, end) = walls.run(walls.policy(), "touch ran").await;
     let Exit::NotStarted(why) = &end.exit else { panic!("{end:?}") };
@@ -281,7 +281,7 @@ fn refusals_are_told_from_other_trouble() {
         ("Can't connect to cpan.example:80 (Bad hostname)", true),
         ("read: Bad address", false),
         ("no such file or directory", false),
-        // Nobody listens on this machine: that is no wall.
+        // No server listens on this machine: not caused by the sandbox.
         ("curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect to server", false),
         ("Error: connect ECONNREFUSED 127.0.0.1:5432", false),
         ("Connection refused", false),
@@ -292,8 +292,8 @@ fn refusals_are_told_from_other_trouble() {
     }
 }
 
-/// Where the call for filters does not exist although the kernel's files list what
-/// filters can do (emulators pass these files on), nothing is promised.
+/// If the seccomp system call does not exist although `/proc` lists filter actions (as in emulators),
+/// the feature is not reported.
 #[test]
 fn filters_are_asked_for_by_their_call() {
     let helper = Path::new(env!("CARGO_BIN_EXE_haft-sandbox-helper"));
@@ -302,7 +302,7 @@ fn filters_are_asked_for_by_their_call() {
         eprintln!("SKIPPED: calls cannot be filtered here: {:?}", usual.kernel.seccomp);
         return;
     }
-    // Holds for this thread and what it starts, and ends with it.
+    // Applies to this thread and its children only.
     let without = std::thread::spawn(move || {
         use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
         let missing = [(libc::SYS_seccomp, Vec::new())].into_iter().collect();

@@ -1,4 +1,4 @@
-//! What confined commands can and cannot do, on this machine's kernel.
+//! What sandboxed commands can and cannot do, on this machine's kernel.
 #![allow(clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -73,7 +73,7 @@ impl Walls {
         self.rig.work()
     }
 
-    /// The usual policy, but for `/tmp`, in which these tests live.
+    /// The default policy without `/tmp`, in which the tests run.
     fn policy(&self) -> SandboxPolicy {
         let mut policy = WorkspacePolicy {
             roots: &[self.work()],
@@ -108,7 +108,7 @@ impl Walls {
         text(&self.run(policy, command).await.0)
     }
 
-    /// Every name and content below the scratch directories, but for our own.
+    /// All names and contents below a directory, except the sandbox's own files.
     fn everything(&self, below: &str) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut all = BTreeMap::new();
         let mut open = vec![self.top.join(below)];
@@ -128,7 +128,7 @@ impl Walls {
         all
     }
 
-    /// What of the workspace is protected in these tests.
+    /// The protected files of the workspace in these tests.
     fn protected(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let names = [
             ".git/hooks",

@@ -161,7 +161,7 @@ async fn allowed_domains_are_reached_through_the_proxy_and_others_are_not() {
         }),
         ..walls.policy()
     };
-    // An address may be private only if the user names it as it is.
+    // A private address is allowed only if the user names it exactly.
     let named = walls.confine(policy(&["127.0.0.1", "local.test"]));
     let fetch = |url: &str| {
         format!(
@@ -183,7 +183,7 @@ async fn allowed_domains_are_reached_through_the_proxy_and_others_are_not() {
         assert!(text(&job).contains("403"), "{url}: {}", text(&job));
         assert!(end.violations.iter().any(|it| it.contains(want)), "{url}: {:?}", end.violations);
     }
-    // Around the proxy there is nothing. The last list that was set holds.
+    // The proxy cannot be bypassed. The last list that was set applies.
     let named = walls.confine(policy(&["127.0.0.1", "local.test"]));
     let (job, _) = walls.run_with(&named, &format!("exec 5<>/dev/tcp/127.0.0.1/{port} && echo IN")).await;
     assert!(!text(&job).contains("IN\n"));

@@ -1,4 +1,4 @@
-//! A shell in a scratch directory, and ways to look at what it does.
+//! A shell in a temporary directory, and helpers to observe it.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
 use std::{
@@ -64,7 +64,7 @@ impl Rig {
         (job, end)
     }
 
-    /// Text and end of a command.
+    /// Runs a command; returns its output.
     pub async fn text(&self, command: &str) -> String {
         let (job, _) = self.run(command).await;
         text(&job)
@@ -81,7 +81,7 @@ pub fn text(job: &Job) -> String {
     job.read(OutputView { limit: 30_000, from: Mark::default() }).text
 }
 
-/// Waits for something that happens soon.
+/// Polls until the condition is true; fails the test after a deadline.
 #[track_caller]
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -91,7 +91,7 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process lives; a dead one nobody asked about does not.
+/// Whether the process is alive and not a zombie.
 pub fn lives(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("").starts_with(['Z', 'X']))

@@ -7,7 +7,7 @@ use haft_workspace::{
     WorkspaceConfig, text::Bytes,
 };
 
-/// A scratch directory with a tree of its own and a place for our state.
+/// A temporary directory with a tree and a state directory.
 pub(crate) struct Scratch {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) root: PathBuf,
@@ -16,7 +16,7 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        // In memory where that exists: these tests sync thousands of times.
+        // In memory if possible: these tests sync thousands of times.
         let memory = Path::new("/dev/shm");
         let dir = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
         let base = dir.path().canonicalize().unwrap();
@@ -36,7 +36,7 @@ impl Scratch {
         path
     }
 
-    /// Names below the root, to see what lies about.
+    /// Names below the root.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         collect(&self.root, &self.root, &mut names);
@@ -71,7 +71,7 @@ pub(crate) fn origin_in(turn: &str, call: &str) -> ChangeOrigin {
     ChangeOrigin { turn: Some(TurnId::new(turn)), ..origin(call) }
 }
 
-/// Replaces (or creates) a file with whatever is there as the base.
+/// Replaces (or creates) a file, based on its current content.
 pub(crate) fn put(workspace: &Workspace, path: &Path, content: &[u8]) -> Result<CommittedBatch, CommitError> {
     put_as(workspace, path, content, &origin("call"))
 }
