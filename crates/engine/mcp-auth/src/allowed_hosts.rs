@@ -37,7 +37,7 @@ impl LoginHostPolicy {
 
 impl AddressRule for LoginHostPolicy {
     fn allows(&self, host: &str, address: IpAddr) -> bool {
-        // A server in a reserved range is treated as public.
+        // Reserved ranges are not internal networks, so they are always allowed.
         let nearest = self.nearest.max(AddressClass::Reserved);
         AddressClass::classify(address) <= nearest || self.named.iter().any(|it| it == host)
     }
