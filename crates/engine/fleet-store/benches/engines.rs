@@ -1,5 +1,5 @@
-//! Throughput and latency of the engines, for docs/fleet-engines.md:
-//! `cargo bench -p haft-fleet-store --bench engines`.
+//! Throughput and latency of the engines, for docs/fleet-engines.md: `cargo bench -p haft-fleet-store
+//! --bench engines`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -48,7 +48,7 @@ async fn start_latency(store: &FleetStore, other: &FleetStore) -> f64 {
     middle(times)
 }
 
-/// Takes and ends, by workers with a connection each.
+/// Takes and ends jobs, with a connection per worker.
 async fn starts(rig: &Rig, store: &FleetStore, most: u32) -> f64 {
     let pool = fresh("starts");
     let jobs: Vec<NewJob> = (0..2_000).map(|_| job(&pool)).collect();

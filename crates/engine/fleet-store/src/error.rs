@@ -1,64 +1,62 @@
-//! What can go wrong with a store, and what to do about it.
+//! Errors of a store, with advice for the user.
 
 use std::time::Duration;
 
-/// Why a store did not do what it was asked.
+/// Why a store operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The run has another owner by now, or none. Nothing was changed; whoever
-    /// gets this stops working on the run.
+    /// The lease has expired: the run has another owner by now, or none. Nothing was changed; the caller
+    /// must stop working on the run.
     #[error("run {run} is no longer owned with epoch {epoch}: another worker has it, or it has ended")]
     Stale {
-        /// The run.
         run: String,
-        /// The epoch that counts no more.
+        /// The outdated epoch.
         epoch: u64,
     },
-    /// Nothing by that name here, or nothing this tenant may know of.
+    /// The item does not exist, or belongs to another tenant.
     #[error("no {what} {name:?} here")]
     Unknown {
-        /// What was looked for: "job", "schedule", "blob".
+        /// Kind of the item: "job", "schedule", "blob".
         what: &'static str,
-        /// Its name.
         name: String,
     },
-    /// The engine does not answer.
+    /// The engine cannot be reached.
     #[error("{engine} does not answer ({said}): {advice}")]
     Gone {
-        /// The engine and where it was looked for, without credentials.
+        /// Engine and address, without credentials.
         engine: String,
-        /// What the connection said.
+        /// The connection error.
         said: String,
-        /// What to do.
+        /// What the user can do.
         advice: String,
     },
-    /// The engine has no room.
+    /// The engine has no space left.
     #[error("{place} is full ({said}): make room there, nothing was lost and work goes on by itself")]
     Full {
-        /// The place: a directory, a stream.
+        /// The directory or stream.
         place: String,
-        /// What the engine said.
+        /// The engine's error.
         said: String,
     },
-    /// The engine, or what another Haft wrote into it, is of another version.
+    /// The engine's version, or the format version of the stored data, is not supported.
     #[error("{what} is version {found}, needed is {needed}: {advice}")]
     WrongVersion {
         /// Whose version.
         what: String,
-        /// The one that is there.
+        /// The version found.
         found: String,
-        /// The one that would do.
+        /// The version needed.
         needed: String,
-        /// What to do.
+        /// What the user can do.
         advice: String,
     },
-    /// The request makes no sense, or is not allowed.
+    /// The request is invalid or not allowed.
     #[error("{0}")]
     Refused(String),
-    /// What is stored cannot be read.
+    /// Stored data cannot be read.
     #[error("{place} is damaged: {said}")]
     Corrupt {
-        /// Where.
+        /// Where it is stored.
         place: String,
         /// What is wrong.
         said: String,
@@ -66,13 +64,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same request may succeed later without anybody changing it.
+    /// Whether the same request may succeed later without any intervention.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Full { .. })
     }
 
-    /// How long to wait before asking again.
+    /// Returns how long to wait before a retry; `None` if a retry is useless.
     #[must_use]
     pub fn patience(&self) -> Option<Duration> {
         self.is_passing().then_some(Duration::from_secs(1))

@@ -1,20 +1,20 @@
-//! What a job needs before it starts: a machine that has enough, and other jobs.
+//! What a job needs before it starts: machine resources and other jobs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::RunId;
 
-/// What of a machine a job wants for itself, and what a worker's machine has.
+/// Resources a job reserves, or a worker's machine has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResourceRequest {
-    /// Processors.
+    /// CPU cores.
     #[serde(skip_serializing_if = "is_nothing")]
     pub cpu: u64,
     /// Bytes of memory.
     #[serde(skip_serializing_if = "is_nothing")]
     pub mem: u64,
-    /// Graphics processors.
+    /// GPUs.
     #[serde(skip_serializing_if = "is_nothing")]
     pub gpu: u64,
 }
@@ -25,19 +25,19 @@ fn is_nothing(it: &u64) -> bool {
 }
 
 impl ResourceRequest {
-    /// Whether nothing is asked for.
+    /// Whether nothing is requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether this fits into what there is.
+    /// Whether this fits into `there`.
     #[must_use]
     pub fn fits(self, there: Self) -> bool {
         self.cpu <= there.cpu && self.mem <= there.mem && self.gpu <= there.gpu
     }
 
-    /// What is left of it.
+    /// Returns the remainder, at least 0.
     #[must_use]
     pub fn without(self, taken: Self) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl ResourceRequest {
         }
     }
 
-    /// For people: "4 cpu, 8192 MB, 1 gpu".
+    /// Formats for display: "4 cpu, 8192 MB, 1 gpu".
     #[must_use]
     pub fn in_words(&self) -> String {
         let parts = [(self.cpu, "cpu"), (self.mem >> 20, "MB"), (self.gpu, "gpu")];
@@ -59,16 +59,16 @@ impl ResourceRequest {
 /// What a job needs before it starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRequirements {
-    /// A worker with so much of its machine left.
+    /// Free resources on the worker's machine.
     #[serde(default, skip_serializing_if = "ResourceRequest::is_empty")]
     pub machine: ResourceRequest,
-    /// These ended well. When one of them ends otherwise, the job is cancelled.
+    /// Jobs that must have succeeded. If one of them ends otherwise, this job is cancelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunId>,
 }
 
 impl JobRequirements {
-    /// Whether it needs nothing but a slot.
+    /// Whether it needs only a free slot.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

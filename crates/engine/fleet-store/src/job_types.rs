@@ -1,4 +1,4 @@
-//! Jobs as a store sees them: heads it reads, bodies it does not.
+//! Jobs: the head, which the store interprets, and the body, which it does not.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,45 +8,44 @@ use serde_json::Value;
 
 use crate::{FleetName, JobRequirements, RunId};
 
-/// How urgent a job is; every urgent one starts before every normal one.
+/// Priority of a job; all jobs of a class start before those of the next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobClass {
     /// Before all others.
     Urgent,
-    /// The usual.
+    /// The default.
     #[default]
     Normal,
-    /// When nothing else waits.
+    /// Only when nothing else is ready.
     Bulk,
 }
 
-/// Where a job is.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
-    /// Waits for a worker.
+    /// Waiting for a worker.
     Queued,
-    /// A worker has it and prepares.
+    /// Held by a worker that prepares it.
     Starting,
-    /// A worker runs it.
+    /// Being run by a worker.
     Running,
-    /// A worker has it, and it waits for somebody: an answer, a limit.
+    /// Held by a worker and waiting, for an answer or a limit.
     Waiting,
-    /// Ended well.
+    /// Succeeded.
     Done,
-    /// Ended badly.
     Failed,
-    /// Ended because something was not allowed.
+    /// Ended because something was not permitted.
     Denied,
-    /// Ended because somebody said so.
+    /// Ended by request.
     Cancelled,
-    /// Set aside with a reason; a person decides.
+    /// Set aside with a reason; a person decides how to continue.
     Parked,
 }
 
 impl JobState {
-    /// Every state, in the order they are shown.
+    /// All states in display order.
     pub const ALL: [Self; 9] = [
         Self::Queued,
         Self::Starting,
@@ -59,19 +58,19 @@ impl JobState {
         Self::Parked,
     ];
 
-    /// Whether a worker holds jobs of this state.
+    /// Whether a worker holds jobs in this state.
     #[must_use]
     pub fn is_held(self) -> bool {
         matches!(self, Self::Starting | Self::Running | Self::Waiting)
     }
 
-    /// Whether nothing happens any more unless somebody asks for it.
+    /// Whether the state only changes by request.
     #[must_use]
     pub fn is_ended(self) -> bool {
         !self.is_held() && self != Self::Queued
     }
 
-    /// The word for it.
+    /// Returns the state's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -88,28 +87,27 @@ impl JobState {
     }
 }
 
-/// What is known of a job without reading its body.
+/// Description of a job without its body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobHead {
-    /// Its run.
+    /// Id of its run.
     pub id: RunId,
-    /// Whose it is.
     pub tenant: FleetName,
-    /// The workers that may have it.
+    /// Pool of workers that may run it.
     pub pool: FleetName,
-    /// How urgent it is.
+    /// Priority.
     #[serde(default)]
     pub class: JobClass,
-    /// What it was submitted with.
+    /// Group of jobs it was submitted with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<FleetName>,
-    /// A second submit of this tenant with the same words is this job.
+    /// Deduplication key: a second submission of the tenant with the same key returns the existing job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedup: Option<String>,
-    /// Two jobs of a tenant with the same words never run at once.
+    /// Two jobs of a tenant with the same key never run concurrently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
-    /// What people look for.
+    /// Labels for filtering.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// What it needs before it starts.
@@ -117,85 +115,82 @@ pub struct JobHead {
     pub needs: JobRequirements,
 }
 
-/// A job to be queued.
+/// A job to be submitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewJob {
-    /// What the store reads.
+    /// The part the store interprets.
     #[serde(flatten)]
     pub head: JobHead,
-    /// Not before this moment of the engine's clock.
+    /// Earliest start, by the engine's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
-    /// What the worker reads.
+    /// The part only the worker interprets.
     pub body: Value,
 }
 
-/// What became of a submitted job.
+/// Result of submitting a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submitted {
-    /// It waits for a worker.
+    /// Queued.
     Queued,
-    /// It was there already, under this id.
+    /// Already present, under this id.
     Known(RunId),
-    /// Nothing of the call was queued: too many wait.
+    /// A queue is full; no job of the call was queued.
     Full {
-        /// What the bound belongs to: "pool linux", "tenant a".
+        /// What the limit applies to: "pool linux", "tenant a".
         scope: String,
-        /// How many wait there.
+        /// Number of jobs waiting there.
         waiting: u64,
-        /// How many may.
+        /// Maximum number of waiting jobs.
         bound: u64,
-        /// When there is probably room.
+        /// Estimated time until there is room.
         retry_after: Duration,
     },
 }
 
-/// What became of a cancelled job.
+/// Result of cancelling a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelledJob {
-    /// It had not begun and never will.
+    /// It had not started; it is cancelled now.
     AtOnce,
-    /// Its worker was told.
+    /// Its worker has been asked to end it.
     Asked,
-    /// It had ended before, like this.
+    /// It had ended before, with this state.
     Already(JobState),
 }
 
-/// How an ended or parked job goes back to the queue.
+/// How an ended or parked job is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Requeue {
-    /// From where its log ends.
+    /// Continues from the end of its log.
     Resume,
-    /// From the beginning: lines of the log so far belong to earlier tries.
+    /// Starts over: existing log lines belong to earlier attempts.
     Fresh,
 }
 
-/// Which jobs.
+/// Selects jobs; all conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobFilter {
-    /// Only these.
+    /// These ids.
     pub ids: Option<Vec<RunId>>,
-    /// Only ids that begin like this.
+    /// Ids with this prefix.
     pub id_prefix: Option<String>,
-    /// Only of this tenant.
     pub tenant: Option<FleetName>,
-    /// Only of this batch.
     pub batch: Option<FleetName>,
-    /// Only of this pool.
     pub pool: Option<FleetName>,
-    /// Only in one of these states; none named means all.
+    /// One of these states; empty means all.
     pub states: Vec<JobState>,
-    /// Only with all of these labels.
+    /// All of these labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Which part of a list.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageOfJobs {
-    /// Only after this one.
+    /// Start after this id.
     pub after: Option<RunId>,
-    /// At most so many.
+    /// Maximum number of jobs.
     pub most: usize,
 }
 
@@ -205,80 +200,77 @@ impl Default for PageOfJobs {
     }
 }
 
-/// A part of a list, in the order of submission.
+/// A page of jobs in order of submission.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JobPage {
-    /// The jobs.
     pub jobs: Vec<JobRecord>,
-    /// Whether there are more.
+    /// Whether more jobs follow.
     pub more: bool,
 }
 
-/// A job and what became of it.
+/// A job and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
-    /// The job.
     #[serde(flatten)]
     pub head: JobHead,
-    /// Where it is.
     pub state: JobState,
-    /// Whether it is kept from starting by [`crate::JobQueue::pause`].
+    /// Whether [`crate::JobQueue::pause`] keeps it from starting.
     pub paused: bool,
-    /// Whether its end was asked for while a worker has it.
+    /// Whether a cancellation was requested while a worker holds it.
     pub cancel_asked: bool,
-    /// The newest epoch it was given out with; 0 before the first.
+    /// Epoch of the newest delivery to a worker; 0 before the first.
     pub epoch: u64,
-    /// How often it was given to a worker.
+    /// Number of deliveries to workers.
     pub deliveries: u32,
-    /// How often its worker was given up.
+    /// Number of times its worker was declared dead.
     pub lost: u32,
-    /// Who has it, or had it last.
+    /// Current or last worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<FleetName>,
-    /// When it was submitted, by the engine's clock.
+    /// Time of submission, by the engine's clock.
     pub submitted_at: Timestamp,
-    /// When it was first given to a worker.
+    /// Time of the first delivery to a worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When its state last changed.
+    /// Time of the last state change.
     pub changed_at: Timestamp,
-    /// It does not start before.
+    /// Earliest start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
-    /// Why it is where it is.
+    /// Reason of its state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What its worker said last.
+    /// Last summary reported by its worker.
     #[serde(skip_serializing_if = "Value::is_null", default)]
     pub summary: Value,
 }
 
-/// How many jobs are in which state.
+/// Number of jobs by state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct JobCounts {
-    /// By state; states without jobs are left out.
+    /// By state; states without jobs are omitted.
     pub by_state: BTreeMap<JobState, u64>,
-    /// Queued ones that are paused.
+    /// Number of queued jobs that are paused.
     pub paused: u64,
-    /// Jobs that ended in the last minute of the engine's clock.
+    /// Jobs that ended in the last minute, by the engine's clock.
     pub ended_last_minute: u64,
 }
 
 impl JobCounts {
-    /// How many jobs are in a state.
+    /// Returns the number of jobs in a state.
     #[must_use]
     pub fn of(&self, state: JobState) -> u64 {
         self.by_state.get(&state).copied().unwrap_or_default()
     }
 
-    /// How many jobs there are.
+    /// Returns the total number of jobs.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.by_state.values().sum()
     }
 }
 
-/// What a limit holds for.
+/// What a limit applies to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitScope {
@@ -290,26 +282,25 @@ pub enum LimitScope {
     Batch(FleetName, FleetName),
 }
 
-/// Bounds of a scope; what is `None` is not bounded.
+/// Limits of a scope; `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScopeLimits {
-    /// So many run at once.
+    /// Maximum jobs running concurrently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_running: Option<u64>,
-    /// So many may wait; more are refused.
+    /// Maximum jobs waiting; further ones are rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_waiting: Option<u64>,
-    /// So many start in a thousand seconds (5/s is 5,000).
+    /// Maximum starts per 1000 seconds (5/s is 5,000).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_per_1000s: Option<u64>,
 }
 
-/// What is paused and resumed.
+/// What is paused or resumed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PauseScope {
-    /// One job.
     Run(RunId),
-    /// A tenant's batch, also what is submitted to it later.
+    /// A tenant's batch, including jobs submitted to it later.
     Batch(FleetName, FleetName),
 }

@@ -1,4 +1,4 @@
-//! Jobs in the hands of workers.
+//! Leases: jobs held by workers.
 
 use std::time::Duration;
 
@@ -7,74 +7,69 @@ use serde_json::Value;
 
 use crate::{FleetName, JobHead, ResourceRequest, RunId};
 
-/// What a worker shows with everything it does to a run.
+/// Identifies a lease; passed with every operation of a worker on a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LeaseKey {
-    /// The run.
     pub run: RunId,
-    /// Grows with every delivery; only the newest counts.
+    /// Increases with every delivery; only the newest epoch is valid.
     pub epoch: u64,
 }
 
-/// What a worker has room for.
+/// A worker's request for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimJobs {
-    /// The worker: a new name for every process.
+    /// Name of the worker, unique per process.
     pub worker: FleetName,
-    /// Jobs of this pool.
+    /// Pool to take jobs from.
     pub pool: FleetName,
-    /// At most so many.
+    /// Maximum number of jobs.
     pub most: u32,
-    /// What its machine has, for all jobs it holds.
+    /// Total resources of its machine, for all jobs it holds.
     pub machine: ResourceRequest,
-    /// How long others wait for a sign of life before they give the worker up.
+    /// Time without a renewal after which other processes declare the worker dead.
     pub lease: Duration,
-    /// How long to wait for a first job.
+    /// Maximum time to wait for a first job.
     pub wait: Duration,
 }
 
-/// A job in the hands of a worker. The run's log is owned already.
+/// A job held by a worker, which already owns the run's log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lease {
-    /// What to show with everything done to the run.
+    /// Key for all operations on the run.
     pub key: LeaseKey,
-    /// The job.
     pub head: JobHead,
-    /// What it is about.
     pub body: Value,
-    /// How often it was given out, this time included.
+    /// Number of deliveries, including this one.
     pub deliveries: u32,
-    /// How often its worker was given up.
+    /// Number of times its worker was declared dead.
     pub lost: u32,
-    /// How many takeovers in a row, this one included, found no new line.
+    /// Consecutive takeovers, including this one, during which no log line was written.
     pub stalled: u32,
-    /// Lines before this one belong to tries that were given up on purpose.
+    /// Log lines before this one belong to discarded attempts.
     pub log_begin: u64,
-    /// So many lines the log has.
+    /// Number of lines in the log.
     pub log_end: u64,
 }
 
-/// What became of a lease that was to be renewed.
+/// Result of renewing a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseRenewal {
-    /// Still the worker's.
+    /// The worker still holds it.
     Held {
-        /// Somebody wants the run to end.
+        /// Whether a cancellation was requested.
         cancel_asked: bool,
     },
-    /// Another's, or ended: stop, write nothing.
+    /// Lost or ended: stop, and write nothing.
     Lost,
 }
 
-/// A worker others know of.
+/// A live worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkerRecord {
-    /// The worker.
     pub worker: FleetName,
-    /// What it takes jobs of.
     pub pool: FleetName,
-    /// How many jobs it has.
+    /// Number of jobs it holds.
     pub holds: u64,
-    /// How long its leases are.
+    /// Duration of its leases in milliseconds.
     pub lease_ms: u64,
 }

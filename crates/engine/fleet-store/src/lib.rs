@@ -1,20 +1,15 @@
-//! Where a fleet keeps its jobs, the logs of its runs, its blobs and its clocks.
+//! Storage of a fleet: jobs, logs of runs, blobs, schedules and counters.
 //!
-//! Four ports ([`JobQueue`], [`LogStore`], [`BlobStore`], [`ScheduleStore`]) in one
-//! [`FleetStore`]; behind them one of three engines: SQLite in a file, NATS
-//! JetStream, PostgreSQL.
+//! Four traits ([`JobQueue`], [`LogStore`], [`BlobStore`], [`ScheduleStore`]) combined in a
+//! [`FleetStore`], implemented on three engines: SQLite in a file, NATS JetStream, PostgreSQL.
 //!
-//! **Does not know** sessions, models, tools or workspaces: a job is an id, a few
-//! labels and a JSON body nobody here reads.
+//! **Out of scope**: sessions, models, tools, workspaces. A job is an id, some labels and a JSON body that is not interpreted.
 //!
-//! **Invariant:** what names a lease is checked against the owner's epoch where
-//! the data is; whoever was replaced gets [`StoreError::Stale`] and has changed
-//! nothing.
+//! **Invariant:** operations that name a lease are checked against the owner's epoch where the data is stored; a replaced owner gets [`StoreError::Stale`] and has changed nothing.
 //!
-//! **Invariant:** what was answered with `Ok` is on disk.
+//! **Invariant:** an operation that returned `Ok` is on disk.
 //!
-//! **Invariant:** leases end by clocks that never jump: a worker is given up by
-//! others that saw no sign of it for a whole lease on their own boot clock.
+//! **Invariant:** leases expire by monotonic clocks: a worker is declared dead by processes that received no renewal for a whole lease according to their own clock.
 
 mod engine;
 mod error;

@@ -1,4 +1,4 @@
-//! The four ports of a fleet, and the store that has them all.
+//! The traits of a fleet's store, and the store that implements all of them.
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
@@ -15,30 +15,29 @@ use crate::{
     StoreError, Submitted, TokenBucket, WorkerRecord, engine::FleetEngine,
 };
 
-/// What every port answers with.
+/// Result of every operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// What followers read; it ends with its first error.
+/// Stream of a follower; ends after its first error.
 pub type StoreStream<T> = Pin<Box<dyn Stream<Item = Result<T, StoreError>> + Send>>;
 
-/// How often a queue has changed.
+/// Counts the changes of a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Revision(pub u64);
 
-/// Jobs: in, to a worker, and what became of them.
+/// Queue of jobs and their states.
 pub trait JobQueue: Send + Sync {
-    /// Queues all jobs or, when there is no room, none. Jobs that are known by
-    /// id or by dedup words are left as they are.
+    /// Queues all jobs, or none if a queue is full. Jobs whose id or deduplication key is already
+    /// present are left unchanged.
     fn submit(&self, jobs: Vec<NewJob>) -> StoreFuture<'_, Vec<Submitted>>;
 
-    /// Gives jobs to a worker and makes it the owner of their logs, in one step.
-    /// Urgent before normal before bulk, fair over tenants, within all limits.
-    /// Empty when nothing came in time.
+    /// Assigns jobs to a worker and makes it the owner of their logs, atomically. By priority class,
+    /// fair among tenants, within all limits. Waits up to `room.wait`; empty if no job became available.
     fn take(&self, room: ClaimJobs) -> StoreFuture<'_, Vec<Lease>>;
 
-    /// A worker's sign of life, with all leases it still works on: answers come
-    /// in the same order. A job the worker has and did not name in two signs of
-    /// life that began after it was given out goes back to the queue.
+    /// Renews a worker and its leases; `keys` are all leases it still works on, and the results are in
+    /// the same order. A held job that is missing in three consecutive renewals (the first may have
+    /// started before the job was assigned) goes back to the queue.
     fn renew(
         &self,
         worker: FleetName,
@@ -46,15 +45,15 @@ pub trait JobQueue: Send + Sync {
         lease: Duration,
     ) -> StoreFuture<'_, Vec<LeaseRenewal>>;
 
-    /// Says where a run is: starting, running or waiting.
+    /// Reports the state of a run: starting, running or waiting.
     fn report(&self, key: LeaseKey, state: JobState, summary: Value) -> StoreFuture<'_, ()>;
 
-    /// Gives a job back, to be given out again after a delay. One whose end was
-    /// asked for is cancelled instead.
+    /// Returns a job to the queue, to be assigned again after `delay`. If its cancellation was
+    /// requested, it is cancelled instead.
     fn release(&self, key: LeaseKey, delay: Duration, reason: String) -> StoreFuture<'_, ()>;
 
-    /// The end of a job: done, failed, denied or cancelled. A second call with
-    /// the same key and state changes nothing.
+    /// Ends a job with a state: done, failed, denied or cancelled. Idempotent for the same key and
+    /// state.
     fn end(
         &self,
         key: LeaseKey,
@@ -63,102 +62,99 @@ pub trait JobQueue: Send + Sync {
         summary: Value,
     ) -> StoreFuture<'_, ()>;
 
-    /// Sets a job aside.
+    /// Sets a job aside until [`requeue`](Self::requeue).
     fn park(&self, key: LeaseKey, reason: String, summary: Value) -> StoreFuture<'_, ()>;
 
-    /// A worker that goes: what it still has goes back to the queue at once.
+    /// Removes a worker that shuts down; its jobs go back to the queue at once.
     fn leave(&self, worker: FleetName) -> StoreFuture<'_, ()>;
 
-    /// Ends a job: at once when no worker has it; otherwise its worker is told
-    /// by a control entry with the id `cancel` and with its next renewal.
+    /// Cancels a job: at once if no worker holds it. Otherwise the worker is notified by a control entry
+    /// with the id [`cancel_control`](crate::cancel_control) and by its next renewal.
     fn cancel(&self, run: RunId, reason: String) -> StoreFuture<'_, CancelledJob>;
 
-    /// Puts an ended or parked job back into the queue.
+    /// Returns an ended or parked job to the queue.
     fn requeue(&self, run: RunId, how: Requeue) -> StoreFuture<'_, ()>;
 
-    /// Keeps jobs from starting. What runs, runs on.
+    /// Keeps jobs from starting; running ones continue.
     fn pause(&self, scope: PauseScope) -> StoreFuture<'_, ()>;
 
-    /// The opposite.
+    /// Reverts [`pause`](Self::pause).
     fn resume(&self, scope: PauseScope) -> StoreFuture<'_, ()>;
 
-    /// Sets the limits of a scope, all of them.
+    /// Replaces all limits of a scope.
     fn set_limits(&self, scope: LimitScope, limits: ScopeLimits) -> StoreFuture<'_, ()>;
 
-    /// All limits that were set.
+    /// Returns all limits.
     fn limits(&self) -> StoreFuture<'_, Vec<(LimitScope, ScopeLimits)>>;
 
-    /// Jobs, in the order they were submitted.
+    /// Returns a page of jobs in order of submission.
     fn jobs(&self, filter: JobFilter, page: PageOfJobs) -> StoreFuture<'_, JobPage>;
 
-    /// How many jobs are in which state.
+    /// Counts jobs by state.
     fn counts(&self, filter: JobFilter) -> StoreFuture<'_, JobCounts>;
 
-    /// What a job is about.
+    /// Returns a job's body.
     fn body(&self, run: RunId) -> StoreFuture<'_, Value>;
 
-    /// Workers that were not given up.
+    /// Returns all live workers.
     fn workers(&self) -> StoreFuture<'_, Vec<WorkerRecord>>;
 
-    /// Waits until the queue has changed since a revision, at most so long;
-    /// returns the revision it has now.
+    /// Waits up to `wait` until the queue has changed since a revision; returns the current one.
     fn changed(&self, since: Revision, wait: Duration) -> StoreFuture<'_, Revision>;
 
-    /// Removes ended jobs that have not changed since, with their logs; returns
-    /// how many.
+    /// Deletes jobs that ended before this time, with their logs. Returns their number.
     fn forget(&self, ended_before: Timestamp) -> StoreFuture<'_, u64>;
 }
 
-/// Lines of runs, and what is said to them.
+/// Logs of runs and control entries sent to them.
 pub trait LogStore: Send + Sync {
-    /// Appends lines; returns how many the log has then. Safe to call again after
-    /// [`StoreError::Gone`]: the same lines at the same place are written once.
+    /// Appends lines; returns the number of lines in the log. Can be retried after [`StoreError::Gone`]:
+    /// the same lines at the same position are written once.
     fn append(&self, key: LeaseKey, lines: Vec<String>) -> StoreFuture<'_, u64>;
 
-    /// Lines from a number on, at most so many; complete up to what was
-    /// acknowledged before the call began.
+    /// Returns up to `most` lines starting at number `from`; includes everything acknowledged before the
+    /// call.
     fn read(&self, run: RunId, from: u64, most: usize) -> StoreFuture<'_, Vec<LogLine>>;
 
-    /// How far the log goes, as the leader knows it.
+    /// Returns the end of the log, from an authoritative copy.
     fn end(&self, run: RunId) -> StoreFuture<'_, LogEnd>;
 
-    /// Lines from a number on, and those that come. Never ends by itself.
+    /// Streams the lines from number `from` on, including future ones. Does not end by itself.
     fn follow(&self, run: RunId, from: u64) -> StoreStream<LogLine>;
 
-    /// Says something to a run; returns the number of the entry.
+    /// Sends a control entry to a run; returns its number.
     fn control(&self, run: RunId, entry: NewControl) -> StoreFuture<'_, u64>;
 
-    /// What was said to a run, from a number on.
+    /// Returns the control entries from a number on.
     fn controls(&self, run: RunId, from: u64) -> StoreFuture<'_, Vec<ControlEntry>>;
 
-    /// What was said to a run from a number on, and what comes.
+    /// Streams the control entries from a number on, including future ones.
     fn follow_controls(&self, run: RunId, from: u64) -> StoreStream<ControlEntry>;
 
-    /// Text for whoever looks right now; kept nowhere, and lost without a word.
+    /// Broadcasts text to current followers. Not stored; may be lost.
     fn live(&self, run: RunId, text: String) -> StoreFuture<'_, ()>;
 
-    /// Live text from now on.
+    /// Streams live text from now on.
     fn follow_live(&self, run: RunId) -> StoreStream<String>;
 
-    /// Writes the log of a run that was moved here from another store; the beginning
-    /// of the same log may be there from a try before. Refused when the run has
-    /// another log or an owner.
+    /// Writes the log of a run moved here from another store. Continues an interrupted import of the
+    /// same log. Rejected if the run has a different log or an owner.
     fn import(&self, run: RunId, lines: Vec<String>) -> StoreFuture<'_, u64>;
 }
 
-/// The name of a blob: the BLAKE3 hash of its bytes.
+/// Name of a blob: the BLAKE3 hash of its content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BlobHash([u8; 32]);
 
 impl BlobHash {
-    /// The name of these bytes.
+    /// Hashes bytes.
     #[must_use]
     pub fn hash(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// Reads a name of 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     ///
     /// # Errors
     /// [`StoreError::Refused`] for anything else.
@@ -194,42 +190,41 @@ impl TryFrom<String> for BlobHash {
     }
 }
 
-/// Bytes by their hash: immutable, each tenant's apart.
+/// Immutable content addressed by hash, separate for each tenant.
 pub trait BlobStore: Send + Sync {
-    /// Stores bytes; with a lease only while it is held.
+    /// Stores bytes. With a lease in `by`, fails once it is lost.
     fn put(&self, tenant: FleetName, bytes: Bytes, by: Option<LeaseKey>) -> StoreFuture<'_, BlobHash>;
 
-    /// The bytes, checked against their name; [`StoreError::Unknown`] when the
-    /// tenant has none by it.
+    /// Returns the content after verifying its hash; [`StoreError::Unknown`] if the tenant has no such
+    /// blob.
     fn get(&self, tenant: FleetName, hash: BlobHash) -> StoreFuture<'_, Bytes>;
 
-    /// Which of these the tenant has, in the same order.
+    /// Returns for each hash whether the tenant has the blob.
     fn has(&self, tenant: FleetName, hashes: Vec<BlobHash>) -> StoreFuture<'_, Vec<bool>>;
 }
 
-/// Schedules, counters, buckets: what is shared by time and number.
+/// Schedules, counters and token buckets shared by all processes.
 pub trait ScheduleStore: Send + Sync {
     /// Adds or replaces a schedule.
     fn schedule(&self, schedule: NewSchedule) -> StoreFuture<'_, ()>;
 
-    /// Removes a schedule; `false` when there was none.
+    /// Removes a schedule; `false` if there was none.
     fn unschedule(&self, tenant: FleetName, name: FleetName) -> StoreFuture<'_, bool>;
 
-    /// All schedules.
+    /// Returns all schedules.
     fn schedules(&self) -> StoreFuture<'_, Vec<ScheduleRecord>>;
 
-    /// Fires what is due. Any number of processes may call it as often as they
-    /// like: each slot becomes one job.
+    /// Fires all due schedules. May be called by any number of processes at any rate: each slot becomes
+    /// exactly one job.
     fn tick(&self) -> StoreFuture<'_, Vec<FiredSlot>>;
 
-    /// Adds to a counter and returns what it is then; with a lease only while it
-    /// is held.
+    /// Adds to a counter and returns its value. With a lease in `by`, fails once it is lost.
     fn count(&self, key: String, add: i64, by: Option<LeaseKey>) -> StoreFuture<'_, i64>;
 
-    /// Counters whose key begins so.
+    /// Returns the counters whose key has this prefix.
     fn counters(&self, prefix: String) -> StoreFuture<'_, Vec<(String, i64)>>;
 
-    /// Adds an amount to all counters if none would be over its ceiling.
+    /// Adds an amount to all counters, or to none if one would exceed its limit.
     fn reserve(
         &self,
         amount: i64,
@@ -237,45 +232,41 @@ pub trait ScheduleStore: Send + Sync {
         by: Option<LeaseKey>,
     ) -> StoreFuture<'_, ReserveOutcome>;
 
-    /// Draws from a bucket what there is of `want`. The first draw of a key makes
-    /// the bucket; later ones may change its size.
+    /// Draws up to `want` tokens from a bucket. The first draw creates the bucket; later ones may change
+    /// its size.
     fn draw(&self, key: String, want: u64, bucket: TokenBucket) -> StoreFuture<'_, BucketDraw>;
 
-    /// Corrects what was drawn by what was really used: positive gives back,
-    /// negative takes more, below empty if need be.
+    /// Corrects a draw by the actual usage: a positive amount is returned, a negative one is withdrawn
+    /// and may make the bucket negative.
     fn settle(&self, key: String, amount: i64) -> StoreFuture<'_, ()>;
 
-    /// Nobody draws from a bucket for so long. A longer freeze stays.
+    /// Blocks draws from a bucket for some time. Does not shorten an existing freeze.
     fn freeze(&self, key: String, time: Duration) -> StoreFuture<'_, ()>;
 
-    /// How long a bucket is still frozen.
+    /// Returns how long a bucket is still frozen.
     fn frozen(&self, key: String) -> StoreFuture<'_, Option<Duration>>;
 }
 
-/// One thing a check of an engine found.
+/// A finding of an engine's health check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EngineFinding {
-    /// What was looked at: "version", "sync", "room", "clock", "round trip".
+    /// What was checked: "version", "sync", "room", "clock", "round trip".
     pub what: &'static str,
-    /// Whether it is as it should be.
+    /// Whether it is as required.
     pub is_good: bool,
     /// What was found.
     pub said: String,
-    /// What to do, where it is not.
+    /// What to do if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
-/// All ports of one store.
+/// The traits of one open store.
 #[derive(Clone)]
 pub struct FleetStore {
-    /// Jobs.
     pub queue: Arc<dyn JobQueue>,
-    /// Logs.
     pub log: Arc<dyn LogStore>,
-    /// Blobs.
     pub blobs: Arc<dyn BlobStore>,
-    /// Schedules, counters, buckets.
     pub clockwork: Arc<dyn ScheduleStore>,
     pub(crate) engine: Arc<dyn FleetEngine>,
 }

@@ -1,46 +1,43 @@
-//! Lines of a run, and what others say to it.
+//! Log lines of a run, and control entries sent to it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One line of a run's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// Its number, from 0, without gaps.
+    /// Number, from 0 without gaps.
     pub number: u64,
-    /// Who wrote it.
+    /// Epoch of its writer.
     pub epoch: u64,
-    /// The line, without its end.
+    /// Content without line break.
     pub text: String,
 }
 
-/// How far a log goes.
+/// The end of a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogEnd {
-    /// So many lines it has.
+    /// Number of lines.
     pub lines: u64,
-    /// Who may write; 0 before the first owner.
+    /// Epoch that may write; 0 before the first owner.
     pub epoch: u64,
-    /// Takeovers in a row that found no new line.
+    /// Consecutive takeovers during which no line was written.
     pub stalled: u32,
 }
 
-/// What somebody says to a run.
+/// A control entry to be sent to a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewControl {
-    /// A second entry with the same id is not stored.
+    /// Idempotency key: a second entry with the same id is not stored.
     pub id: String,
-    /// What is said.
     pub body: Value,
 }
 
-/// What somebody said to a run.
+/// A control entry sent to a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlEntry {
-    /// Its number, from 0, without gaps.
+    /// Number, from 0 without gaps.
     pub number: u64,
-    /// What makes it one and the same.
+    /// Idempotency key.
     pub id: String,
-    /// What is said.
     pub body: Value,
 }

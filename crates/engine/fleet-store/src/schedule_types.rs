@@ -1,4 +1,4 @@
-//! What happens by the clock, and what is counted together.
+//! Types of schedules, counters and token buckets.
 
 use std::time::Duration;
 
@@ -14,111 +14,106 @@ use crate::{FleetName, JobHead, RunId};
 pub enum FiringTime {
     /// Once.
     At(Timestamp),
-    /// Again and again, counted from a moment.
+    /// At a fixed interval.
     Every {
         /// The first slot.
         from: Timestamp,
-        /// From one slot to the next; at least a second.
+        /// Seconds between slots, at least 1.
         seconds: u64,
     },
-    /// As a cron expression of five fields says.
+    /// By a cron expression with five fields.
     Cron {
-        /// The expression.
         expression: String,
-        /// The zone its hours are of; "" is UTC.
+        /// Time zone of the expression; "" is UTC.
         zone: String,
     },
 }
 
-/// What becomes of slots nobody was there for.
+/// What happens with slots that were missed because no process was running.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissedSlots {
-    /// They are gone; only a slot of the last minute fires.
+    /// They are skipped; only a slot of the last minute fires.
     Skip,
-    /// The newest fires.
+    /// The newest one fires.
     #[default]
     Once,
-    /// Each fires, a hundred at most.
+    /// All fire, at most the newest 100.
     All,
 }
 
-/// A job that is submitted again and again.
+/// A job that is submitted repeatedly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSchedule {
-    /// Its name; a second one replaces the first of the tenant.
+    /// Name; replaces an existing schedule of the tenant.
     pub name: FleetName,
-    /// When it fires.
     pub when: FiringTime,
-    /// What becomes of missed slots.
+    /// Handling of missed slots.
     pub missed: MissedSlots,
-    /// The job; each fire gets an id of its own and the dedup words `name/slot`.
+    /// The job; each firing gets a new id and the deduplication key `name/slot`.
     pub head: JobHead,
-    /// What the worker reads.
+    /// Body of the job.
     pub body: Value,
 }
 
-/// A schedule and what became of it.
+/// A schedule and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleRecord {
-    /// The schedule.
     pub schedule: NewSchedule,
-    /// When it fires next; `None` when it never will.
+    /// Next slot; `None` if it will never fire again.
     pub next: Option<Timestamp>,
-    /// The last slot that fired.
+    /// Last slot that fired.
     pub last: Option<Timestamp>,
 }
 
-/// A slot that was fired by this very call.
+/// A slot that was fired by this call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiredSlot {
-    /// The schedule.
+    /// Name of the schedule.
     pub name: FleetName,
-    /// The slot.
     pub slot: Timestamp,
-    /// The run it became.
+    /// The run that was submitted.
     pub run: RunId,
 }
 
-/// A counter and how far it may go.
+/// A counter and its limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterLimit {
-    /// The counter.
     pub key: String,
-    /// It may be this at most.
+    /// Maximum value.
     pub at_most: i64,
 }
 
-/// Whether an amount was added to all counters, or to none.
+/// Whether an amount was added to all counters or to none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReserveOutcome {
-    /// It was; the counters are now, in the order asked, this.
+    /// Added; the values of the counters, in the order of the request.
     Yes(Vec<i64>),
-    /// It was not.
+    /// Not added.
     No {
-        /// The first counter that would be over its ceiling.
+        /// The first counter that would exceed its limit.
         key: String,
-        /// What it is.
+        /// Its value.
         is: i64,
-        /// What it may be.
+        /// Its limit.
         at_most: i64,
     },
 }
 
-/// How a bucket fills.
+/// Size and fill rate of a token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenBucket {
-    /// It holds so much, and begins full.
+    /// Capacity; a new bucket is full.
     pub capacity: u64,
-    /// So much comes in a minute.
+    /// Tokens added per minute.
     pub per_minute: u64,
 }
 
-/// What was drawn from a bucket.
+/// Result of a draw from a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BucketDraw {
-    /// So much; less than asked for when there was less, 0 while frozen.
+    /// Tokens granted; may be fewer than requested, and 0 while frozen.
     pub granted: u64,
-    /// When there will be what was missing.
+    /// Time until the missing tokens are available.
     pub retry_after: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! Opening a store by its address.
+//! Opens a store by its address.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Instant};
 
@@ -12,22 +12,22 @@ use crate::{
     store::{BigLineLogs, CheckedBlobs, LedgerQueue, LedgerSchedules, StoreCore, scoped},
 };
 
-/// Which engine, and where.
+/// Engine and location of a store.
 #[derive(Clone, PartialEq, Eq)]
 pub enum FleetAddress {
-    /// A file on this machine.
+    /// A local file.
     Sqlite(PathBuf),
-    /// Servers of one NATS cluster, with whatever their URLs carry.
+    /// Servers of one NATS cluster, with credentials if the URLs contain any.
     Nats(Vec<Url>),
-    /// A PostgreSQL database, as its own URL says.
+    /// URL of a PostgreSQL database.
     Postgres(String),
 }
 
 impl FleetAddress {
-    /// Reads `sqlite:PATH`, `nats://a,b,c` (or `tls://…`) or `postgres://…`.
+    /// Parses `sqlite:PATH`, `nats://a,b,c` (or `tls://…`) or `postgres://…`.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] for anything else, without what might be secret.
+    /// [`StoreError::Refused`] for anything else; the message contains no credentials.
     pub fn parse(text: &str) -> Result<Self, StoreError> {
         let refused = |why: &str| StoreError::Refused(format!("not the address of a fleet: {why}"));
         if let Some(path) = text.strip_prefix("sqlite:") {
@@ -44,7 +44,7 @@ impl FleetAddress {
         let Some((scheme @ ("nats" | "tls"), servers)) = text.split_once("://") else {
             return Err(refused("it begins with sqlite:, nats://, tls:// or postgres://"));
         };
-        // Credentials before the first server hold for all.
+        // Credentials in front of the first server apply to all.
         let (user, servers) =
             servers.rsplit_once('@').map_or((None, servers), |(user, rest)| (Some(user), rest));
         let urls = servers.trim_end_matches('/').split(',').map(|server| {
@@ -60,7 +60,7 @@ impl FleetAddress {
     }
 }
 
-/// Without credentials.
+/// Omits credentials.
 impl fmt::Display for FleetAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -89,10 +89,10 @@ impl fmt::Debug for FleetAddress {
 }
 
 impl FleetStore {
-    /// Opens a store for whoever runs the fleet; what is not there yet is made.
+    /// Opens a store with full access; creates missing tables and streams.
     ///
     /// # Errors
-    /// The engine is gone, full, or of a version that will not do.
+    /// The engine cannot be reached, has no space left, or has an unsupported version.
     pub async fn open(address: &FleetAddress) -> Result<Self, StoreError> {
         let engine: Arc<dyn FleetEngine> = match address {
             FleetAddress::Sqlite(path) => Arc::new(SqliteEngine::open(path).await?),
@@ -109,18 +109,17 @@ impl FleetStore {
         })
     }
 
-    /// The same store as one tenant sees it: only its own jobs, logs and blobs;
-    /// what others have does not exist. It submits, looks, speaks and cancels,
-    /// but takes no jobs.
+    /// Returns the store restricted to one tenant: its own jobs, logs and blobs; all others appear not
+    /// to exist. It can submit, read, send control entries and cancel, but not take jobs.
     #[must_use]
     pub fn for_tenant(&self, tenant: FleetName) -> Self {
         scoped(self, tenant)
     }
 
-    /// Looks at the engine: version, settings, room, clock, round trip.
+    /// Checks the engine: version, settings, free space, clock, round-trip time.
     ///
     /// # Errors
-    /// The engine does not answer at all.
+    /// The engine cannot be reached.
     pub async fn examine(&self) -> Result<Vec<EngineFinding>, StoreError> {
         let mut findings = self.engine.examine().await?;
         let begin = Instant::now();

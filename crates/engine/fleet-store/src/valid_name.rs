@@ -1,10 +1,9 @@
-//! Names that fit everywhere: subjects, paths, columns, command lines.
+//! Names that are valid in subjects, paths, columns and command lines without quoting.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// Why something is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a {1}: letters, digits, '-', '_' and '.' only, not first or last '.', at most {2} characters"
@@ -19,10 +18,10 @@ macro_rules! name_type {
         pub struct $name(String);
 
         impl $name {
-            /// Reads a name.
+            /// Validates a name.
             ///
             /// # Errors
-            /// [`NameError`] for anything that would have to be quoted somewhere.
+            /// [`NameError`] for a name with other characters, or that is too long.
             pub fn parse(text: &str) -> Result<Self, NameError> {
                 let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
                 let is_name = !text.is_empty()
@@ -37,7 +36,7 @@ macro_rules! name_type {
                 }
             }
 
-            /// The name as it was written.
+            /// Returns the name.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -73,17 +72,17 @@ macro_rules! name_type {
 }
 
 name_type! {
-    /// A tenant, pool, batch, worker or schedule.
+    /// Name of a tenant, pool, batch, worker or schedule.
     FleetName, "name", 128
 }
 
 name_type! {
-    /// One run of one job, for ever: retries and takeovers keep it.
+    /// Id of a run. Stays the same across retries and takeovers.
     RunId, "run id", 64
 }
 
 impl RunId {
-    /// A new one that nobody else has.
+    /// Creates a random, unique id.
     #[must_use]
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().simple().to_string())

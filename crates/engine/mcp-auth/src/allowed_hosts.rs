@@ -1,20 +1,20 @@
-//! Which addresses a login may lead to.
+//! Restricts the addresses a login may contact.
 //!
-//! A server names its authorization server, and we go there. It must not be able
-//! to send us where only we can go: what a server names may be no nearer to us
-//! than the server itself. Own code: the SDK's own filter goes by how the server's
-//! address is written, so that no login inside a company's network works.
+//! An MCP server names its authorization server, which this machine then contacts. It must not be able
+//! to direct requests to internal addresses (SSRF): the addresses it names may be no closer to this
+//! machine than the server itself. Own implementation, because the SDK's filter judges the server's URL,
+//! which rules out logins inside a company's network.
 
 use std::{net::IpAddr, sync::Arc};
 
 use haft_net::{AddressClass, AddressRule, host_of, literal_address, look_up};
 use reqwest::Url;
 
-/// Decides where a login may lead.
+/// Decides which addresses a login may contact.
 #[derive(Clone, Debug)]
 pub(super) struct LoginHostPolicy {
     nearest: AddressClass,
-    /// Hosts the user named: they may be anywhere.
+    /// Hosts named by the user; always allowed.
     named: Arc<[String]>,
 }
 
@@ -22,10 +22,10 @@ const PROXY_VARIABLES: &[&str] =
     &["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
 impl LoginHostPolicy {
-    /// As near as the server at `url` itself, and wherever the user says.
+    /// Allows addresses of the same class as the server at `url`, and the `named` hosts.
     pub(super) async fn new(url: &Url, named: &[&str]) -> Self {
         let mut hosts: Vec<String> = named.iter().filter_map(|it| host_of(&Url::parse(it).ok()?)).collect();
-        // A proxy is asked by name, and finds the way itself.
+        // A proxy gets the host name and resolves it itself.
         let proxies = PROXY_VARIABLES.iter().filter_map(|name| std::env::var(name).ok());
         hosts.extend(proxies.filter_map(|proxy| {
             let proxy = if proxy.contains("://") { proxy } else { format!("http://{proxy}") };
@@ -37,7 +37,7 @@ impl LoginHostPolicy {
 
 impl AddressRule for LoginHostPolicy {
     fn allows(&self, host: &str, address: IpAddr) -> bool {
-        // Whoever serves at an address that is set aside is no neighbour of ours.
+        // Reserved ranges are not internal networks, so they are always allowed.
         let nearest = self.nearest.max(AddressClass::Reserved);
         AddressClass::classify(address) <= nearest || self.named.iter().any(|it| it == host)
     }
@@ -47,8 +47,8 @@ impl AddressRule for LoginHostPolicy {
     }
 }
 
-/// The least near of the server's addresses: one more that it could add does
-/// not open anything.
+/// Returns the most distant class among the server's addresses, so that an additional address allows
+/// nothing more.
 async fn nearest(url: &Url) -> AddressClass {
     let Some(host) = host_of(url) else { return AddressClass::Public };
     if let Some(address) = literal_address(url) {
@@ -60,12 +60,12 @@ async fn nearest(url: &Url) -> AddressClass {
             .map(|it| limited(AddressClass::classify(it)))
             .min()
             .unwrap_or(AddressClass::Public),
-        // Behind a proxy names need not mean anything here.
+        // Behind a proxy, names need not be resolvable here.
         Err(_) => AddressClass::Public,
     }
 }
 
-/// A server that is where none can be opens nothing.
+/// Maps an implausible class to one that allows nothing more.
 fn limited(class: AddressClass) -> AddressClass {
     if class == AddressClass::Machine { AddressClass::Public } else { class }
 }

@@ -1,61 +1,62 @@
 use haft_tool::BoxFuture;
 use reqwest::{Method, Url, header::HeaderMap};
 
-/// Where tokens come from.
+/// Provides tokens for requests.
 pub trait TokenSource: Send + Sync {
-    /// What to show, if there is a login; renewed when it is about to end.
+    /// Returns the headers for a request; `None` without a login. Refreshes a token that is about to
+    /// expire.
     fn pass<'a>(&'a self, method: &'a Method, url: &'a Url) -> BoxFuture<'a, Option<AuthHeader>>;
 
-    /// Reads the headers of an answer. Says whether they hold something without
-    /// which the request was refused.
+    /// Processes response headers. Returns whether they contain something (a DPoP nonce) that the
+    /// rejected request lacked.
     fn heard(&self, url: &Url, headers: &HeaderMap) -> bool;
 
-    /// The server refused what it was shown; tries to get something else.
+    /// Tries to get another token after a rejection.
     fn renew<'a>(&'a self, refused: AuthChallenge<'a>) -> BoxFuture<'a, RenewalOutcome>;
 
-    /// Why a login by hand would not help a server that still refuses.
+    /// Returns why a login by the user would not help.
     fn no_use(&self) -> Option<String>;
 }
 
-/// What a request shows to be let in.
+/// Authorization headers of a request.
 pub struct AuthHeader {
-    /// The token.
+    /// Access token.
     pub token: String,
-    /// That the token is ours, for tokens that are no use to others.
+    /// Proof of possession (DPoP), for tokens bound to a key.
     pub proof: Option<String>,
 }
 
-/// What a server refused.
+/// What a server rejected.
 #[derive(Clone, Copy)]
 pub enum AuthChallenge<'a> {
-    /// That token, or to let us in without.
+    /// The token, or a request without one.
     Token {
-        /// What it was shown.
+        /// The token that was sent.
         token: Option<&'a str>,
-        /// What it said about it.
+        /// Content of `WWW-Authenticate`.
         challenge: &'a str,
     },
-    /// To do this with that token: it is for less.
+    /// The operation: the token lacks scopes.
     Scope {
-        /// What it was shown.
+        /// The token that was sent.
         token: &'a str,
-        /// What it said about it.
+        /// Content of `WWW-Authenticate`.
         challenge: &'a str,
     },
 }
 
-/// What became of a refused token.
+/// Result of renewing a token.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RenewalOutcome {
-    /// There is another one now.
+    /// There is a new token.
     Done,
-    /// Somebody has to log in.
+    /// The user has to log in.
     Impossible,
-    /// Not now, for this reason; the login itself is still good.
+    /// Not possible now, for this reason; the login is still valid.
     Later(String),
 }
 
-/// Everything `reqwest` knows, without the address: it may hold secrets.
+/// Formats an error with its sources but without its URL, which may contain secrets.
 pub fn explain(err: &reqwest::Error) -> String {
     let parts = haft_net::causes(err);
     if parts.is_empty() {

@@ -6,38 +6,37 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Waits on this machine for the browser to come back from a login.
+/// Receives the redirect of the browser after a login, on loopback.
 pub struct CallbackListener {
     listener: TcpListener,
     port: u16,
 }
 
-/// A request longer than this is not the browser's.
+/// Maximum bytes of a request.
 const MAX_REQUEST_BYTES: usize = 64 << 10;
 const READ_LIMIT: Duration = Duration::from_secs(5);
-/// Browsers open a few connections in advance; anybody else may too.
+/// Maximum concurrent connections. Browsers open some in advance; other programs may connect too.
 const MAX_AT_ONCE: usize = 32;
 
 const DONE: &str = "You can close this window and go back to Haft.";
 const NOT_THIS: &str = "This is not the answer Haft is waiting for.";
 
 impl CallbackListener {
-    /// Listens on the loopback address; on any free port unless one is
-    /// registered with the authorization server.
+    /// Listens on loopback, on any free port unless `port` is given because it is registered with the
+    /// authorization server.
     pub async fn bind(port: Option<u16>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await?;
         let port = listener.local_addr()?.port();
         Ok(Self { listener, port })
     }
 
-    /// The address to register as the redirect.
+    /// Returns the redirect URI.
     pub fn redirect_uri(&self) -> String {
         format!("http://localhost:{}/callback", self.port)
     }
 
-    /// Waits for the browser and gives the address it came to. Anything else
-    /// that knocks is sent away, and so is every answer that `is_answer` does
-    /// not know ([`crate::LoginFlow::is_answer`]).
+    /// Waits for the browser's redirect and returns its URL. Other requests, and redirects that
+    /// `is_answer` ([`crate::LoginFlow::is_answer`]) rejects, get an error response.
     pub async fn wait(self, is_answer: impl Fn(&str) -> bool) -> io::Result<String> {
         let mut visitors = FuturesUnordered::new();
         loop {
@@ -58,7 +57,7 @@ impl CallbackListener {
         }
     }
 
-    /// What somebody wants, if it could be an answer.
+    /// Reads a request; returns its URL if it may be the redirect.
     async fn heard(&self, mut stream: TcpStream) -> (TcpStream, Option<String>) {
         let target = tokio::time::timeout(READ_LIMIT, request_target(&mut stream)).await;
         (stream, target.unwrap_or_default().filter(|it| it.starts_with("/callback?")))
@@ -71,15 +70,15 @@ async fn answer(mut stream: TcpStream, (status, words): (&str, &str)) {
         "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
         page.len()
     );
-    // Short enough for any buffer, so nobody can make us wait.
+    // Short enough for the socket buffer; the timeout is a safeguard.
     let _ = tokio::time::timeout(READ_LIMIT, stream.write_all(answer.as_bytes())).await;
     let _ = stream.shutdown().await;
 }
 
-/// The path of a GET request.
+/// Reads the path of a GET request.
 async fn request_target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
-    // All of it: what is left unread when we close would take the page away again.
+    // Read the whole head: closing with unread data would reset the connection and lose the response.
     while !head.windows(4).any(|it| it == b"\r\n\r\n") {
         let mut chunk = [0; 1024];
         let count = stream.read(&mut chunk).await.ok().filter(|it| *it != 0)?;
@@ -104,7 +103,7 @@ mod tests {
         let waiting = tokio::spawn(listener.wait(|url| url.ends_with("&state=s")));
         let port = base.split(':').next_back().unwrap().split('/').next().unwrap().to_owned();
         let connect = || TcpStream::connect(format!("127.0.0.1:{port}"));
-        // Connections that never say anything do not stand in the way.
+        // Silent connections must not block others.
         let mut silent = Vec::new();
         for _ in 0..5 {
             silent.push(connect().await.unwrap());

@@ -1,5 +1,4 @@
-//! Tokens nobody has to be there for: of the client itself, of the place it runs
-//! at, of the company's identity provider.
+//! Grants without user interaction: client credentials, workload identity, enterprise identity provider.
 
 use std::sync::Arc;
 
@@ -16,12 +15,12 @@ use super::{
 };
 use crate::{ClientKey, HttpEndpoint, IdentityProvider, OAuthGrant, OAuthSettings, ProviderAddress};
 
-/// Why there is no token.
+/// Why no token was issued.
 #[derive(Debug)]
 pub(super) enum GrantError {
-    /// It was refused, and will be again.
+    /// Permanent rejection.
     Refused(String),
-    /// Something was in the way.
+    /// Transient failure.
     Trouble(String),
 }
 
@@ -31,13 +30,12 @@ const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// How long a signature of ours may be used.
+/// Lifetime of a signed assertion in seconds.
 const ASSERTION_SECONDS: u64 = 300;
 
 type Fields = Vec<(&'static str, String)>;
 
-/// Gets a token. `challenge` is what the server said when it refused us, `before`
-/// what there was until now.
+/// Requests a token. `challenge` is the server's `WWW-Authenticate`, `before` the previous login.
 pub(super) async fn obtain(
     endpoint: &HttpEndpoint,
     challenge: Option<&str>,
@@ -48,7 +46,7 @@ pub(super) async fn obtain(
     let asking = GrantRequest { settings: &endpoint.oauth, wire: &wire, authority };
     let granted = before.map(|it| it.login.credentials.granted_scopes.as_slice());
     let mut scopes = asking.authority.scopes(endpoint, challenge, granted).await;
-    // Such tokens are not renewed but asked for again.
+    // These tokens are not refreshed but requested again.
     scopes.retain(|it| it != "offline_access" || endpoint.oauth.scopes.contains(it));
     if wants_proof(challenge) && asking.signs_proofs() {
         let bound = Dpop::generate().map_err(GrantError::Trouble)?;
@@ -57,7 +55,7 @@ pub(super) async fn obtain(
     asking.token(scopes, challenge).await
 }
 
-/// Whether a server says that it takes bound tokens.
+/// Whether a challenge asks for key-bound (DPoP) tokens.
 pub(super) fn wants_proof(challenge: Option<&str>) -> bool {
     let schemes = challenge.unwrap_or_default().split(',').filter_map(|part| part.trim().split(' ').next());
     schemes.into_iter().any(|it| it.eq_ignore_ascii_case("dpop"))
@@ -111,7 +109,7 @@ impl GrantRequest<'_> {
         })
     }
 
-    /// Asks the authorization server, as the client the configuration says.
+    /// Sends a token request, authenticated as the configured client.
     async fn ask(&self, mut fields: Fields) -> Result<Value, GrantError> {
         let id = self.settings.client_id.as_deref();
         let mut basic = None;
@@ -137,8 +135,7 @@ impl GrantRequest<'_> {
         answer.map_err(|reason| self.failed(reason))
     }
 
-    /// Whether a refusal is one: whatever is told in OAuth's words, but for its
-    /// words for a bad moment.
+    /// Classifies an error: OAuth error codes are permanent, except those for temporary problems.
     fn failed(&self, reason: String) -> GrantError {
         match self.wire.refusal() {
             Some(it)
@@ -150,15 +147,15 @@ impl GrantRequest<'_> {
         }
     }
 
-    /// Whether a secret goes into a header, which every server must know, or
-    /// into the body, which some only know.
+    /// Whether the client secret is sent in a header, which every server must support, or in the body,
+    /// which some require.
     fn in_header(&self) -> bool {
         let methods = self.authority.list("token_endpoint_auth_methods_supported").unwrap_or_default();
         let has = |name: &str| methods.iter().any(|it| it == name);
         has("client_secret_basic") || !has("client_secret_post")
     }
 
-    /// Shows who we are without telling any secret.
+    /// Creates a signed client assertion (`private_key_jwt`).
     fn signed(&self, id: &str, key: &ClientKey) -> Result<String, String> {
         let signing = SigningKey::from_pem(&key.key.read()?)?;
         let known = self.authority.list("token_endpoint_auth_signing_alg_values_supported");
@@ -189,8 +186,8 @@ impl GrantRequest<'_> {
         signing.token(algorithm, &header, &claims)
     }
 
-    /// Exchanges the person's login at the company for a permission to log in at
-    /// the server.
+    /// Exchanges the user's identity token at the company's identity provider for an authorization grant
+    /// for the server.
     async fn permission_of(
         &self,
         provider: &IdentityProvider,
@@ -242,7 +239,7 @@ async fn token_url(issuer: &str, wire: &OAuthHttp) -> Result<String, String> {
     url.map(str::to_owned).ok_or_else(|| format!("{document} names no `token_endpoint`"))
 }
 
-/// What is kept of an answer.
+/// Returns the part of an answer that is stored.
 fn credentials(
     settings: &OAuthSettings,
     authority: &AuthServer,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::oauth_http::{NO_PAGE, OAuthHttp, SharedOAuthHttp};
 use crate::HttpEndpoint;
 
-/// The authorization server of a server.
+/// The authorization server of an MCP server.
 pub(super) struct AuthServer {
     pub(super) manager: AuthorizationManager,
     pub(super) metadata: AuthorizationMetadata,
@@ -19,16 +19,15 @@ pub(super) struct AuthServer {
 /// How an authorization server was found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum AuthServerSource {
-    /// The user named it.
+    /// Named in the configuration.
     Configured,
-    /// The server named it, or it describes itself.
+    /// Named by the MCP server, or by its own metadata.
     Described,
-    /// Nobody did, so where servers of the first revision had it.
+    /// Neither: the default location of the first protocol revision.
     Guessed,
 }
 
-/// Finds the authorization server. `challenge` is what the server said when it
-/// refused us.
+/// Finds the authorization server. `challenge` is the server's `WWW-Authenticate`.
 pub(super) async fn find(
     endpoint: &HttpEndpoint,
     challenge: Option<&str>,
@@ -62,8 +61,7 @@ pub(super) async fn find(
     Ok(AuthServer { manager, metadata, source })
 }
 
-/// What goes to the authorization server must not be readable on the way, unless
-/// the way to the server is open already.
+/// Rejects an unencrypted authorization server, unless the MCP server itself is unencrypted.
 fn is_private(server: &str, address: Option<&String>) -> Result<(), String> {
     let Some(address) = address else { return Ok(()) };
     let url = Url::parse(address)
@@ -80,9 +78,9 @@ fn is_private(server: &str, address: Option<&String>) -> Result<(), String> {
 }
 
 impl AuthServer {
-    /// What the server is called in tokens.
+    /// Returns the resource identifier for token requests.
     pub(super) async fn resource(&mut self) -> Result<String, String> {
-        // The SDK tells it only to those who log in.
+        // The SDK returns it only as part of a login.
         let mut pretended = self.metadata.clone();
         pretended.response_types_supported = None;
         pretended.code_challenge_methods_supported = None;
@@ -101,24 +99,24 @@ impl AuthServer {
         resource.ok_or_else(|| String::from("the server does not say what it is called"))
     }
 
-    /// A list the authorization server says about itself.
+    /// Returns a list in the authorization server's metadata.
     pub(super) fn list(&self, field: &str) -> Option<Vec<String>> {
         let list = self.metadata.additional_fields.get(field)?.as_array()?;
         Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
     }
 
-    /// Whether it says so of itself.
+    /// Returns a boolean in the authorization server's metadata; false if missing.
     pub(super) fn says(&self, field: &str) -> bool {
         self.metadata.additional_fields.get(field) == Some(&Value::Bool(true))
     }
 
-    /// Whether people can log in there.
+    /// Whether it has an authorization endpoint, so that users can log in.
     pub(super) fn has_page(&self) -> bool {
         self.metadata.authorization_endpoint != NO_PAGE
     }
 
-    /// What to ask for: what the configuration says, else what the server asks
-    /// for now, on top of what was granted before.
+    /// Returns the scopes to request: those in the configuration, else those the server asks for now
+    /// plus those granted before.
     pub(super) async fn scopes(
         &self,
         endpoint: &HttpEndpoint,

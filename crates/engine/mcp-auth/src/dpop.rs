@@ -1,5 +1,4 @@
-//! Tokens that only work together with a key (RFC 9449): whoever gets hold of
-//! the token alone has nothing.
+//! DPoP (RFC 9449): tokens bound to a key, so that a stolen token alone is useless.
 
 use std::{
     collections::HashMap,
@@ -15,15 +14,14 @@ use super::{
     server_clock::Clock,
 };
 
-/// The header that carries a proof.
+/// Name of the header with the proof.
 pub(super) const PROOF: &str = "dpop";
 const NONCE: &str = "dpop-nonce";
 
-/// Places that told us something; there are two, the server and the
-/// authorization server.
+/// Maximum origins whose nonce is stored; normally two, the MCP server and the authorization server.
 const MAX_PLACES: usize = 16;
 
-/// Proves that we have the key.
+/// A key and the nonces for its proofs.
 pub(super) struct Dpop {
     key: SigningKey,
     kept: String,
@@ -47,7 +45,7 @@ impl Dpop {
         Some(Self { key, kept: text.to_owned(), places: Mutex::default() })
     }
 
-    /// How to keep the key.
+    /// Returns the key in the form in which it is stored.
     pub(super) fn keep(&self) -> &str {
         &self.kept
     }
@@ -56,8 +54,7 @@ impl Dpop {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what an answer says about the next proof. Says whether there is a
-    /// new number to use.
+    /// Stores the nonce in response headers. Returns whether it is a new one.
     pub(super) fn heard(&self, url: &Url, headers: &HeaderMap) -> bool {
         let nonce = headers.get(NONCE).and_then(|it| it.to_str().ok()).map(str::to_owned);
         let mut places = self.places();
@@ -73,8 +70,7 @@ impl Dpop {
         is_new
     }
 
-    /// Proof for one request, good only once. With a token it is proof for that
-    /// token only.
+    /// Creates a proof for a single request. With a token, the proof is valid for that token only.
     pub(super) fn proof(&self, method: &str, url: &Url, token: Option<&str>) -> Result<String, String> {
         let place = self.places().get(&origin(url)).cloned().unwrap_or_default();
         let mut bare = url.clone();

@@ -2,15 +2,14 @@ use std::collections::BTreeMap;
 
 use crate::OAuthSettings;
 
-/// A server at an address.
+/// A remote MCP server.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct HttpEndpoint {
-    /// The address.
     pub url: String,
     /// Headers of every request.
     pub headers: BTreeMap<String, String>,
-    /// A command that prints a JSON object of more headers.
+    /// A command that prints additional headers as a JSON object.
     pub headers_helper: Option<String>,
-    /// How to log in, where discovery alone does not tell.
+    /// Login settings that discovery does not provide.
     pub oauth: OAuthSettings,
 }

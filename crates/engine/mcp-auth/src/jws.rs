@@ -1,7 +1,7 @@
-//! Keys, and what is signed with them (RFC 7515).
+//! Signing keys and JWS tokens (RFC 7515).
 //!
-//! Own code: the one algorithm family of each key, and nothing that verifies;
-//! the primitives are those the TLS of this program is made of.
+//! Own implementation: each key with the algorithms of its type, and no verification. The primitives
+//! come from the TLS library.
 
 use aws_lc_rs::{
     rand::SystemRandom,
@@ -17,7 +17,7 @@ use base64::{
 };
 use serde_json::{Value, json};
 
-/// A key that signs.
+/// A signing key.
 pub(super) enum SigningKey {
     P256(EcdsaKeyPair),
     P384(EcdsaKeyPair),
@@ -35,7 +35,7 @@ const RSA: &[(&str, &dyn RsaEncoding)] = &[
 ];
 
 impl SigningKey {
-    /// A new key for ES256, and how to keep it.
+    /// Generates a key for ES256. Also returns the form in which it is stored.
     pub(super) fn generate() -> Result<(Self, String), String> {
         let broken = |_| String::from("no key could be made");
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(broken)?;
@@ -43,14 +43,14 @@ impl SigningKey {
         Ok((Self::P256(key), STANDARD.encode(kept.as_ref())))
     }
 
-    /// A key as [`Self::generate`] gave it to keep.
+    /// Parses a key from its stored form.
     pub(super) fn kept(text: &str) -> Option<Self> {
         let der = STANDARD.decode(text).ok()?;
         EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok().map(Self::P256)
     }
 
-    /// A key in PEM, in any of the usual wrappings. Line ends may have become
-    /// `\n` on the way through a variable.
+    /// Parses a PEM key in any of the usual encodings. Line breaks may be written as `\n`, as in
+    /// environment variables.
     pub(super) fn from_pem(text: &str) -> Result<Self, String> {
         let text = text.replace("\\n", "\n");
         if text.contains("ENCRYPTED") {
@@ -80,7 +80,7 @@ impl SigningKey {
             })
     }
 
-    /// What this key can sign with, what is most usual first.
+    /// Returns the algorithms for this key, preferred first.
     pub(super) fn algorithms(&self) -> Vec<&'static str> {
         match self {
             Self::P256(_) => vec!["ES256"],
@@ -106,16 +106,16 @@ impl SigningKey {
         }
     }
 
-    /// The other half, for everybody; only of keys made here.
+    /// Returns the public key as a JWK; only for generated keys.
     pub(super) fn public(&self) -> Option<Value> {
         let Self::P256(key) = self else { return None };
-        // A mark, then both coordinates.
+        // A format byte, then both coordinates.
         let point = key.public_key().as_ref();
         let (x, y) = (point.get(1..33)?, point.get(33..65)?);
         Some(json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)}))
     }
 
-    /// A signed token. `header` says everything but the algorithm.
+    /// Creates a signed token. `header` lacks the algorithm, which is added.
     pub(super) fn token(&self, algorithm: &str, header: &Value, claims: &Value) -> Result<String, String> {
         let mut header = header.clone();
         header["alg"] = json!(algorithm);

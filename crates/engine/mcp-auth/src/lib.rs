@@ -1,21 +1,17 @@
-//! Logging in to servers at an address: OAuth 2.1.
+//! OAuth 2.1 logins to remote MCP servers.
 //!
-//! Discovery, registration, PKCE and the exchange of codes are the SDK's: it
-//! passes every case of the conformance suite. What is ours is what it leaves
-//! open: where tokens live, that several processes share them without tearing
-//! a rotated refresh token apart, that a server that cannot be reached for a
-//! moment does not cost the user a new login, where a login may lead, tokens
-//! that nobody has to be there for, and tokens that are bound to a key.
+//! Discovery, registration, PKCE and code exchange are done by the official SDK, which passes the
+//! conformance suite. This crate adds: storing tokens; sharing them between processes without breaking
+//! refresh token rotation; keeping a login while the authorization server is temporarily unreachable;
+//! restricting the addresses a login may contact; grants without user interaction; and key-bound tokens.
 //!
-//! **Does not know** the protocol between client and server, transports, or how
-//! a page is opened in a browser.
+//! **Out of scope**: the MCP protocol, transports, opening a browser.
 //!
-//! **Invariant:** a login leads to no address nearer to this machine than the
-//! server that names it, and nothing secret is in an error.
+//! **Invariant:** a login contacts no address closer to this machine than the server that names it, and errors contain no secrets.
 //!
-//! Reads from the top: `login` for people, `grant` for everybody else, `token`
-//! uses and renews what they got, `store` keeps it; `discover` finds the
-//! authorization server and `wire` is the way to it.
+//! Start reading at `login` (users) and `client_grants` (no user interaction); `token` uses and
+//! refreshes tokens, `token_file` stores them, `discovery` finds the authorization server, `oauth_http`
+//! sends the requests.
 
 mod allowed_hosts;
 mod authorize;
@@ -43,12 +39,12 @@ pub use oauth_settings::{
 pub use token::OAuthTokens;
 pub use token_file::TokenFile;
 
-/// What all logins of a manager share.
+/// Options shared by all logins of a manager.
 #[derive(Clone, Debug, Default)]
 pub struct AuthOptions {
-    /// Where tokens are kept; without it they last as long as the process.
+    /// Directory for tokens; `None` keeps them in memory.
     pub directory: Option<std::path::PathBuf>,
-    /// A document at an address that describes this client, for authorization
-    /// servers that take one instead of a registration.
+    /// URL of a client metadata document, for authorization servers that accept one in place of a
+    /// registration.
     pub client_metadata_url: Option<String>,
 }

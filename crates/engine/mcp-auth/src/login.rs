@@ -15,7 +15,7 @@ use super::{
 };
 use crate::HttpEndpoint;
 
-/// Why a login did not succeed.
+/// Why a login failed, worded for the user.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct LoginError(pub String);
@@ -26,7 +26,7 @@ impl From<String> for LoginError {
     }
 }
 
-/// A login that waits for the user to come back from the browser.
+/// A login that waits for the browser's redirect.
 pub struct LoginFlow {
     authority: AuthServer,
     wire: Arc<OAuthHttp>,
@@ -34,11 +34,11 @@ pub struct LoginFlow {
     file: Arc<TokenFile>,
     record: UnfinishedLogin,
     url: String,
-    /// Tells the answer to this login from any other.
+    /// OAuth `state` parameter of this login.
     state: String,
 }
 
-/// What the record of the login will hold beside its tokens.
+/// What will be stored besides the tokens.
 struct UnfinishedLogin {
     server: String,
     url: String,
@@ -47,8 +47,7 @@ struct UnfinishedLogin {
     challenge: Option<String>,
 }
 
-/// Begins a login: finds the authorization server, registers this client if
-/// necessary.
+/// Starts a login: finds the authorization server and registers this client if necessary.
 pub async fn begin(
     server: &str,
     endpoint: &HttpEndpoint,
@@ -98,19 +97,19 @@ pub async fn begin(
     Ok(LoginFlow { authority, wire, store, file, record, url, state })
 }
 
-/// Whether a login there can be trusted to stay ours.
+/// Checks that the authorization server supports PKCE, so that an intercepted code is useless.
 fn is_safe(authority: &AuthServer) -> Result<(), LoginError> {
     if !authority.has_page() {
         return Err(LoginError(String::from(
             "its authorization server has no page to log in at; set `oauth.grant` in its entry",
         )));
     }
-    // Without it whoever sees the answer of the browser could use it.
+    // Without PKCE, an intercepted redirect could be used by others.
     match &authority.metadata.code_challenge_methods_supported {
         Some(methods) if !methods.iter().any(|it| it == "S256") => Err(LoginError(String::from(
             "its authorization server does not protect logins well enough (PKCE with S256)",
         ))),
-        // Who names the server in the configuration knows better.
+        // An authorization server named in the configuration is trusted to support it.
         None if authority.source == AuthServerSource::Described => Err(LoginError(String::from(
             "its authorization server does not say that it protects logins (PKCE with S256); \
              if you know that it does, name its description in `oauth.authServerMetadataUrl`",
@@ -119,8 +118,7 @@ fn is_safe(authority: &AuthServer) -> Result<(), LoginError> {
     }
 }
 
-/// Who we are: who the configuration says, whom a document describes, or
-/// somebody new.
+/// Returns the client identity: the configured one, else a metadata document, else a new registration.
 async fn client(
     authority: &mut AuthServer,
     endpoint: &HttpEndpoint,
@@ -158,14 +156,14 @@ async fn client(
 }
 
 impl LoginFlow {
-    /// The page the user has to open. Always `http:` or `https:`; hand it to a
-    /// browser as an argument, never through a shell.
+    /// Returns the URL to open in a browser. Always `http:` or `https:`; pass it to the browser as an
+    /// argument, never through a shell.
     pub fn authorization_url(&self) -> &str {
         &self.url
     }
 
-    /// Whether the browser brought the answer to this login, whatever it is, and
-    /// not one to another login or one that somebody made up.
+    /// Whether a URL is the redirect of this login, successful or not, and not of another login or
+    /// forged.
     pub fn is_answer(&self, callback_url: &str) -> bool {
         let has = |name| field(callback_url, name).is_some();
         !self.state.is_empty()
@@ -173,7 +171,7 @@ impl LoginFlow {
             && (has("code") || has("error"))
     }
 
-    /// Takes the address the browser came back to and keeps the tokens.
+    /// Finishes the login with the redirect's URL and stores the tokens.
     pub async fn finish(self, callback_url: &str) -> Result<(), LoginError> {
         if let Some(reason) = refusal(callback_url) {
             return Err(LoginError(reason));
@@ -200,7 +198,7 @@ impl LoginFlow {
     }
 }
 
-/// What the SDK says about its failures, in our words where it has none.
+/// Formats an error of the SDK for the user.
 fn told(err: &AuthError) -> String {
     match err {
         AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
@@ -216,13 +214,13 @@ fn told(err: &AuthError) -> String {
     }
 }
 
-/// A field of an address.
+/// Returns a query parameter of a URL.
 fn field(url: &str, name: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// What the authorization server says instead of a code.
+/// Returns the error in a redirect.
 fn refusal(callback_url: &str) -> Option<String> {
     let error = field(callback_url, "error")?;
     let description =

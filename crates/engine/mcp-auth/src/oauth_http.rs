@@ -1,7 +1,6 @@
-//! Every request of a login to an authorization server goes through here.
+//! Sends all requests to authorization servers.
 //!
-//! **Invariant:** bounded in time and size, never to an address the server may
-//! not name, and what comes back holds nothing secret that was sent.
+//! **Invariant:** requests are limited in time and size and sent only to permitted addresses, and errors never repeat secrets that were sent.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -24,48 +23,47 @@ use super::{
 };
 use crate::{HttpEndpoint, OAuthGrant, ProviderAddress, explain};
 
-/// An answer, read to its end.
+/// A response with its complete body.
 pub(super) type OAuthAnswer = http::Response<Vec<u8>>;
 
-/// A person or a call waits for it.
+/// Timeout of a request; a user or a call is waiting for it.
 const LIMIT: Duration = Duration::from_secs(15);
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 const MAX_REDIRECTS: usize = 5;
 
-/// Where people would log in, of authorization servers that know no people. The
-/// SDK cannot read a description without it.
+/// Placeholder for a missing authorization endpoint, without which the SDK rejects the metadata.
 pub(super) const NO_PAGE: &str = "https://no-page.invalid/";
 
-/// The way to authorization servers, for one login or renewal.
+/// HTTP client for one login or refresh.
 pub(super) struct OAuthHttp {
     follow: Client,
     stop: Client,
     reach: LoginHostPolicy,
-    /// Once it is there, tokens are bound to its key.
+    /// Once set, tokens are bound to this key.
     pub(super) bound: OnceLock<Arc<Dpop>>,
-    /// What the authorization server thinks the time is.
+    /// The authorization server's clock.
     pub(super) clock: Clock,
     notes: Mutex<RequestNotes>,
 }
 
-/// What became of the last request.
+/// Result of the last request.
 #[derive(Clone, Default)]
 struct RequestNotes {
     trouble: Option<String>,
     refusal: Option<OAuthRefusal>,
 }
 
-/// What an authorization server says instead of giving a token.
+/// An OAuth error response.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct OAuthRefusal {
-    /// The code, as registered for OAuth.
+    /// Registered OAuth error code.
     pub(super) code: String,
-    /// Code and explanation, in one line.
+    /// Code and description on one line.
     pub(super) text: String,
 }
 
 impl OAuthHttp {
-    /// The way for a login to this server.
+    /// Creates a client for logins to this MCP server.
     pub(super) async fn new(endpoint: &HttpEndpoint) -> Result<Arc<Self>, String> {
         let url = Url::parse(&endpoint.url).map_err(|err| format!("`{}`: {err}", endpoint.url))?;
         let mut named: Vec<&str> = endpoint.oauth.auth_server_metadata_url.as_deref().into_iter().collect();
@@ -96,14 +94,12 @@ impl OAuthHttp {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the authorization server said instead of a token, in the last
-    /// request.
+    /// Returns the OAuth error of the last request.
     pub(super) fn refusal(&self) -> Option<OAuthRefusal> {
         self.notes().refusal.clone()
     }
 
-    /// Why the last request failed, better than `other` knows it: in one line,
-    /// and not long.
+    /// Returns why the last request failed, on one short line; `other` if nothing better is known.
     pub(super) fn reason(&self, other: &str) -> String {
         let notes = self.notes().clone();
         let refusal = notes.refusal.map(|it| it.text);
@@ -112,7 +108,7 @@ impl OAuthHttp {
         haft_types::text::one_line(&words.join(" "), 300)
     }
 
-    /// A document, if there is one.
+    /// Fetches a JSON document.
     pub(super) async fn get(&self, url: &str) -> Result<Value, String> {
         let url = Url::parse(url).map_err(|err| format!("`{url}` is not an address: {err}"))?;
         let answer = self.carry(Request::new(Method::GET, url.clone()), &self.stop).await?;
@@ -123,7 +119,7 @@ impl OAuthHttp {
         }
     }
 
-    /// Asks for a token.
+    /// Sends a token request.
     pub(super) async fn post(
         &self,
         url: &str,
@@ -152,8 +148,8 @@ impl OAuthHttp {
         }
     }
 
-    /// One request and its answer; a token request is proven, if tokens are
-    /// bound, and a proof that lacks the server's number is made again.
+    /// Sends a request. A token request for bound tokens gets a DPoP proof, and is repeated once with
+    /// the server's nonce.
     async fn carry(&self, mut request: Request, client: &Client) -> Result<OAuthAnswer, String> {
         *self.notes() = RequestNotes::default();
         let asks_for_token = is_form(&request);
@@ -221,7 +217,7 @@ impl OAuthHttpClient for OAuthHttp {
     }
 }
 
-/// The way of one login, shared with the SDK.
+/// Adapter for the SDK.
 pub(super) struct SharedOAuthHttp(pub(super) Arc<OAuthHttp>);
 
 impl OAuthHttpClient for SharedOAuthHttp {
@@ -247,7 +243,7 @@ fn one(value: &str) -> String {
     encoded(&[("", value)]).trim_start_matches('=').to_owned()
 }
 
-/// An address as people are told it: nothing behind the host may matter.
+/// Formats a URL for the user, without query.
 fn place(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
@@ -278,7 +274,7 @@ fn refusal(answer: &OAuthAnswer) -> Option<OAuthRefusal> {
     Some(OAuthRefusal { code: haft_types::text::one_line(code, 60), text })
 }
 
-/// A description of an authorization server that logs nobody in is one too.
+/// Adds a placeholder to metadata without an authorization endpoint.
 fn described(given: OAuthAnswer) -> OAuthAnswer {
     let Ok(Value::Object(mut body)) = serde_json::from_slice(given.body()) else { return given };
     if !body.contains_key("token_endpoint") || body.contains_key("authorization_endpoint") {

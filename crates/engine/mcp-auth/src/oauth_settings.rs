@@ -2,52 +2,50 @@ use std::{fmt, io::Read, path::PathBuf};
 
 use serde::{Deserialize, Deserializer};
 
-/// Fixed parts of a login; everything is discovered where it is empty.
+/// Fixed parts of a login; empty fields are discovered.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct OAuthSettings {
-    /// A client registered beforehand, or the address of a document that
-    /// describes one.
+    /// Id of a registered client, or URL of a client metadata document.
     pub client_id: Option<String>,
-    /// What shows that we are that client.
+    /// Client secret.
     pub client_secret: Option<ClientSecret>,
-    /// What else shows it: a key whose other half the authorization server has.
+    /// Key for client assertions, in place of a secret.
     pub private_key: Option<ClientKey>,
-    /// The port of the redirect address.
+    /// Port of the redirect URI.
     pub callback_port: Option<u16>,
-    /// Where the authorization server describes itself.
+    /// URL of the authorization server's metadata.
     pub auth_server_metadata_url: Option<String>,
-    /// What to ask for.
+    /// Scopes to request.
     pub scopes: Vec<String>,
-    /// How tokens are come by.
+    /// How tokens are obtained.
     pub grant: OAuthGrant,
 }
 
-/// How tokens are come by.
+/// How tokens are obtained.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum OAuthGrant {
-    /// A person logs in with a browser.
+    /// A user logs in with a browser.
     #[default]
     Browser,
-    /// The client itself is who is let in; nobody has to be there.
+    /// Client credentials; no user interaction.
     ClientCredentials,
-    /// A token of the place this runs at (a cluster, a build service) is
-    /// exchanged for one of the server (RFC 7523).
+    /// A workload identity token (of a cluster or CI service) is exchanged for a token of the server
+    /// (RFC 7523).
     JwtBearer {
-        /// That token.
+        /// The workload identity token.
         assertion: ClientSecret,
     },
-    /// The login at the company's identity provider is exchanged for one at the
-    /// server.
+    /// The user's login at the company's identity provider is exchanged for one at the server.
     Enterprise(IdentityProvider),
 }
 
 impl OAuthGrant {
-    /// Whether nobody has to be there.
+    /// Whether no user interaction is needed.
     pub fn is_headless(&self) -> bool {
         *self != Self::Browser
     }
 
-    /// The name in configuration files.
+    /// Returns the name used in configuration files.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Browser => "authorization_code",
@@ -58,52 +56,52 @@ impl OAuthGrant {
     }
 }
 
-/// Where people of a company log in.
+/// A company's identity provider.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IdentityProvider {
-    /// Where its tokens are exchanged.
+    /// Where tokens are exchanged.
     pub address: ProviderAddress,
-    /// Who we are there.
+    /// Client id at the identity provider.
     pub client_id: String,
-    /// What shows it.
+    /// Client secret at the identity provider.
     pub client_secret: Option<ClientSecret>,
-    /// The identity token of the person.
+    /// The user's identity token.
     pub id_token: ClientSecret,
 }
 
-/// Where an identity provider exchanges tokens.
+/// Token endpoint of an identity provider.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ProviderAddress {
-    /// It says so itself, under this address.
+    /// Discovered from this issuer URL.
     Issuer(String),
-    /// Here.
+    /// This URL.
     TokenUrl(String),
 }
 
-/// The key of a client.
+/// Key of a client.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientKey {
-    /// The key, in PEM.
+    /// The private key in PEM.
     pub key: ClientSecret,
-    /// What the authorization server calls it.
+    /// Key id (`kid`) at the authorization server.
     pub id: Option<String>,
-    /// Whom signatures are meant for, if not the authorization server's issuer.
+    /// Audience of assertions, if not the authorization server's issuer.
     pub audience: Option<String>,
 }
 
-/// Something nobody else may read. It never shows in debug output.
+/// A secret; never shown in `Debug` output.
 #[derive(Clone, Eq, PartialEq)]
 pub enum ClientSecret {
-    /// Here it is.
+    /// The secret itself.
     Text(String),
-    /// It is in this file, which is read whenever it is needed: such files change.
+    /// Path of a file, read on every use because it may be rotated.
     File(PathBuf),
 }
 
 const MAX_SECRET_BYTES: u64 = 64 << 10;
 
 impl ClientSecret {
-    /// The secret, or why there is none.
+    /// Returns the secret; the error says why it is not available.
     pub(crate) fn read(&self) -> Result<String, String> {
         let path = match self {
             Self::Text(text) => return Ok(text.clone()),
@@ -132,7 +130,7 @@ impl fmt::Debug for ClientSecret {
     }
 }
 
-/// The entry as people write it.
+/// The settings as written in configuration files.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WrittenOAuth {
@@ -165,7 +163,7 @@ struct WrittenProvider {
     id_token_file: Option<PathBuf>,
 }
 
-/// Scopes come as a list or as one text with spaces.
+/// Deserialises scopes from a list or a space-separated string.
 fn scopes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -182,7 +180,7 @@ fn scopes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
 fn secret(name: &str, text: Option<String>, file: Option<PathBuf>) -> Result<Option<ClientSecret>, String> {
     match (text, file) {
         (Some(_), Some(_)) => Err(format!("`{name}` and `{name}File` are both there")),
-        // What a variable did not give is not there.
+        // An empty string from an unset variable counts as missing.
         (Some(text), None) => Ok((!text.is_empty()).then_some(ClientSecret::Text(text))),
         (None, Some(file)) => Ok(Some(ClientSecret::File(file))),
         (None, None) => Ok(None),

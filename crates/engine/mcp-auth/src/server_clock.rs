@@ -5,16 +5,16 @@ use std::{
 
 use reqwest::header::{DATE, HeaderMap};
 
-/// A difference that small is nobody's mistake.
+/// Clock differences up to this many seconds are ignored.
 const TOLERATED_SECONDS: i64 = 5;
 
-/// The time as somebody else sees it. What we sign says when, and is refused if
-/// one of the two clocks is wrong; theirs is the one that counts.
+/// The authorization server's clock. Signed assertions contain timestamps and are rejected if the clocks
+/// differ, so the server's time is used.
 #[derive(Debug, Default)]
 pub(super) struct Clock(AtomicI64);
 
 impl Clock {
-    /// Learns from the headers of an answer.
+    /// Updates the offset from the `Date` header of a response.
     pub(super) fn heard(&self, headers: &HeaderMap) {
         let date = headers.get(DATE).and_then(|it| it.to_str().ok());
         let Some(theirs) = date.and_then(|it| httpdate::parse_http_date(it).ok()) else { return };
@@ -24,13 +24,13 @@ impl Clock {
         self.0.store(difference, Ordering::Relaxed);
     }
 
-    /// Seconds since 1970.
+    /// Returns the server's time in seconds since 1970.
     pub(super) fn now(&self) -> u64 {
         now().saturating_add_signed(self.0.load(Ordering::Relaxed))
     }
 }
 
-/// Seconds since 1970 as this machine sees it.
+/// Returns the local time in seconds since 1970.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
@@ -49,7 +49,7 @@ mod tests {
             i64::try_from(clock.now()).unwrap() - i64::try_from(now()).unwrap()
         };
         let at = |seconds: u64| httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
-        // A slow machine may take a moment between two looks at its own clock.
+        // Allow for delays between two readings of the local clock.
         assert!((3990..=4010).contains(&check(&at(now() + 4000))));
         assert!((-4010..=-3990).contains(&check(&at(now() - 4000))));
         assert!(check(&at(now() + 1)).abs() <= 1, "that is nobody's mistake");

@@ -21,36 +21,33 @@ use haft_types::text::hex;
 
 use crate::{AuthChallenge, AuthHeader, HttpEndpoint, RenewalOutcome, TokenSource};
 
-/// A token is exchanged this long before it ends, or in the last quarter of a
-/// short life.
+/// A token is refreshed this many seconds before it expires, or in the last quarter of a short lifetime.
 const REFRESH_EARLY_SECONDS: u64 = 300;
 
-/// An authorization server that just failed or said no is left alone this long,
-/// as long as nobody depends on it, or nothing will have changed.
+/// Delay after a failed optional refresh, and after a permanent rejection.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The tokens of one server.
+/// The tokens of one MCP server.
 pub struct OAuthTokens {
     server: String,
     endpoint: HttpEndpoint,
     file: Arc<TokenFile>,
-    /// One exchange at a time within this process; the file's lock does the
-    /// same between processes.
+    /// Serialises refreshes in this process; the file lock does so between processes.
     busy: tokio::sync::Mutex<()>,
     state: Mutex<TokenState>,
 }
 
 #[derive(Default)]
 struct TokenState {
-    /// Not before this moment is a token renewed that is still good.
+    /// Earliest time of the next refresh of a token that is still valid.
     not_before: Option<Instant>,
-    /// Why there is no token, and until when that counts.
+    /// Reason of a rejection, and until when it is cached.
     refused: Option<(Instant, String)>,
     bound: Option<Arc<Dpop>>,
 }
 
 impl OAuthTokens {
-    /// The tokens of a server, kept in `file`.
+    /// Creates the tokens of a server, stored in `file`.
     pub fn new(server: &str, endpoint: &HttpEndpoint, file: Arc<TokenFile>) -> Self {
         let (server, endpoint) = (server.to_owned(), endpoint.clone());
         Self { server, endpoint, file, busy: tokio::sync::Mutex::default(), state: Mutex::default() }
@@ -64,19 +61,19 @@ impl OAuthTokens {
         self.endpoint.oauth.grant.is_headless()
     }
 
-    /// What is stored, if it is what the settings mean.
+    /// Loads the stored login, unless it was made with other settings.
     fn load(&self) -> Option<LoginRecord> {
         self.file.load().filter(|it| it.settings == self.settings())
     }
 
-    /// Tells apart tokens of different settings; `None` where a person decides.
+    /// Returns a hash of the settings; `None` for browser logins.
     fn settings(&self) -> Option<String> {
         let oauth = &self.endpoint.oauth;
         let parts = (oauth.grant.name(), &oauth.client_id, &oauth.scopes, &oauth.auth_server_metadata_url);
         self.is_headless().then(|| hex(&Sha256::digest(format!("{parts:?}")))[..16].to_owned())
     }
 
-    /// Gets another token than the refused one, unless somebody else just did.
+    /// Gets a token other than the rejected one, unless another task or process just did.
     async fn renewed(&self, refused: Option<&str>, challenge: Option<&str>) -> RenewalOutcome {
         let _here = self.busy.lock().await;
         let _everywhere = match self.file.exclusive().await {
@@ -102,7 +99,7 @@ impl OAuthTokens {
         }
     }
 
-    /// Asks for a token nobody has to be there for.
+    /// Requests a token with a grant that needs no user interaction.
     async fn obtained(&self, before: Option<LoginRecord>, challenge: Option<&str>) -> RenewalOutcome {
         let refused = self.state().refused.clone();
         if let Some((_, reason)) = refused.filter(|(until, _)| Instant::now() < *until) {
@@ -136,14 +133,13 @@ impl OAuthTokens {
             Ok(credentials) => self
                 .save(LoginRecord { login: LoginTokens { credentials, ..record.login.clone() }, ..record }),
             Err(RenewalFailure::ForGood) => {
-                // What is not known any more is not shown again. What was granted stays,
-                // for the next login.
+                // Remove the invalid tokens, but keep the granted scopes for the next login.
                 let mut lost = record;
                 lost.login.credentials.token_response = None;
                 self.file.save(&lost).ok();
                 RenewalOutcome::Impossible
             }
-            // The authorization server is having a bad moment: the login is still good.
+            // Transient failure: the login stays valid.
             Err(RenewalFailure::ForNow(reason)) => {
                 RenewalOutcome::Later(format!("the login could not be renewed just now: {reason}"))
             }
@@ -157,8 +153,8 @@ impl OAuthTokens {
         }
     }
 
-    /// Renews a token that is about to end. If that fails, the old one may still
-    /// do; if not, the server will say so.
+    /// Refreshes a token that is about to expire. On failure the old one is used; if it is invalid, the
+    /// server will reject it.
     async fn renewed_early(&self, login: &LoginTokens) {
         let is_soon = self.state().not_before.is_some_and(|it| Instant::now() < it);
         if is_soon {
@@ -169,18 +165,17 @@ impl OAuthTokens {
         }
     }
 
-    /// Keeps what a call would need, for the next login: that is often another
-    /// process.
+    /// Stores the scopes a call needs, for the next login, possibly by another process.
     async fn note_wanted(&self, challenge: &str) -> RenewalOutcome {
         let _here = self.busy.lock().await;
         if let (Ok(_everywhere), Some(record)) = (self.file.exclusive().await, self.load()) {
-            // Without it the login only asks for what it had.
+            // Otherwise the next login requests only the previous scopes.
             self.file.save(&LoginRecord { wanted: Some(challenge.to_owned()), ..record }).ok();
         }
         RenewalOutcome::Impossible
     }
 
-    /// The key a login is bound to.
+    /// Returns the key a login is bound to.
     fn bound(&self, login: &LoginTokens) -> Option<Arc<Dpop>> {
         let kept = login.bound_key.as_deref().filter(|_| login.is_bound())?;
         let mut state = self.state();
@@ -195,14 +190,13 @@ fn is_about_to_end(login: &LoginTokens) -> bool {
     login.remaining().is_some_and(|(left, lifetime)| left < REFRESH_EARLY_SECONDS.min(lifetime / 4).max(1))
 }
 
-/// What became of a login that could not be renewed.
+/// Why a login could not be renewed.
 enum RenewalFailure {
     ForGood,
     ForNow(String),
 }
 
-/// What an authorization server says of a login, or of a client, that it does
-/// not know any more.
+/// OAuth error codes that mean that the login or client is not valid any more.
 const FOR_GOOD: &[&str] = &["invalid_grant", "invalid_client", "unauthorized_client"];
 
 /// Exchanges the refresh token.
@@ -219,7 +213,7 @@ async fn exchange(
     let challenge = challenge.filter(|it| !it.is_empty()).or(record.login.challenge.as_deref());
     let mut authority = find(endpoint, challenge, &wire).await.map_err(RenewalFailure::ForNow)?;
     if authority.source == AuthServerSource::Guessed && credentials.issuer.is_some() {
-        // A token must not go to where nobody said it belongs.
+        // Never send a refresh token to a guessed address.
         return Err(RenewalFailure::ForNow(String::from("its authorization server cannot be found")));
     }
     let failed = |err: AuthError| match (&err, wire.refusal()) {
@@ -231,7 +225,7 @@ async fn exchange(
     store.save(credentials.clone()).await.map_err(failed)?;
     authority.manager.set_credential_store(store.clone());
     if !authority.manager.initialize_from_store().await.map_err(failed)? {
-        // The server has moved to another authorization server.
+        // The MCP server now uses another authorization server.
         return Err(RenewalFailure::ForGood);
     }
     if let Some(secret) = &record.client_secret {
@@ -266,7 +260,7 @@ impl TokenSource for OAuthTokens {
         Box::pin(async move {
             match refused {
                 AuthChallenge::Token { token, challenge } => self.renewed(token, Some(challenge)).await,
-                // More than was granted is a person's to ask for, where there is one.
+                // Additional scopes are requested by a user, if the grant involves one.
                 AuthChallenge::Scope { token, challenge } if self.is_headless() => {
                     self.renewed(Some(token), Some(challenge)).await
                 }

@@ -16,35 +16,34 @@ use tokio::time::Instant;
 use super::server_clock::now;
 use haft_types::text::hex;
 
-/// Everything needed to use a login and to keep it alive.
+/// A stored login.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoginRecord {
-    /// For people who look into the directory.
+    /// URL of the server, for people who read the file.
     pub(super) server: String,
     pub(super) url: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
     #[serde(default)]
     pub(super) redirect_uri: String,
-    /// Which settings the token was got with, where nobody logged in: with
-    /// others it is not the one that was meant.
+    /// Hash of the settings the token was obtained with, for grants without a user: with other settings
+    /// it must not be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) settings: Option<String>,
-    /// What the server said when the login was for less than a call needed.
+    /// The server's challenge when the login lacked scopes for a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) wanted: Option<String>,
     #[serde(flatten)]
     pub(super) login: LoginTokens,
 }
 
-/// What was come by.
+/// Tokens and what is needed to refresh them.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoginTokens {
     pub(super) credentials: StoredCredentials,
-    /// What the server said when it asked for it: where its authorization server
-    /// is, often only stands there.
+    /// The server's original challenge; often the only place that names the authorization server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) challenge: Option<String>,
     /// The key the tokens are bound to.
@@ -54,7 +53,7 @@ pub(crate) struct LoginTokens {
 
 impl std::fmt::Debug for LoginTokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The rest is secret, or dull.
+        // The other fields are secret or irrelevant.
         f.debug_struct("Login").field("credentials", &self.credentials).finish_non_exhaustive()
     }
 }
@@ -76,8 +75,7 @@ impl LoginTokens {
         self.response()["refresh_token"].is_string()
     }
 
-    /// Seconds until the token ends, and how long it was to live; `None` if
-    /// nobody said.
+    /// Returns the seconds until the token expires and its total lifetime; `None` if unknown.
     pub(super) fn remaining(&self) -> Option<(u64, u64)> {
         let lifetime = self.response()["expires_in"].as_u64()?;
         let age = now().saturating_sub(self.credentials.token_received_at?);
@@ -85,32 +83,31 @@ impl LoginTokens {
     }
 }
 
-/// The login to one server, shared by all processes of the user.
+/// The stored login of one server, shared by all processes of the user.
 ///
-/// **Invariant:** the file is whole or absent, and readable by its owner alone.
+/// **Invariant:** the file is complete or absent, and accessible by its owner only.
 pub struct TokenFile {
-    /// Without a directory, memory has to do.
+    /// `None` keeps the login in memory.
     path: Option<PathBuf>,
     memory: Mutex<Option<LoginRecord>>,
 }
 
-/// Held while a token is exchanged for a new one.
+/// Held while a token is refreshed.
 pub(super) struct TokenLock(#[expect(dead_code, reason = "closing it gives the lock back")] Option<File>);
 
-/// An exchange takes less, even of several requests; who holds the lock longer
-/// hangs.
+/// Maximum time to wait for the lock; a refresh takes less, so a longer holder hangs.
 const LOCK_LIMIT: Duration = Duration::from_secs(60);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 impl TokenFile {
-    /// The file of a server below `directory`; memory alone without one.
+    /// Creates the file of a server below `directory`; in memory if `None`.
     pub fn new(directory: Option<&Path>, server: &str, url: &str) -> Self {
         let key = hex(&Sha256::digest(format!("{server}\n{url}")));
         let path = directory.map(|it| it.join(format!("{}.json", &key[..32])));
         Self { path, memory: Mutex::default() }
     }
 
-    /// What is stored now: another process may have changed it since.
+    /// Loads the current login, which another process may have changed.
     pub(super) fn load(&self) -> Option<LoginRecord> {
         match &self.path {
             Some(path) => serde_json::from_slice(&std::fs::read(path).ok()?).ok(),
@@ -124,23 +121,23 @@ impl TokenFile {
         let directory = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(directory)?;
         let text = serde_json::to_vec_pretty(record)?;
-        // A rotated token exists nowhere else: it has to survive a power cut.
+        // Synced: a rotated refresh token exists nowhere else.
         replace_file(path, &text, ModeOnReplace::Private, Durability::ContentAndName)
     }
 
-    /// Says whether there was anything to forget.
+    /// Removes the login. Returns whether there was one.
     pub fn forget(&self) -> bool {
         let remembered = self.memory.lock().unwrap_or_else(PoisonError::into_inner).take().is_some();
         let stored = self.path.as_ref().is_some_and(|path| std::fs::remove_file(path).is_ok());
         remembered || stored
     }
 
-    /// Whether a call was refused because the login is for less.
+    /// Whether a call was rejected because the login lacks scopes.
     pub fn wants_more(&self) -> bool {
         self.load().is_some_and(|it| it.wanted.is_some())
     }
 
-    /// Waits until no other process is exchanging this token, but not for ever.
+    /// Locks the file against refreshes of other processes; waits at most [`LOCK_LIMIT`].
     pub(super) async fn exclusive(&self) -> io::Result<TokenLock> {
         let Some(path) = self.path.as_ref().map(|it| it.with_extension("lock")) else {
             return Ok(TokenLock(None));

@@ -1,5 +1,4 @@
-//! What authorization servers answer when they are asked for a token, as it
-//! should have been.
+//! Repairs non-conforming token responses.
 
 use axum::http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use reqwest::Url;
@@ -7,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::oauth_http::{OAuthAnswer, answer};
 
-/// Some say numbers as text, scopes as lists, leave out what kind of token it
-/// is, answer as a form, or say no with a yes.
+/// Fixes common deviations: numbers as strings, scopes as lists, missing token type, form encoding,
+/// errors with status 200.
 pub(super) fn readable(given: OAuthAnswer) -> OAuthAnswer {
     if !given.status().is_success() {
         return given;
@@ -31,13 +30,13 @@ pub(super) fn readable(given: OAuthAnswer) -> OAuthAnswer {
     answer(given.status(), headers, body)
 }
 
-/// A field without its usual mistakes.
+/// Repairs one field.
 fn repaired((name, value): (String, Value)) -> Option<(String, Value)> {
     let value = match (name.as_str(), value) {
         (_, Value::Null) => return None,
         ("expires_in", Value::String(text)) => json!(text.trim().parse::<u64>().ok()?),
         ("expires_in", Value::Number(number)) => match number.as_f64() {
-            // Nobody means a token that has ended when it begins.
+            // A lifetime below one second is ignored.
             Some(seconds) if 1.0 <= seconds => json!(seconds as u64),
             _ => return None,
         },
@@ -75,7 +74,7 @@ const SECRETS: &[&str] = &[
     "subject_token",
 ];
 
-/// A refusal that repeats what was sent is shown to people, and in logs.
+/// Removes echoed secrets from an error response, because it is shown and logged.
 pub(super) fn without_secrets(given: OAuthAnswer, sent: &[u8]) -> OAuthAnswer {
     if given.status().is_success() {
         return given;

@@ -1,6 +1,5 @@
-//! The client under the official conformance suite: the production manager,
-//! told by the suite's environment what to do. The address of the server is the
-//! last argument.
+//! Client for the official conformance suite: the production manager, configured by the suite's
+//! environment variables. The last argument is the server's URL.
 
 use std::{error::Error, path::Path, sync::Arc, time::Duration};
 
@@ -19,7 +18,7 @@ use serde_json::{Value, json};
 const TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_LOGINS: usize = 3;
 
-/// A person who agrees to everything.
+/// A user who accepts everything.
 struct Agreeable;
 
 impl ElicitationHandler for Agreeable {
@@ -64,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The `oauth` entry a user would write with what the suite gives.
+/// Returns the `oauth` entry a user would write for a scenario.
 fn oauth(scenario: &str, context: &Value) -> Value {
     let grant = match scenario {
         "auth/client-credentials-jwt" | "auth/client-credentials-basic" => "client_credentials",
@@ -125,7 +124,7 @@ impl Client {
         }
     }
 
-    /// Plays the browser: follows the address of the login by hand.
+    /// Plays the browser: follows the login URL.
     async fn login(&mut self) -> Result<(), Box<dyn Error>> {
         if MAX_LOGINS <= self.logins {
             return Err("too many logins".into());
@@ -136,12 +135,12 @@ impl Client {
         let answer = browser.get(flow.authorization_url()).send().await?;
         let location = answer.headers().get("location").ok_or("the login did not redirect")?;
         flow.finish(location.to_str()?).await?;
-        // A refusal shows in the status, and may be another reason to log in.
+        // An error shows in the status and may be a reason for another login.
         let _ = self.manager.reconnect("suite").await;
         Ok(())
     }
 
-    /// What to call: what the suite says, else every tool.
+    /// Returns what to call: the suite's list, else every tool.
     fn calls(&self, scenario: &str, context: &Value) -> Vec<(String, Value)> {
         if let Some(calls) = context["tool_calls"].as_array().or_else(|| context["toolCalls"].as_array()) {
             let name = |call: &Value| format!("mcp__suite__{}", call["name"].as_str().unwrap_or_default());
@@ -156,7 +155,7 @@ impl Client {
         }
         let tools = self.manager.tools();
         let every = tools.iter().map(|tool| (tool.name().to_owned(), example(&tool.spec().input_schema)));
-        // Some scenarios only show in the second call.
+        // Some scenarios only fail in the second call.
         let again = if scenario.starts_with("auth/") { 2 } else { 1 };
         std::iter::repeat_n(every.collect::<Vec<_>>(), again).flatten().collect()
     }

@@ -1,30 +1,21 @@
-//! The client side of the Model Context Protocol.
+//! Client for the Model Context Protocol (MCP).
 //!
-//! A [`McpManager`] connects to any number of servers and turns their
-//! tools into tools of ours (`mcp__server__tool`), whatever the servers do:
-//! start late, die, hang, lie, speak the protocol of this year or of 2024.
+//! A [`McpManager`] connects to any number of servers and offers their tools as Haft tools
+//! (`mcp__server__tool`). It copes with servers that start late, crash, hang, violate the protocol, or
+//! speak any revision from 2024 on.
 //!
-//! Reads from the top: [`declared_servers`] and [`resolve`] say which servers
-//! may run, [`McpManager`] runs them.
+//! Start reading at [`declared_servers`] and [`resolve`], which decide what servers may run, and
+//! [`McpManager`], which runs them.
 //!
-//! **Does not know** settings files, terminals, models or any concrete tool,
-//! nor how a token is come by (`haft-mcp-auth`) or how tools are served
-//! (`haft-mcp-server`).
-//! Whom to ask ([`ElicitationHandler`], [`SamplingHandler`]), where bytes go ([`MediaSink`]) and which
-//! pages to open ([`LoginFlow`]) are the host's business.
+//! **Out of scope**: settings files, terminals, models, concrete tools, obtaining tokens (`haft-mcp-auth`) and serving tools (`haft-mcp-server`). The embedding program provides user interaction ([`ElicitationHandler`]), model access ([`SamplingHandler`]), storage of binary data ([`MediaSink`]) and opening of login pages ([`LoginFlow`]).
 //!
-//! **Invariant:** one bad tool, result, message or server costs nothing but
-//! itself, and what it cost is visible in [`ServerStatus`].
+//! **Invariant:** an invalid tool, result, message or server affects nothing else, and its effect is visible in [`ServerStatus`].
 //!
-//! **Invariant:** every request ends: with its answer, with an error, or at its
-//! deadline. A cancelled one is withdrawn from the server, and the server lives
-//! on.
+//! **Invariant:** every request ends: with its answer, an error, or a timeout. A cancelled request is withdrawn from the server, which keeps running.
 //!
-//! **Invariant:** no process outlives us, not even after SIGKILL.
+//! **Invariant:** no server process outlives Haft, not even after SIGKILL.
 //!
-//! **Invariant:** a server declared by a project runs only after the user has
-//! agreed to exactly this declaration, and a tool that is no longer what the
-//! user agreed to asks before it runs.
+//! **Invariant:** a server declared by a project runs only after the user has approved exactly this declaration, and a tool whose definition has changed since its approval prompts before it runs.
 
 mod adapt;
 mod client;
@@ -45,7 +36,7 @@ pub use config::{
     ServerConfig, ServerDeclaration, ServerEndpoint, ServerMatcher, ServerPolicy, ServerRules, ServerScope,
     ServerTrust, Timeouts, UnapprovedServer, add_server, declared_servers, remove_server, resolve,
 };
-/// Logins, as configurations and hosts of servers name them.
+/// Login types used in configurations and by embedders.
 pub use haft_mcp_auth::{
     AuthOptions, CallbackListener, ClientKey, ClientSecret, HttpEndpoint, IdentityProvider, LoginError,
     LoginFlow, OAuthGrant, OAuthSettings, ProviderAddress,

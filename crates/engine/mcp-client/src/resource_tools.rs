@@ -1,4 +1,4 @@
-//! Tools about servers: their resources, and their lists of tools.
+//! Tools for the model: list and read resources of servers, refresh their tool lists.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     manager::McpManager,
 };
 
-/// The tools a model uses to look at what servers offer beside tools.
+/// Returns the tools with which a model accesses resources and tool lists of servers.
 pub fn resource_tools(manager: &McpManager) -> Vec<Arc<dyn DynTool>> {
     vec![
         erase(ListMcpResources(manager.clone())),
@@ -36,7 +36,7 @@ pub(crate) struct ListInput {
 
 struct ListMcpResources(McpManager);
 
-/// What the servers offer.
+/// Resources and templates by server.
 #[derive(Debug, Serialize)]
 pub(crate) struct ListOutput {
     resources: Vec<Listed<ResourceDef>>,
@@ -53,7 +53,7 @@ struct Listed<T> {
     item: T,
 }
 
-/// More lines than this say nothing to a model.
+/// Maximum lines shown to the model; the rest is counted only.
 const MAX_SHOWN: usize = 500;
 
 impl Tool for ListMcpResources {
@@ -158,7 +158,7 @@ pub(crate) struct ReadInput {
 
 struct ReadMcpResource(McpManager);
 
-/// A resource.
+/// Content of a resource.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReadOutput {
     contents: Vec<Value>,
@@ -204,7 +204,7 @@ impl Tool for ReadMcpResource {
     }
 }
 
-/// Bytes are in a file; programs need not carry them around again.
+/// Removes binary data from a content item, because it was saved to a file.
 fn without_blob(content: &Value) -> Value {
     let mut content = content.clone();
     if let Some(blob) = content.get_mut("blob") {
@@ -224,7 +224,7 @@ pub(crate) struct RefreshInput {
 
 struct RefreshMcpTools(McpManager);
 
-/// What became of one server.
+/// Outcome of a refresh for one server.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Refreshed {

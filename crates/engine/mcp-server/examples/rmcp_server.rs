@@ -1,4 +1,4 @@
-//! One tool on the SDK alone, to measure against.
+//! One tool on the bare SDK, as a baseline for benchmarks.
 
 use std::sync::Arc;
 

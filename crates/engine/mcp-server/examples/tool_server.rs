@@ -31,7 +31,7 @@ struct Count {
     count: u64,
 }
 
-/// The tools. Only the first runs without asking.
+/// The tools. Only the first runs without a prompt.
 fn tools() -> Vec<Arc<dyn DynTool>> {
     vec![
         tool("echo", "Says the same.", async |args: Text, _cx| Ok(args.text.into())).read_only().build(),
@@ -81,7 +81,7 @@ fn server() -> Result<ToolServer, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1);
     let mut runtime = match address {
-        // One client, one thread: the shortest way for a message.
+        // A single client needs only one thread, which has the lowest latency.
         None => tokio::runtime::Builder::new_current_thread(),
         Some(_) => tokio::runtime::Builder::new_multi_thread(),
     };

@@ -1,7 +1,6 @@
-//! Takes connections in, so many at most, and gives up on those that never say
-//! what they want.
+//! Accept loop with a limit on connections and a timeout for request headers.
 //!
-//! Own code: axum's own loop has no limit on either.
+//! Own implementation, because axum's has neither.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,29 +17,28 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What clients may take.
+/// Limits on clients.
 #[derive(Clone, Copy, Debug)]
 pub struct AcceptLimits {
-    /// Connections at the same time.
+    /// Maximum concurrent connections.
     pub connections: usize,
-    /// Time until they have said what they want.
+    /// Timeout for the request headers.
     pub header: Duration,
 }
 
-/// What a connection may keep in memory before anybody reads it; headers must
-/// fit.
+/// Maximum bytes buffered per connection; headers must fit.
 const MAX_BUFFER_BYTES: usize = 128 << 10;
 
-/// How long to wait when the machine has no connection left for us.
+/// Delay after `accept` failed for lack of file descriptors.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
-/// Serves connections until `stop`, then until those that are open are done.
-/// Dropping the future cuts all of them off.
+/// Accepts connections until `stop`, then waits until open ones are done. Dropping the future closes all
+/// of them.
 pub async fn accept(listener: TcpListener, app: Router, limits: AcceptLimits, stop: CancellationToken) {
     let room = Arc::new(Semaphore::new(limits.connections.max(1)));
     let mut open = JoinSet::new();
     while let Some((stream, permit)) = next(&listener, &room, &stop).await {
-        // Without it every answer waits 40 ms for an acknowledgement.
+        // Otherwise Nagle's algorithm and delayed acknowledgements add 40 ms to every answer.
         stream.set_nodelay(true).ok();
         let (app, stop) = (app.clone(), stop.clone());
         open.spawn(async move {
@@ -49,12 +47,12 @@ pub async fn accept(listener: TcpListener, app: Router, limits: AcceptLimits, st
         });
         while open.try_join_next().is_some() {}
     }
-    // Whoever comes now is told that nobody is here.
+    // Further connections are refused from here on.
     drop(listener);
     while open.join_next().await.is_some() {}
 }
 
-/// The next connection there is room for; nothing when it is time to stop.
+/// Returns the next connection within the limit; `None` on `stop`.
 async fn next(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
@@ -65,7 +63,7 @@ async fn next(
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => return Some((stream, permit)),
-                // The client is gone already, or there are too many open files.
+                // The client has already disconnected, or there are too many open files.
                 Err(_) => tokio::time::sleep(NO_ROOM).await,
             }
         }
@@ -77,13 +75,13 @@ async fn next(
 }
 
 async fn serve(stream: TcpStream, app: Router, header_limit: Duration, stop: &CancellationToken) {
-    // Finding out the version would wait for the first bytes without a limit.
+    // HTTP/1.1 only: detecting the version waits for the first bytes without a timeout.
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header_limit).max_buf_size(MAX_BUFFER_BYTES);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     tokio::pin!(connection);
     tokio::select! {
-        // A connection that broke is nobody's failure but the client's.
+        // A broken connection is not reported.
         _ = connection.as_mut() => return,
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
     }

@@ -19,22 +19,21 @@ use rmcp::{
     },
 };
 
-/// A session that was used this recently is not given up for another one.
+/// Time since its last use during which a session is not evicted.
 const RECENT: Duration = Duration::from_secs(30);
 
-/// The sessions of clients of the older protocol, never more than a limit: the
-/// one that was idle the longest makes room for a new one.
+/// Sessions of legacy clients, with a maximum. A new session evicts the one that was idle longest.
 pub(super) struct BoundedSessions {
     inner: LocalSessionManager,
     used: Mutex<HashMap<SessionId, Instant>>,
     max: usize,
-    /// One comes in at a time, or all that ask at once would find the same room.
+    /// Serialises creation, so that concurrent requests do not all see the same free slot.
     door: tokio::sync::Mutex<()>,
-    /// Clients that found no room and have not been told yet.
+    /// Number of clients rejected for lack of room whose response is still pending.
     refused: AtomicUsize,
 }
 
-/// Why there is no session.
+/// Why a session was not created.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
     #[error("too many sessions; try again later")]
@@ -54,7 +53,7 @@ impl BoundedSessions {
         })
     }
 
-    /// Whether a client found no room that has not been told yet.
+    /// Takes one pending rejection; returns whether there was one.
     pub(super) fn take_refusal(&self) -> bool {
         self.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok()
     }

@@ -1,4 +1,4 @@
-//! The client of a call, for those who need something from it.
+//! Gives tools access to the client that made their call.
 
 use std::{
     collections::HashMap,
@@ -11,8 +11,7 @@ use rmcp::model::ClientCapabilities;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-/// The clients of all calls under way. Tools that ask the client something take
-/// it in their constructor.
+/// Clients of all running calls. Tools that ask the client something get it in their constructor.
 #[derive(Clone, Default)]
 pub struct Clients(Arc<Mutex<HashMap<CallId, CallClient>>>);
 
@@ -21,19 +20,19 @@ impl Clients {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client that made this call; `None` if it did not come from one.
+    /// Returns the client that made a call; `None` if the call did not come from a client.
     pub fn of(&self, call: &CallId) -> Option<CallClient> {
         self.calls().get(call).cloned()
     }
 
-    /// Remembers the client of a call for as long as the guard lives.
+    /// Registers the client of a call until the guard is dropped.
     pub(super) fn enter(&self, call: CallId, client: CallClient) -> CallInFlight {
         self.calls().insert(call.clone(), client);
         CallInFlight { clients: self.clone(), call }
     }
 }
 
-/// A call under way.
+/// Registration of a running call.
 pub(super) struct CallInFlight {
     clients: Clients,
     call: CallId,
@@ -45,14 +44,14 @@ impl Drop for CallInFlight {
     }
 }
 
-/// The client that made one call.
+/// The client that made a call.
 #[derive(Clone)]
 pub struct CallClient {
     wishes: mpsc::UnboundedSender<ClientRequest>,
     can: DeclaredCapabilities,
 }
 
-/// What a client declared that it can do.
+/// Capabilities a client declared.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct DeclaredCapabilities {
     pub(super) elicit: bool,
@@ -80,42 +79,41 @@ impl DeclaredCapabilities {
     }
 }
 
-/// Something a call wants from its client.
+/// A request of a call to its client.
 pub(super) enum ClientRequest {
     Inputs { inputs: Vec<ClientInput>, answers: oneshot::Sender<Vec<Value>> },
     Log { level: String, data: Value },
 }
 
-/// Something to ask a client.
+/// A question to a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientInput {
-    /// Tells it apart from other questions of the same call; the same question
-    /// has the same key when the call is repeated.
+    /// Identifies the question within its call; must be the same when the call is repeated.
     pub key: String,
-    /// What is asked.
+    /// Kind of question.
     pub kind: InputKind,
-    /// The parameters of the request.
+    /// Parameters of the request.
     pub params: Value,
-    /// Whether the answer only counts if this very question was asked: an
-    /// answer to something that matters cannot be given in advance.
+    /// Whether the answer counts only if exactly this question was sent, so that a client cannot answer
+    /// an important question in advance.
     pub must_be_asked: bool,
 }
 
 impl ClientInput {
-    /// An ordinary question.
+    /// Creates a question with `must_be_asked` unset.
     pub fn new(key: impl Into<String>, kind: InputKind, params: Value) -> Self {
         Self { key: key.into(), kind, params, must_be_asked: false }
     }
 }
 
-/// What can be asked.
+/// Kind of question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InputKind {
-    /// The person.
+    /// To the user.
     Elicit,
-    /// The client's model.
+    /// To the client's model.
     Sample,
-    /// The directories the client works in.
+    /// Directories the client works in.
     Roots,
 }
 
@@ -129,7 +127,7 @@ impl InputKind {
     }
 }
 
-/// The client cannot or will not answer.
+/// The client cannot answer, or declined.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the client cannot answer this")]
 pub struct NotAnswered;
@@ -140,16 +138,15 @@ impl CallClient {
         (Self { wishes, can }, receiver)
     }
 
-    /// Whether the client declared that it answers this kind of question.
+    /// Whether the client declared the capability for this kind of question.
     pub fn answers(&self, kind: InputKind) -> bool {
         self.can.answers(kind)
     }
 
     /// Asks several questions at once and waits for all answers, in order.
     ///
-    /// In the modern protocol the call may be given up here and repeated from
-    /// its beginning when the answers are there. So ask before you change
-    /// anything.
+    /// In the modern protocol the call may be aborted here and started again from its beginning once the
+    /// answers are there. So ask before making changes.
     pub async fn ask(&self, inputs: Vec<ClientInput>) -> Result<Vec<Value>, NotAnswered> {
         if !inputs.iter().all(|input| self.answers(input.kind)) {
             return Err(NotAnswered);
@@ -164,21 +161,21 @@ impl CallClient {
         self.ask(vec![input]).await?.pop().ok_or(NotAnswered)
     }
 
-    /// Sends a log message, if the client wants log messages.
+    /// Sends a log message, if the client requested log messages.
     pub fn log(&self, level: &str, data: Value) {
         let _ = self.wishes.send(ClientRequest::Log { level: level.to_owned(), data });
     }
 }
 
-/// Lets the client's person decide what the rules leave open. A client that
-/// cannot ask anybody gets what the policy says without a person: no.
+/// Lets the client's user decide about permission prompts. If the client cannot ask a user, the call is
+/// denied.
 pub struct ClientApprover {
     clients: Clients,
     otherwise: Arc<dyn Approver>,
 }
 
 impl ClientApprover {
-    /// Asks the client of the call.
+    /// Creates an approver that asks the client of each call.
     pub fn new(clients: Clients) -> Self {
         Self { clients, otherwise: Arc::new(NoApprover) }
     }

@@ -1,4 +1,4 @@
-//! A report as a client reads it.
+//! Converts a call report to the result of `tools/call`.
 
 use haft_tool::{Block, ErrorKind};
 use haft_tool_runtime::CallReport;
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::stored_results;
 
-/// Whether a tool says what its structured results look like.
+/// Whether a tool has an output schema.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ResultSchema {
-    /// It does, so they are sent.
+    /// Yes, so structured results are sent.
     Declared,
-    /// It does not.
+    /// No.
     Undeclared,
 }
 
-/// Turns a report into the result of `tools/call`.
+/// Converts a report to the result of `tools/call`.
 pub(super) fn result(
     report: CallReport,
     structured: ResultSchema,
@@ -27,7 +27,7 @@ pub(super) fn result(
         return result;
     }
     let mut content: Vec<ContentBlock> = report.content.0.into_iter().map(block).collect();
-    // A client shows its person nothing but results, so what they can do is there.
+    // Clients show only results to their user, so advice for the user is included.
     let way_out = report.decision.as_ref().filter(|_| report.error == Some(ErrorKind::Denied));
     if let Some(way_out) = way_out.and_then(|it| it.way_out.as_ref()) {
         content.push(ContentBlock::text(format!("[For the person who runs this server: {way_out}]")));
@@ -46,8 +46,7 @@ pub(super) fn result(
     result
 }
 
-/// The result of another server's tool, as that server gave it: nothing is lost
-/// on the way through us.
+/// Returns the result of another MCP server's tool unchanged.
 fn passed_through(report: &CallReport) -> Option<CallToolResult> {
     let is_remote = report.error.is_none() && report.meta.as_ref()?.get("structuredContent").is_some();
     let data = report.data.as_ref().filter(|_| is_remote)?;

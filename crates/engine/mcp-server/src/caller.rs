@@ -1,5 +1,4 @@
-//! Who makes a call: what the client said about itself and what it wants to
-//! hear while the call runs.
+//! The client behind a request: capabilities, progress, logging.
 
 use haft_tool::ProgressEvent;
 use haft_types::text;
@@ -13,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::call_clients::DeclaredCapabilities;
 
-/// Which era of the protocol a request belongs to.
+/// Generation of the protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ProtocolEra {
-    /// With a session, in which the server may ask the client.
+    /// With sessions, in which the server can send requests.
     Legacy,
-    /// Every request stands for itself.
+    /// Stateless requests.
     Modern,
 }
 
@@ -27,7 +26,7 @@ pub(super) struct McpCaller {
     pub(super) peer: Peer<RoleServer>,
     pub(super) protocol: ProtocolEra,
     pub(super) can: DeclaredCapabilities,
-    /// Fires when the client takes its request back.
+    /// Cancelled when the client cancels the request.
     pub(super) withdrawn: CancellationToken,
     token: Option<ProgressToken>,
     log_level: Option<String>,
@@ -48,14 +47,14 @@ impl McpCaller {
             context.ct.clone(),
         );
         if is_modern {
-            // Without a level in the request there are no log messages.
+            // Modern clients get log messages only if the request names a level.
             Self { protocol: ProtocolEra::Modern, log_level: wanted.map(str::to_owned), ..legacy }
         } else {
             legacy
         }
     }
 
-    /// A client whose session said what it can.
+    /// Creates the caller for a session with declared capabilities.
     pub(super) fn legacy(
         peer: Peer<RoleServer>,
         can: DeclaredCapabilities,
@@ -67,7 +66,7 @@ impl McpCaller {
         Self { peer, protocol: ProtocolEra::Legacy, can, withdrawn, token, log_level, steps: 0.0 }
     }
 
-    /// Passes progress on, if the client asked for it.
+    /// Forwards progress, if the client requested it.
     pub(super) async fn progress(&mut self, event: ProgressEvent) {
         let Some(token) = self.token.clone() else { return };
         let data = &event.data;

@@ -10,33 +10,32 @@ use serde_json::{Map, Value};
 
 use super::caller::ProtocolEra;
 
-/// Which client left what running.
+/// Owners of background tasks.
 ///
-/// A session's tasks are its own. Clients without a session cannot be told apart;
-/// where there may be several, a task of one has a name that nobody can guess, and
-/// whoever knows the name may speak of the task.
+/// Tasks belong to the session that started them. Clients without a session cannot be distinguished; if
+/// there may be several, a task gets an unguessable name, and any client that knows the name may use it.
 #[derive(Default)]
 pub(super) struct ClientTasks(Mutex<HashMap<String, TaskOwner>>);
 
-/// Who may speak of a task.
+/// Who may use a task.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum TaskOwner {
     /// The client of this session.
     Session(Arc<str>),
-    /// Whoever calls it by this name.
+    /// Any client that knows this name.
     Knows(String),
-    /// The only client there is.
+    /// The only client.
     OnlyClient,
 }
 
-/// Who calls.
+/// The client that makes a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum TaskCaller {
     /// A client with a session.
     Session(Arc<str>),
-    /// One of several without a session.
+    /// One of several clients without a session.
     Nameless,
-    /// The only client there is, without a session.
+    /// The only client, without a session.
     OnlyClient,
 }
 
@@ -51,8 +50,8 @@ impl TaskCaller {
 }
 
 impl ClientTasks {
-    /// Notes what a call left running. Where nobody else may speak of it, the
-    /// report names it so that nobody else can.
+    /// Registers tasks that a call left running, and replaces their ids in the report by unguessable
+    /// names if needed.
     pub(super) fn note(&self, report: &mut CallReport, caller: &TaskCaller) {
         let ids: Vec<String> = report
             .changes
@@ -76,9 +75,8 @@ impl ClientTasks {
         }
     }
 
-    /// Puts the ids of tasks into the place of the names a caller has for them,
-    /// and says which these are. The error is the task of somebody else that the
-    /// arguments name.
+    /// Replaces task names in the arguments by ids, and returns the pairs. The error is a task in the
+    /// arguments that belongs to another client.
     pub(super) fn resolve(
         &self,
         arguments: Option<&mut Map<String, Value>>,
@@ -109,7 +107,7 @@ impl ClientTasks {
     }
 }
 
-/// Another name for a task wherever a report names it, but not in names of files.
+/// Replaces a task id everywhere in a report, except in file names.
 pub(super) fn rename(report: &mut CallReport, id: &str, name: &str) {
     for block in &mut report.content.0 {
         if let Block::Text { text } = block {

@@ -1,20 +1,19 @@
 use serde_json::json;
 
-/// How one client is told about a server of ours.
+/// How to configure a client to use this server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigSnippet {
-    /// The client.
+    /// Name of the client.
     pub client: &'static str,
-    /// Where the text belongs.
+    /// Configuration file.
     pub file: &'static str,
-    /// The language of the text: `json` or `toml`.
+    /// Language of the text: `json` or `toml`.
     pub language: &'static str,
-    /// The text.
     pub text: String,
 }
 
-/// What to write into the configuration of common clients so that they start
-/// `command` with `args` as a server called `name`.
+/// Returns configuration snippets for common clients that start `command` with `args` as a server named
+/// `name`.
 pub fn client_snippets(name: &str, command: &str, args: &[&str]) -> Vec<ConfigSnippet> {
     let server = json!({"command": command, "args": args});
     let typed = json!({"type": "stdio", "command": command, "args": args});
@@ -24,7 +23,7 @@ pub fn client_snippets(name: &str, command: &str, args: &[&str]) -> Vec<ConfigSn
         language: "json",
         text: serde_json::to_string_pretty(&value).unwrap_or_default(),
     };
-    // A JSON text is a TOML text too, for strings and lists of them.
+    // JSON strings and lists of strings are also valid TOML.
     let codex = format!("[mcp_servers.{name}]\ncommand = {}\nargs = {}", json!(command), json!(args));
     vec![
         json("Claude Code", ".mcp.json", json!({"mcpServers": {name: typed}})),

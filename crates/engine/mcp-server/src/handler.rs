@@ -72,7 +72,7 @@ impl ServerHandler for ToolServer {
         read.map(ReadResourceResponse::from)
     }
 
-    /// A client of the older protocol is told without asking.
+    /// Notifies a legacy client of changed tools without a subscription.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let mut changes = self.shared.changes.subscribe();
         tokio::spawn(async move {
@@ -95,7 +95,7 @@ impl ServerHandler for ToolServer {
         Some(accepted)
     }
 
-    /// A client of the modern protocol is told as long as it listens.
+    /// Notifies a modern client of changed tools while it listens.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.shared.changes.subscribe();
         loop {

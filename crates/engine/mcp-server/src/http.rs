@@ -33,24 +33,23 @@ use super::{
     http_guard::{HttpAuth, WELL_KNOWN, guard},
 };
 
-/// How a server is reached over HTTP.
+/// Options of the HTTP server.
 pub struct HttpOptions {
-    /// Where to listen. Anything but a loopback address needs a token.
+    /// Address to listen on. An address other than loopback requires a token.
     pub bind: SocketAddr,
-    /// Who may come in.
+    /// Authentication.
     pub auth: HttpAuth,
-    /// Names the server answers to, beside those of this machine.
+    /// Accepted host names besides those of this machine.
     pub hosts: Vec<String>,
-    /// Origins of web pages that may talk to it. Without any, only its own may.
+    /// Origins of web pages that may send requests. Default: only the server's own.
     pub origins: Vec<String>,
-    /// Connections at the same time; more wait until one is closed.
+    /// Maximum concurrent connections; further ones wait.
     pub max_connections: usize,
-    /// Sessions of the older protocol at the same time.
+    /// Maximum concurrent sessions of legacy clients.
     pub max_sessions: usize,
-    /// Longest request.
+    /// Maximum bytes of a request body.
     pub max_body_bytes: usize,
-    /// How long a client may take to say what it wants; for all of a request it
-    /// has four times as long.
+    /// Timeout for the request headers; four times as long for the whole request.
     pub header_limit: Duration,
 }
 
@@ -69,24 +68,23 @@ impl Default for HttpOptions {
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub struct HttpServer {
-    /// Where it listens.
     pub address: SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-/// What is left of open connections after this is cut off.
+/// Time after which open connections are closed on shutdown.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
 
 impl HttpServer {
-    /// The address clients are given.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Takes no more requests, ends open streams, and waits a little.
+    /// Stops accepting requests, ends open streams, and waits up to [`STOP_LIMIT`].
     pub async fn stop(self) {
         self.stop.cancel();
         let abort = self.task.abort_handle();
@@ -95,19 +93,19 @@ impl HttpServer {
         }
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the server ends by itself.
     pub async fn wait(self) -> io::Result<()> {
         self.task.await.map_err(io::Error::other)
     }
 }
 
-/// Serves a pool over HTTP, both eras of the protocol.
+/// Serves a tool pool over HTTP, to legacy and modern clients.
 pub async fn serve_http(server: ToolServer, options: HttpOptions) -> io::Result<HttpServer> {
     serve_http_handler(move || server.session(), options).await
 }
 
-/// Serves any handler over HTTP; `make` is called for every session, and for
-/// every request of the modern protocol.
+/// Serves any handler over HTTP; `make` is called for every session, and for every request of the modern
+/// protocol.
 pub async fn serve_http_handler<H: ServerHandler>(
     make: impl Fn() -> H + Send + Sync + 'static,
     options: HttpOptions,
@@ -127,7 +125,7 @@ pub async fn serve_http_handler<H: ServerHandler>(
         .with_allowed_origins(own_origins(address.port()).into_iter().chain(options.origins))
         .enforce_origin_validation()
         .with_max_request_body_bytes(options.max_body_bytes)
-        // One message is one answer; more than one becomes a stream by itself.
+        // A single message is returned as JSON; several become an event stream.
         .with_json_response(true)
         .with_cancellation_token(stop.clone());
     let sessions = BoundedSessions::new(options.max_sessions);
@@ -140,7 +138,7 @@ pub async fn serve_http_handler<H: ServerHandler>(
     if let HttpAuth::Resource { metadata, .. } = options.auth {
         let text = metadata.to_string();
         let answer = move || async move { ([(header::CONTENT_TYPE, "application/json")], text.clone()) };
-        // The path of the resource may follow; behind a proxy it can be any.
+        // Accept any path after it: the resource's path follows, and a proxy may change it.
         app =
             app.route(WELL_KNOWN, get(answer.clone())).route(&format!("{WELL_KNOWN}/{{*path}}"), get(answer));
     }
@@ -149,28 +147,28 @@ pub async fn serve_http_handler<H: ServerHandler>(
     Ok(HttpServer { address, stop, task })
 }
 
-/// Pages of this server itself. Others on this machine are others: any program
-/// and any page that a local server shows could be behind them.
+/// Returns the origins of this server's own pages. Other local origins are not accepted, because any
+/// local program or page could use them.
 fn own_origins(port: u16) -> Vec<String> {
     ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("http://{host}:{port}")).to_vec()
 }
 
-/// What a request may take.
+/// Limits on reading a request.
 #[derive(Clone, Copy)]
 struct ReadingLimits {
     time: Duration,
     bytes: u64,
 }
 
-/// A request that never ends is cut off: its connection is wanted by others. One
-/// that says how much too large it is, is not begun.
+/// Aborts requests that take too long, because their connection is needed by others. Rejects a declared
+/// length above the limit at once.
 async fn in_time(State(limits): State<ReadingLimits>, request: Request, next: Next) -> Response {
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok());
     if length.and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| limits.bytes < it) {
         return (StatusCode::PAYLOAD_TOO_LARGE, [(header::CONNECTION, "close")]).into_response();
     }
     let deadline = Instant::now() + limits.time;
-    // What was wrong with the body, if that is why there is no good answer.
+    // The error of reading the body, if that is why the request failed.
     let broken = Arc::new(OnceLock::new());
     let note = Arc::clone(&broken);
     let body = |body: Body| {
@@ -196,7 +194,7 @@ async fn in_time(State(limits): State<ReadingLimits>, request: Request, next: Ne
     }
 }
 
-/// Who finds no room for a session is told to come back, not that we broke.
+/// Returns "503 Retry-After" when there is no room for a session.
 async fn later(State(sessions): State<Arc<BoundedSessions>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     if response.status() != StatusCode::INTERNAL_SERVER_ERROR || !sessions.take_refusal() {

@@ -1,4 +1,4 @@
-//! Who may come in over HTTP.
+//! Access control of the HTTP server.
 
 use std::{net::Ipv6Addr, sync::Arc};
 
@@ -13,46 +13,46 @@ use reqwest::Url;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Who may come in.
+/// Authentication.
 #[derive(Clone)]
 pub enum HttpAuth {
-    /// Whoever reaches the loopback address.
+    /// None; for loopback addresses only.
     Anyone,
-    /// Who knows this token.
+    /// This bearer token.
     Token(String),
-    /// Who has a token of an authorization server.
+    /// Tokens of an OAuth authorization server.
     Resource {
-        /// What `/.well-known/oauth-protected-resource` says.
+        /// Content of `/.well-known/oauth-protected-resource`.
         metadata: Value,
-        /// Decides about tokens.
+        /// Validates tokens.
         check: Arc<dyn TokenCheck>,
     },
 }
 
-/// Decides about tokens of an authorization server.
+/// Validates tokens of an authorization server.
 pub trait TokenCheck: Send + Sync {
-    /// Whether this token is meant for us and still good.
+    /// Whether a token is valid and issued for this server.
     fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, TokenVerdict>;
 }
 
-/// What a token is worth.
+/// Result of validating a token.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TokenVerdict {
-    /// Who has it comes in.
+    /// Valid.
     Good,
-    /// It is none, has ended, or is meant for others.
+    /// Invalid, expired, or issued for another server.
     Bad,
-    /// It is good, but not for all of these scopes, which are needed.
+    /// Valid, but lacks some of these required scopes.
     ForLess(Vec<String>),
-    /// Nobody could be asked, so nobody comes in.
+    /// The authorization server could not be reached; the request is rejected.
     Unknown,
 }
 
-/// Where clients learn whose tokens are taken.
+/// Path of the metadata that names the authorization server.
 pub(super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 impl HttpAuth {
-    /// The name clients know the server by, where it has one.
+    /// Returns the host name in the resource's URL.
     pub(super) fn host(&self) -> Option<String> {
         let Self::Resource { metadata, .. } = self else { return None };
         let url = Url::parse(metadata["resource"].as_str()?).ok()?;
@@ -69,7 +69,7 @@ impl HttpAuth {
         }
     }
 
-    /// What a client is told that may not come in.
+    /// Builds the `WWW-Authenticate` header of a rejection.
     fn challenge(&self, verdict: &TokenVerdict, shown: bool) -> String {
         let mut parts = Vec::new();
         if let Self::Resource { metadata, .. } = self {
@@ -82,7 +82,7 @@ impl HttpAuth {
                 parts.push(format!("scope=\"{}\"", scopes.join(" ")));
             }
         }
-        // Who shows nothing is not told that it is wrong (RFC 6750, 3.1).
+        // A request without a token gets no error code (RFC 6750, 3.1).
         match verdict {
             TokenVerdict::ForLess(_) => parts.insert(0, String::from("error=\"insufficient_scope\"")),
             TokenVerdict::Bad if shown => parts.insert(0, String::from("error=\"invalid_token\"")),
@@ -92,8 +92,7 @@ impl HttpAuth {
     }
 }
 
-/// Where the description of a resource is (RFC 9728, 3.1): its path goes behind
-/// the well-known one.
+/// Returns the metadata URL of a resource (RFC 9728, 3.1): its path is appended to the well-known one.
 fn description(resource: &Value) -> String {
     let resource = resource.as_str().unwrap_or_default();
     let Ok(mut url) = Url::parse(resource) else { return format!("{WELL_KNOWN}/mcp") };
@@ -107,8 +106,7 @@ fn strings(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Lets nobody in who may not come in, or whose request could be read in two
-/// ways.
+/// Rejects requests that are not authorised or ambiguous.
 pub(super) async fn guard(State(auth): State<HttpAuth>, request: Request, next: Next) -> Response {
     if !is_plain(&request) {
         return (StatusCode::BAD_REQUEST, [(header::CONNECTION, "close")]).into_response();
@@ -131,8 +129,8 @@ pub(super) async fn guard(State(auth): State<HttpAuth>, request: Request, next: 
     refusal
 }
 
-/// Whether everybody on the way reads the same in it: one host and one origin,
-/// written as such are, and one token at most.
+/// Whether all intermediaries interpret the request in the same way: one valid host, at most one origin
+/// and one token.
 fn is_plain(request: &Request) -> bool {
     let headers = request.headers();
     let count = |name| headers.get_all(name).iter().count();
@@ -148,8 +146,8 @@ fn is_plain(request: &Request) -> bool {
         && origin.is_none_or(|(_, rest)| is_authority(rest))
 }
 
-/// A name or an address, and perhaps a port. Own code: the parser of addresses
-/// takes `[::1].evil.test` for `[::1]`.
+/// Whether a text is a host with an optional port. Own parser, because the URL parser accepts
+/// `[::1].evil.test` as `[::1]`.
 fn is_authority(text: &str) -> bool {
     let (name, rest) = match text.strip_prefix('[') {
         Some(inside) => match inside.split_once(']') {
@@ -170,7 +168,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
-/// Compares without telling by the time it takes how much was right.
+/// Compares in constant time.
 fn same(a: &str, b: &str) -> bool {
     Sha256::digest(a) == Sha256::digest(b)
 }

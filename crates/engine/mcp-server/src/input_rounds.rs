@@ -1,8 +1,8 @@
-//! Questions to a client of the modern protocol: the call ends with them and
-//! comes back with the answers.
+//! Questions to clients of the modern protocol: the call ends with the questions and is repeated with
+//! the answers.
 //!
-//! Nothing is kept in between. What was asked and answered so far travels with
-//! the client, sealed, and the repeated call finds its answers there.
+//! The server keeps no state in between. Previous questions and answers are sent to the client in sealed
+//! form and come back with the repeated call.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,10 +18,10 @@ use sha2::{Digest, Sha256};
 use super::call_clients::{ClientInput, InputKind};
 use haft_types::text::hex;
 
-/// How long a person may think.
+/// How long a user may take to answer.
 const VALID_FOR: Duration = Duration::from_secs(30 * 60);
 
-/// Seals what clients carry for us, with a key that lives as long as we do.
+/// Seals the state that clients carry, with a key that lives as long as the process.
 pub(super) struct StateSealer {
     codec: RequestStateCodec,
     key: Vec<u8>,
@@ -33,18 +33,18 @@ impl StateSealer {
         for _ in 0..2 {
             key.extend_from_slice(uuid::Uuid::new_v4().as_bytes());
         }
-        // Long enough by construction.
+        // The key is long enough by construction.
         Self { codec: RequestStateCodec::new_unchecked(key.clone()), key }
     }
 
-    /// What only we can say of a text.
+    /// Returns a MAC of a text.
     pub(super) fn mark(&self, text: &str) -> String {
         let inner = Sha256::digest([self.key.as_slice(), text.as_bytes()].concat());
         hex(&Sha256::digest([self.key.as_slice(), inner.as_slice()].concat()))[..32].to_owned()
     }
 }
 
-/// What one round of a call brought.
+/// One round of a call.
 pub(super) struct InputRound<'a> {
     seal: &'a StateSealer,
     /// Binds the state to this tool and these arguments.
@@ -52,7 +52,7 @@ pub(super) struct InputRound<'a> {
     carried: SealedState,
 }
 
-/// What travels with the client.
+/// The state that travels with the client.
 #[derive(Default, Deserialize, Serialize)]
 struct SealedState {
     /// Hash of every question, by key.
@@ -61,7 +61,7 @@ struct SealedState {
 }
 
 impl<'a> InputRound<'a> {
-    /// Reads what the client sent along.
+    /// Opens the state in a request.
     pub(super) fn open(seal: &'a StateSealer, params: &CallToolRequestParams) -> Result<Self, ErrorData> {
         let call = serde_json::to_vec(&(&params.name, &params.arguments))
             .map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
@@ -77,7 +77,7 @@ impl<'a> InputRound<'a> {
         Ok(Self { seal, binding, carried })
     }
 
-    /// The answers to these questions, if all of them are there and make sense.
+    /// Returns the answers to these questions, if all are present and valid.
     pub(super) fn answers(&self, inputs: &[ClientInput]) -> Option<Vec<Value>> {
         inputs.iter().map(|input| self.answer(input)).collect()
     }
@@ -89,7 +89,7 @@ impl<'a> InputRound<'a> {
         (counts && makes_sense(input, answer)).then(|| answer.clone())
     }
 
-    /// The result that asks the client for what is missing.
+    /// Builds the result that asks for the missing answers.
     pub(super) fn request(&mut self, inputs: &[ClientInput]) -> Result<InputRequiredResult, ErrorData> {
         let mut requests = BTreeMap::new();
         for input in inputs.iter().filter(|input| self.answer(input).is_none()) {
@@ -110,13 +110,13 @@ fn fingerprint(input: &ClientInput) -> String {
     hex(&Sha256::digest(json!([input.key, input.kind.method(), input.params]).to_string()))
 }
 
-/// A question as the SDK carries it.
+/// Converts a question to the SDK's type.
 pub(super) fn to_request(input: &ClientInput) -> Result<InputRequest, ErrorData> {
     let request = json!({"method": input.kind.method(), "params": input.params});
     serde_json::from_value(request).map_err(|err| ErrorData::internal_error(err.to_string(), None))
 }
 
-/// Whether an answer has the shape of one.
+/// Whether an answer has the expected form.
 fn makes_sense(input: &ClientInput, answer: &Value) -> bool {
     match input.kind {
         InputKind::Elicit => match answer["action"].as_str() {

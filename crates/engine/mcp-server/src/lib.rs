@@ -1,17 +1,14 @@
-//! Any pool of tools, served to any MCP client.
+//! Serves a pool of tools to any MCP client.
 //!
-//! The SDK's server carries the protocol: it passes the conformance suite in
-//! both eras. What is ours is what a call goes through: the same eight stages
-//! as a call of a model, with the client in the place of the person.
+//! The official SDK implements the protocol and passes the conformance suite for both generations. Each
+//! call goes through the same eight stages as a call of a model, with the client's user as the approver.
 //!
-//! Reads from the top: a [`ToolServer`] offers a pool; [`serve_stdio`] and
-//! [`serve_http`] carry it.
+//! Start reading at [`ToolServer`], which offers a pool, and [`serve_stdio`] and [`serve_http`], which
+//! serve it.
 //!
-//! **Does not know** the client side of the protocol, settings files, terminals
-//! or any concrete tool.
+//! **Out of scope**: the client side of the protocol, settings files, terminals, concrete tools.
 //!
-//! **Invariant:** the server runs nothing the rules do not allow or the client's
-//! person has not agreed to; without a person the answer is no.
+//! **Invariant:** a call runs only if the permission rules allow it or the client's user approves it; without a user it is denied.
 
 mod accept_loop;
 mod bounded_sessions;
@@ -49,15 +46,15 @@ pub use http_guard::{HttpAuth, TokenCheck, TokenVerdict};
 pub use stdio::serve_stdio;
 pub use token_introspection::TokenIntrospection;
 
-/// A pool of tools with everything needed to serve it. Cheap to clone.
+/// A pool of tools and everything needed to serve it. Clones share state.
 ///
-/// What a session changes (the working directory) belongs to one clone made
-/// with [`ToolServer::session`]; everything else is shared.
+/// State that a session changes (the working directory) belongs to a clone made with
+/// [`ToolServer::session`]; everything else is shared.
 #[derive(Clone)]
 pub struct ToolServer {
     shared: Arc<SharedServer>,
     state: Arc<Mutex<CallSessionState>>,
-    /// Nobody can guess it: names of what a session stores begin with it.
+    /// Unguessable prefix of the names of what a session stores.
     client: Arc<str>,
 }
 
@@ -67,55 +64,51 @@ struct SharedServer {
     state: CallSessionState,
     options: ServerOptions,
     clients: Clients,
-    /// Seals what a client carries between two rounds of one call.
+    /// Seals the state a client carries between rounds of a call.
     seal: input_rounds::StateSealer,
     tasks: TaskManager,
     changes: broadcast::Sender<()>,
     busy: Semaphore,
     listed: Mutex<Option<ListedTools>>,
-    /// Whose tasks in the background are whose.
+    /// Owners of background tasks.
     tasks_of_clients: client_tasks::ClientTasks,
 }
 
-/// The list of tools, as long as the pool it was made of is the current one.
+/// Tool list, cached for the current pool.
 #[derive(Clone)]
 struct ListedTools {
     pool: Arc<Pool>,
     tools: Arc<Vec<Tool>>,
 }
 
-/// What a client learns about the server, and how much it may ask of it.
+/// Information for clients, and limits.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The server's name.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// How its tools are meant to be used; empty says nothing.
+    /// Usage instructions for the model; may be empty.
     pub instructions: String,
-    /// Directories in which tools keep output that is too large for a result,
-    /// beside the result store: a file there that a result names can be read
-    /// as a resource.
+    /// Directories besides the result store in which tools keep large output. A file there that a result
+    /// refers to can be read as a resource.
     pub spools: Vec<PathBuf>,
-    /// Whether results are sent as data, too.
+    /// Whether structured results are sent.
     pub structured: StructuredResults,
-    /// Whether several clients may come that do not trust each other.
+    /// Whether there may be several clients that do not trust each other.
     pub several_clients: bool,
-    /// Calls under way at the same time, of all clients together.
+    /// Maximum concurrent calls of all clients together.
     pub max_calls: usize,
-    /// A call that takes longer goes on as a task, for clients that know tasks.
+    /// Time after which a call continues as a task, for clients that support tasks.
     pub task_after: std::time::Duration,
 }
 
-/// Whether tools say what their structured results look like and send them
-/// beside the text.
+/// Whether tools declare output schemas and send structured results besides the text.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum StructuredResults {
-    /// They do: for clients that are programs.
+    /// Yes, for clients that are programs.
     #[default]
     Sent,
-    /// They do not: there are clients that show a model the data in place of the
-    /// text, and the text is what was written for it.
+    /// No, because some clients show the structured data to the model in place of the text written for
+    /// it.
     LeftOut,
 }
 
@@ -137,8 +130,8 @@ impl Default for ServerOptions {
 const WAITING_CHANGES: usize = 16;
 
 impl ToolServer {
-    /// Serves `pool` through `pipeline`. Calls run in the directory `state`
-    /// names. `clients` are those the pipeline's gate asks; see [`ClientApprover`].
+    /// Serves `pool` through `pipeline`. Calls run in the directory of `state`. `clients` must be the
+    /// ones the pipeline's approver asks; see [`ClientApprover`].
     pub fn new(
         pipeline: Arc<Pipeline>,
         pool: SharedPool,
@@ -162,14 +155,14 @@ impl ToolServer {
         Self { shared: Arc::new(shared), state: Arc::new(Mutex::new(state)), client: new_client() }
     }
 
-    /// The same server for another client: with a working directory of its own,
-    /// and without a way to what others have stored or left running.
+    /// Returns the server for another client, with its own working directory and without access to what
+    /// other clients stored or left running.
     pub fn session(&self) -> Self {
         let state = Arc::new(Mutex::new(self.shared.state.clone()));
         Self { shared: Arc::clone(&self.shared), state, client: new_client() }
     }
 
-    /// The pool is another one now: tells all clients that want to know.
+    /// Notifies all subscribed clients that the pool has changed.
     pub fn tools_changed(&self) {
         let _ = self.shared.changes.send(());
     }

@@ -1,21 +1,20 @@
-//! Schemas as every client reads them.
+//! Rewrites schemas in a form that all clients understand.
 //!
-//! A bare `true` and a list of types are good JSON Schema, but programs that
-//! map schemas onto something smaller stumble over both. What is said stays the
-//! same; only the spelling changes.
+//! A bare `true` and a list of types are valid JSON Schema, but programs that convert schemas to a
+//! simpler model often fail on both. The meaning stays the same.
 
 use serde_json::{Map, Value, json};
 
-/// Keywords that hold a schema, a list of schemas, or schemas by name.
+/// Keywords that contain a schema, a list of schemas, or schemas by name.
 const SINGLE: [&str; 6] = ["items", "not", "if", "then", "else", "contains"];
 const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const NAMED: [&str; 4] = ["properties", "$defs", "definitions", "patternProperties"];
 
-/// Keywords that say nothing about values.
+/// Annotation keywords, which do not constrain values.
 const WORDS: [&str; 7] =
     ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// The same schema in the spelling all clients know.
+/// Rewrites a schema.
 pub(super) fn portable(schema: &mut Map<String, Value>) {
     for key in SINGLE {
         schema.get_mut(key).into_iter().for_each(node);
@@ -45,7 +44,7 @@ fn node(schema: &mut Value) {
     }
 }
 
-/// Every kind of value, one by one.
+/// Returns an `anyOf` of all types.
 fn anything(words: &Map<String, Value>) -> Value {
     let mut schema = words.clone();
     let kinds = json!([
@@ -56,7 +55,7 @@ fn anything(words: &Map<String, Value>) -> Value {
     Value::Object(schema)
 }
 
-/// `"type": ["a", "b"]` as a choice between two.
+/// Rewrites `"type": ["a", "b"]` as `anyOf`.
 fn split_types(schema: &mut Map<String, Value>) {
     let Some(Value::Array(kinds)) = schema.get("type").filter(|_| !schema.contains_key("anyOf")) else {
         return;

@@ -9,14 +9,14 @@ use super::{
     stdio_fast_path::{ClientLines, SdkSession},
 };
 
-/// What the pipe to the SDK holds.
+/// Capacity of the pipe to the SDK in bytes.
 const SDK_PIPE: usize = 64 << 10;
 
-/// Serves one client over standard input and output, until the input ends or
-/// `stop` fires. Calls under way are cancelled then.
+/// Serves one client over standard input and output until the input ends or `stop` is cancelled, which
+/// also cancels running calls.
 ///
-/// Nothing else may write to standard output meanwhile. On a current-thread
-/// runtime a call costs about half of what it costs on a multi-threaded one.
+/// Nothing else may write to standard output meanwhile. On a current-thread runtime a call costs about
+/// half of what it costs on a multi-threaded one.
 pub async fn serve_stdio(server: ToolServer, stop: CancellationToken) -> std::io::Result<()> {
     let (input, output) = rmcp::transport::stdio_pipes();
     serve_pipes(server, input, output, stop).await;
@@ -31,13 +31,13 @@ async fn serve_pipes(
 ) {
     let (near, far) = tokio::io::duplex(SDK_PIPE);
     let session = Arc::new(OnceLock::new());
-    // The SDK fires its own when it is done.
+    // A child token, because the SDK cancels it when it is done.
     let sdk_stop = stop.child_token();
     let lines =
         ClientLines { server: server.clone(), input, output, sdk: near, session: Arc::clone(&session), stop };
     let shared = Arc::clone(&server.shared);
     let sdk = tokio::spawn(async move {
-        // A client that leaves before it said anything is no failure.
+        // A client that disconnects before the handshake is not an error.
         let Ok(running) = server.serve_with_ct(far, sdk_stop).await else { return };
         if let Some(begun) = SdkSession::new(running.peer().clone()) {
             let _ = session.set(begun);

@@ -1,13 +1,11 @@
-//! The short way for calls over pipes.
+//! Fast path for calls over pipes.
 //!
-//! The SDK carries the protocol, and a request takes a long way through it:
-//! every message is tried as every kind of message, then goes through two
-//! channels and two tasks. So the calls of a client with a session, which are
-//! nearly all that is ever sent, are answered here. Every other line goes to
-//! the SDK untouched and comes back untouched, through a pipe in memory.
+//! In the SDK a request takes a long way: every message is tried as every message type, then passes two
+//! channels and two tasks. So calls of a client with a session, which are nearly all traffic, are
+//! answered here. All other lines are passed to the SDK and back unchanged, through an in-memory pipe.
 //!
-//! Invariants: lines are never mixed; what a call reported before it ended is
-//! written before its result; reading goes on while writing has to wait.
+//! Invariants: lines are never mixed; progress of a call is written before its result; reading continues
+//! while writing is blocked.
 
 use std::{
     collections::HashMap,
@@ -37,20 +35,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ToolServer, call_clients::DeclaredCapabilities, caller::McpCaller, tool_call::until};
 
-/// Longer lines are left to the SDK, which bounds them.
+/// Maximum bytes of a line handled here; longer ones are left to the SDK.
 const MAX_LINE: usize = 1 << 20;
-/// What may wait for a client that does not read, or for the SDK.
+/// Maximum bytes queued for the client, and for the SDK.
 const MAX_WAITING: usize = 1 << 20;
-/// Calls whose results may wait for a client that does not read.
+/// Maximum calls whose results are queued.
 const MAX_CALLS: usize = 1 << 16;
-/// What a pipe holds.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
-/// How long calls may go on after the client has said all it will say.
+/// How long calls may continue after the client has closed its input.
 const AFTER_END: Duration = Duration::from_secs(5);
-/// How long they may take to end when they are told to.
+/// How long calls may take to end after a cancellation.
 const AFTER_STOP: Duration = Duration::from_secs(2);
 
-/// A line that is answered here.
+/// A line that is handled here.
 #[derive(Debug)]
 enum FastPathLine {
     Call { id: RequestId, params: CallParams },
@@ -109,12 +107,12 @@ struct CancelledParams {
 }
 
 impl FastPathLine {
-    /// Reads what is certain to be understood in full; all else is the SDK's.
+    /// Parses a line; `None` if any part is not understood with certainty, so that the SDK handles it.
     fn parse(line: &[u8]) -> Option<Self> {
         if memmem::find(line, b"\"tools/call\"").is_some() {
             let DirectRequest { jsonrpc: JsonRpcVersion::Two, id, params, .. } =
                 serde_json::from_slice(line).ok()?;
-            // The other era says with every request who is there.
+            // Modern clients identify themselves in every request.
             if params.meta.0.keys().any(|key| key.starts_with("io.modelcontextprotocol/")) {
                 return None;
             }
@@ -126,7 +124,7 @@ impl FastPathLine {
     }
 }
 
-/// An answer as it is written.
+/// A response to be serialised.
 #[derive(Serialize)]
 struct DirectAnswer<'a> {
     jsonrpc: JsonRpcVersion,
@@ -140,7 +138,7 @@ struct DirectAnswer<'a> {
 fn answer(id: &RequestId, outcome: Result<CallToolResponse, ErrorData>) -> Vec<u8> {
     let outcome = match outcome {
         Ok(CallToolResponse::Complete(mut result)) => {
-            // Clients of this era do not know kinds of results.
+            // Legacy clients do not know result types.
             result.result_type = None;
             Ok(result)
         }
@@ -154,15 +152,15 @@ fn answer(id: &RequestId, outcome: Result<CallToolResponse, ErrorData>) -> Vec<u
     line
 }
 
-/// A session the SDK has begun.
+/// A session that the SDK has established.
 pub(super) struct SdkSession {
     peer: Peer<RoleServer>,
     can: DeclaredCapabilities,
 }
 
 impl SdkSession {
-    /// Nothing for clients whose calls have to take the long way: those of the
-    /// modern protocol have no session, and those that know tasks may get one.
+    /// Returns `None` for clients whose calls must be handled by the SDK: modern ones without a session,
+    /// and those that support tasks.
     pub(super) fn new(peer: Peer<RoleServer>) -> Option<Self> {
         let info = peer.peer_info()?;
         let is_modern = ProtocolVersion::V_2026_07_28.as_str() <= info.protocol_version.as_str();
@@ -171,27 +169,27 @@ impl SdkSession {
     }
 }
 
-/// One client over two pipes, with the SDK behind.
+/// One client on two pipes, with the SDK behind.
 pub(super) struct ClientLines<R, W> {
     pub(super) server: ToolServer,
     pub(super) input: R,
     pub(super) output: W,
     pub(super) sdk: DuplexStream,
-    /// Filled when a session has begun.
+    /// Set when a session has been established.
     pub(super) session: Arc<OnceLock<SdkSession>>,
     pub(super) stop: CancellationToken,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ClientLines<R, W> {
-    /// Carries lines until the SDK is done and all calls are answered, or that
-    /// takes too long after the client has said its last word.
+    /// Transfers lines until the SDK is done and all calls are answered, at most [`AFTER_END`] after the
+    /// client has closed its input.
     pub(super) async fn carry(self) {
         let Self { server, mut input, mut output, sdk, session, stop } = self;
         let (mut sdk_out, mut sdk_in) = tokio::io::split(sdk);
         let mut calls = CallsInFlight { server, session, running: JoinSet::new(), withdraw: HashMap::new() };
         let mut between = StdioPipes::default();
         let (mut is_sdk_here, mut is_stopped) = (true, false);
-        // Set once the client has nothing more to say.
+        // Set once the client has closed its input.
         let mut deadline = None;
         while is_sdk_here || !calls.running.is_empty() || !between.to_client.is_empty() {
             let has_room = between.to_client.len() < MAX_WAITING;
@@ -201,7 +199,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ClientLines<R, W> {
                 biased;
                 written = output.write(&between.to_client), if !between.to_client.is_empty() => match written {
                     Ok(written @ 1..) => between.to_client.advance(written),
-                    // Nobody reads any more.
+                    // The client has closed its output.
                     Ok(0) | Err(_) => return,
                 },
                 read = sdk_out.read_buf(&mut between.from_sdk), if is_sdk_here && has_room => {
@@ -220,7 +218,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ClientLines<R, W> {
                 }
                 read = input.read_buf(&mut between.line), if may_read => match read {
                     Ok(1..) => between.take_lines_of_client(&mut calls),
-                    // Whoever cannot be read any more has left.
+                    // A read error counts as the end of input.
                     Ok(0) | Err(_) => {
                         deadline = Some(Instant::now() + AFTER_END);
                         between.end_last_line(&mut calls);
@@ -242,15 +240,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ClientLines<R, W> {
     }
 }
 
-/// What is between the pipes.
+/// Buffers between the pipes.
 #[derive(Default)]
 struct StdioPipes {
-    /// Read, but not a whole line yet.
+    /// An incomplete line of the client.
     line: BytesMut,
-    /// The rest of the line goes to the SDK as it comes.
+    /// Whether the rest of the current line is passed to the SDK.
     is_passing: bool,
     to_sdk: BytesMut,
-    /// Not a whole line yet.
+    /// An incomplete line of the SDK.
     from_sdk: BytesMut,
     to_client: BytesMut,
 }
@@ -269,7 +267,7 @@ impl StdioPipes {
         }
     }
 
-    /// A last line may lack its line break.
+    /// Handles a last line without a line break.
     fn end_last_line(&mut self, calls: &mut CallsInFlight) {
         if !self.line.is_empty() || self.is_passing {
             self.line.extend_from_slice(b"\n");
@@ -288,12 +286,12 @@ impl StdioPipes {
     }
 }
 
-/// Calls under way.
+/// Running calls.
 struct CallsInFlight {
     server: ToolServer,
     session: Arc<OnceLock<SdkSession>>,
     running: JoinSet<(RequestId, Vec<u8>)>,
-    /// Those whose results the client still waits for.
+    /// Cancellation of calls whose result the client still expects.
     withdraw: HashMap<RequestId, CancellationToken>,
 }
 
@@ -302,7 +300,7 @@ impl CallsInFlight {
         self.running.len() < MAX_CALLS
     }
 
-    /// Takes a line, if it is one that is answered here.
+    /// Handles a line; false if the SDK must handle it.
     fn take(&mut self, line: &[u8]) -> bool {
         let Some(session) = self.session.get() else { return false };
         match FastPathLine::parse(line) {
@@ -332,7 +330,7 @@ impl CallsInFlight {
     }
 
     fn ended(&mut self, done: Result<(RequestId, Vec<u8>), JoinError>, to_client: &mut BytesMut) {
-        // A call the client has taken back gets no answer.
+        // A cancelled call gets no response.
         if let Ok((id, line)) = done
             && self.withdraw.remove(&id).is_some()
         {

@@ -1,8 +1,7 @@
-//! Results too large for a message, as resources: a client need not share our
-//! disk to read them.
+//! Large results as resources, so that a client can read them without access to the server's disk.
 //!
-//! Whoever knows the address of one may read it, and nobody can guess one: those
-//! of results hold the client's own number, those of outputs a seal.
+//! Anyone who knows the URI of a result may read it, and URIs cannot be guessed: those of results
+//! contain the client's random prefix, those of outputs a MAC.
 
 use std::path::{Path, PathBuf};
 
@@ -18,11 +17,11 @@ use super::SharedServer;
 
 const SCHEME: &str = "haft-result://";
 
-/// Output a tool keeps itself: the number of the directory and the name in it.
+/// URI scheme of output kept by a tool: index of the directory, and file name.
 const OUTPUT_SCHEME: &str = "haft-output://";
 const MAX_LISTED: usize = 100;
 
-/// More than this of one result is not sent in one message.
+/// Maximum bytes of a result sent in one message.
 const MAX_READ_BYTES: u64 = 8 << 20;
 
 /// A stored result.
@@ -33,7 +32,7 @@ pub(super) struct StoredResult {
 }
 
 impl StoredResult {
-    /// What was stored for this call, if its result says that something was.
+    /// Returns what was stored for a call, if its result refers to it.
     pub(super) fn find(store: &ResultStore, call: &str, content: &Content) -> Option<Self> {
         let name = format!("{}.txt", wire_name(call));
         content.0.iter().filter_map(Block::as_text).find(|text| text.contains(&name))?;
@@ -41,8 +40,7 @@ impl StoredResult {
         Some(Self { uri: format!("{SCHEME}{name}"), name, bytes })
     }
 
-    /// The file within these directories that the structured result names, if
-    /// it names one.
+    /// Returns the file in these directories that a structured result refers to.
     pub(super) fn named_in(data: &Value, shared: &SharedServer) -> Option<Self> {
         let spools = &shared.options.spools;
         data.as_object()?.values().filter_map(Value::as_str).find_map(|text| {
@@ -69,12 +67,12 @@ impl StoredResult {
     }
 }
 
-/// What the names of a client's results begin with.
+/// Returns the name prefix of a client's results.
 pub(super) fn own_prefix(client: &str) -> String {
     format!("mcp-{client}-")
 }
 
-/// The newest results of one client.
+/// Lists the newest results of a client.
 pub(super) fn list(store: &ResultStore, client: &str) -> ListResourcesResult {
     let own = own_prefix(client);
     let mut found = Vec::new();
@@ -91,13 +89,13 @@ pub(super) fn list(store: &ResultStore, client: &str) -> ListResourcesResult {
     ListResourcesResult::with_all_items(resources)
 }
 
-/// A name that leads nowhere but into its directory.
+/// Whether a name is a plain file name.
 fn is_plain(name: &str) -> bool {
     Path::new(name).file_name().is_some_and(|it| it == name) && !name.starts_with('.')
 }
 
-/// The file an address means, whether it is there or not. Only plain names
-/// within the directories are looked up.
+/// Returns the file a URI refers to, which need not exist. Only plain names in the known directories are
+/// accepted.
 fn place(shared: &SharedServer, uri: &str) -> Option<PathBuf> {
     let (directory, name) = match (uri.strip_prefix(SCHEME), uri.strip_prefix(OUTPUT_SCHEME)) {
         (Some(name), _) => (shared.pipeline.results.dir(), name),
@@ -114,7 +112,7 @@ fn place(shared: &SharedServer, uri: &str) -> Option<PathBuf> {
     is_plain(name).then(|| directory.join(name))
 }
 
-/// One result.
+/// Reads a result.
 pub(super) fn read(shared: &SharedServer, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let missing = || ErrorData::resource_not_found(format!("no resource {uri}"), Some(json!({"uri": uri})));
     let path = place(shared, uri).ok_or_else(missing)?;

@@ -11,24 +11,23 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use super::http_guard::{TokenCheck, TokenVerdict};
 
-/// Asks the authorization server about tokens (RFC 7662).
+/// Validates tokens at the authorization server (RFC 7662, token introspection).
 ///
-/// What it says counts for a moment, so that not every request costs another
-/// one; a token that was taken back is refused after that moment. If it cannot
-/// be asked, nobody comes in.
+/// Answers are cached for a short time; a revoked token is accepted until its entry expires. If the
+/// server cannot be reached, requests are rejected.
 pub struct TokenIntrospection {
     endpoint: String,
-    /// How we show who we are there.
+    /// Client credentials for the introspection endpoint.
     client: Option<(String, String)>,
-    /// What a token must be like.
+    /// Requirements on tokens.
     wanted: TokenRequirements,
     http: reqwest::Client,
     known: Mutex<HashMap<[u8; 32], (Instant, TokenVerdict)>>,
-    /// A flood of tokens must not become a flood of questions.
+    /// Limits concurrent queries, so that many invalid tokens do not flood the authorization server.
     questions: Semaphore,
 }
 
-/// What a token must be like to be taken.
+/// Requirements on tokens.
 #[derive(Clone, Debug, Default)]
 struct TokenRequirements {
     resource: String,
@@ -40,12 +39,12 @@ const KNOWN_FOR: Duration = Duration::from_secs(10);
 const MAX_KNOWN: usize = 1024;
 const QUESTIONS_AT_ONCE: usize = 32;
 const LIMIT: Duration = Duration::from_secs(5);
-/// An answer about one token is short.
+/// Maximum bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 impl TokenIntrospection {
-    /// Asks at `endpoint`, as `client` (id and secret) if one is given, whether
-    /// tokens are good and meant for `resource`.
+    /// Creates a validator that queries `endpoint`, authenticated as `client` (id and secret) if given,
+    /// and accepts tokens issued for `resource`.
     pub fn new(
         endpoint: impl Into<String>,
         client: Option<(String, String)>,
@@ -57,14 +56,13 @@ impl TokenIntrospection {
         Self { endpoint: endpoint.into(), client, wanted, http, known: Mutex::default(), questions }
     }
 
-    /// Tokens of other authorization servers are not taken, where the answer
-    /// tells whose they are.
+    /// Rejects tokens of other issuers, if the answer names the issuer.
     pub fn of_issuer(mut self, issuer: impl Into<String>) -> Self {
         self.wanted.issuer = Some(issuer.into());
         self
     }
 
-    /// Tokens must be for all of these.
+    /// Requires all of these scopes.
     pub fn with_scopes(mut self, scopes: Vec<String>) -> Self {
         self.wanted.scopes = scopes;
         self
@@ -74,7 +72,7 @@ impl TokenIntrospection {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was said about a token a moment ago.
+    /// Returns the cached answer for a token.
     fn remembered(&self, key: &[u8; 32]) -> Option<TokenVerdict> {
         let known = self.known();
         known.get(key).filter(|(at, _)| at.elapsed() < KNOWN_FOR).map(|(_, verdict)| verdict.clone())
@@ -97,14 +95,14 @@ impl TokenIntrospection {
     }
 }
 
-/// Two clocks may differ that much.
+/// Tolerated clock difference in seconds.
 const SKEW_SECONDS: u64 = 30;
 
 impl TokenRequirements {
     fn judge(&self, answer: &Value, now: u64) -> TokenVerdict {
         let ended = answer["exp"].as_f64().is_some_and(|it| it as u64 + SKEW_SECONDS < now);
         let not_begun = answer["nbf"].as_f64().is_some_and(|it| now + SKEW_SECONDS < it as u64);
-        // A token that only works together with a key was shown without it.
+        // Reject a key-bound token: its proof of possession is not checked here.
         let is_bound = answer["cnf"].is_object();
         let same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
         let of_another = match (&self.issuer, answer["iss"].as_str()) {
@@ -124,8 +122,8 @@ impl TokenRequirements {
     }
 }
 
-/// A token for somebody else is no token for us: whoever it was given to could
-/// pass it on.
+/// Whether the audience contains the resource. Accepting tokens for others would let their recipients
+/// use them here.
 fn is_for(audience: &Value, resource: &str) -> bool {
     let same =
         |it: &Value| it.as_str().is_some_and(|it| it.trim_end_matches('/') == resource.trim_end_matches('/'));
@@ -145,7 +143,7 @@ impl TokenCheck for TokenIntrospection {
             let Ok(Ok(_turn)) = timeout(LIMIT, self.questions.acquire()).await else {
                 return TokenVerdict::Unknown;
             };
-            // Somebody may have asked the same meanwhile.
+            // A concurrent request may have queried it meanwhile.
             if let Some(verdict) = self.remembered(&key) {
                 return verdict;
             }
@@ -153,7 +151,7 @@ impl TokenCheck for TokenIntrospection {
             let mut known = self.known();
             known.retain(|_, (at, _)| at.elapsed() < KNOWN_FOR);
             if MAX_KNOWN <= known.len() {
-                // Made-up tokens must not crowd out good ones.
+                // Evict invalid tokens first, so that made-up ones do not displace valid ones.
                 known.retain(|_, (_, verdict)| *verdict != TokenVerdict::Bad);
             }
             if known.len() < MAX_KNOWN {
@@ -234,7 +232,7 @@ mod tests {
             async move {
                 counts.all.fetch_add(1, SeqCst);
                 counts.most.fetch_max(counts.now.fetch_add(1, SeqCst) + 1, SeqCst);
-                // An authorization server takes a moment.
+                // Simulated latency of the authorization server.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 counts.now.fetch_sub(1, SeqCst);
                 axum::Json(json!({"active": body.contains("token=good"), "aud": "r"}))

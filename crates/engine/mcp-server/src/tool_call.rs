@@ -1,4 +1,4 @@
-//! One call of one client, from the request to the result.
+//! One call of a client, from request to result.
 
 use std::{
     sync::{
@@ -35,20 +35,20 @@ use super::{
     stored_results,
 };
 
-/// How long a client of the older protocol may take to answer a question.
+/// How long a legacy client may take to answer a question.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// A call that is running: what it reports, what it wishes, what comes of it.
+/// A running call with its events, questions and result.
 struct RunningToolCall {
     run: BoxFuture<'static, CallReport>,
     wishes: mpsc::UnboundedReceiver<ClientRequest>,
     progress: mpsc::Receiver<ProgressEvent>,
-    /// Fires at the latest when nobody drives the call any more.
+    /// Cancels the call; cancelled at the latest when nothing polls it any more.
     cancel: CancellationToken,
     call: CallId,
-    /// Whose tasks it may leave running.
+    /// Owner of tasks that it leaves running.
     caller: TaskCaller,
-    /// Tasks it names, and the names the caller has for them.
+    /// Tasks it refers to: id and the client's name for it.
     tasks: Vec<(String, String)>,
     _presence: CallInFlight,
 }
@@ -125,7 +125,7 @@ impl ToolServer {
         }
     }
 
-    /// Begins to run the call through the pipeline.
+    /// Starts a call in the pipeline.
     fn start(
         &self,
         params: CallToolRequestParams,
@@ -136,7 +136,7 @@ impl ToolServer {
         let (sink, progress) = ProgressSink::channel();
         let call = next_call_id(&self.client);
         let presence = self.shared.clients.enter(call.clone(), client);
-        // Not a child of the request's token: the call may outlive the request as a task.
+        // Not a child of the request's token, because the call may outlive the request as a task.
         let cancel = CancellationToken::new();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let cx = CallContext {
@@ -163,7 +163,7 @@ impl ToolServer {
         }
     }
 
-    /// What the client gets, and what stays with its session.
+    /// Returns the client's result and applies changes to the session.
     fn finished(
         &self,
         mut report: CallReport,
@@ -190,7 +190,7 @@ impl ToolServer {
         Ok(call_result::result(report, structured, stored))
     }
 
-    /// Lets the call go on without its request; the client looks after it.
+    /// Lets the call continue as a task after its request has ended.
     fn go_on_as_task(&self, mut running: RunningToolCall) -> CallToolResponse {
         let server = self.clone();
         let task = self.shared.tasks.spawn(TaskOptions::new().with_poll_interval_ms(500), move |task| {
@@ -208,7 +208,7 @@ impl ToolServer {
                         Step::Done(report) if report.error == Some(ErrorKind::Interrupted) => {
                             return Err(TaskExit::Cancelled);
                         }
-                        // A tool that crashed is the server's failure, not a result.
+                        // A crash of a tool is a server error, not a tool result.
                         Step::Done(report) if report.error == Some(ErrorKind::Internal) => {
                             let message = report.content.to_text();
                             return Err(TaskExit::Error(ErrorData::internal_error(message, None)));
@@ -233,7 +233,7 @@ impl ToolServer {
     }
 }
 
-/// Waits for a moment, or for ever.
+/// Waits until a moment; for ever with `None`.
 pub(super) async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
@@ -241,14 +241,14 @@ pub(super) async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Results are stored under it, so it says whose they are and cannot be guessed.
+/// Creates a call id. Results are stored under it, so it contains the client's unguessable prefix.
 fn next_call_id(client: &str) -> CallId {
     static CALLS: AtomicU64 = AtomicU64::new(1);
     CallId::from(format!("{}{}", stored_results::own_prefix(client), CALLS.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Asks a client of the older protocol, which answers while the call waits.
-/// Runs within the request, so that the question goes out on its stream.
+/// Asks a legacy client while the call waits. Runs as part of the request, so that the question is sent
+/// on its stream.
 async fn ask_now(peer: Peer<RoleServer>, inputs: Vec<ClientInput>, answers: oneshot::Sender<Vec<Value>>) {
     let asked = inputs.iter().map(|input| {
         let peer = &peer;
@@ -266,7 +266,7 @@ async fn ask_now(peer: Peer<RoleServer>, inputs: Vec<ClientInput>, answers: ones
     }
 }
 
-/// Asks the client that looks after a task.
+/// Asks the client that polls a task.
 fn ask_in_task(task: &TaskContext, inputs: Vec<ClientInput>, answers: oneshot::Sender<Vec<Value>>) {
     let task = task.clone();
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! What a client is told about a tool.
+//! Tool definitions for clients.
 
 use std::{path::Path, sync::Arc};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{StructuredResults, portable_schema::portable};
 
-/// All tools of a pool, in its order.
+/// Returns the definitions of a pool's tools, in its order.
 pub(super) fn tools(pool: &Pool, structured: StructuredResults) -> Vec<Tool> {
     pool.tools().map(|(name, tool)| describe(name, tool, structured)).collect()
 }
@@ -36,8 +36,8 @@ fn describe(name: &str, tool: &Arc<dyn DynTool>, structured: StructuredResults) 
     listed
 }
 
-/// The schema of the structured result. Clients of the older protocol only know
-/// results that are objects, and want that said in so many words.
+/// Returns the output schema of a tool. Legacy clients support only results that are objects, with an
+/// explicit type.
 fn output_schema(tool: &dyn DynTool) -> Option<JsonObject> {
     let mut schema = object(&tool.output_schema()?);
     let is_object = |it: &Value| it["type"] == "object";
@@ -53,14 +53,14 @@ fn object(schema: &Value) -> JsonObject {
     schema.as_object().cloned().unwrap_or_default()
 }
 
-/// What the tool says about calls of it; nothing of one that panics when asked.
+/// Returns the tool's annotations; none if it panics when asked.
 fn annotations(tool: &Arc<dyn DynTool>) -> ToolAnnotations {
     let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| answered(tool)));
     asked.unwrap_or_else(|_| ToolAnnotations::new())
 }
 
-/// Asked with many different inputs: a claim is made only if it holds for all of
-/// them. So there is no second place that could say something else than the tool.
+/// Derives annotations by asking the tool about many sample inputs: a claim is made only if it holds for
+/// all of them. So annotations cannot contradict the tool.
 fn answered(tool: &Arc<dyn DynTool>) -> ToolAnnotations {
     let cx = CallContext::detached("annotations", Path::new("/"));
     let inputs = probes(&tool.spec().input_schema);
@@ -74,7 +74,7 @@ fn answered(tool: &Arc<dyn DynTool>) -> ToolAnnotations {
     if read_only {
         annotations = annotations.idempotent(true);
     } else if destructive {
-        // Its opposite would promise that nothing is ever overwritten; nobody knows that.
+        // `false` would promise that nothing is ever overwritten, which is not known.
         annotations = annotations.destructive(true);
     }
     annotations
@@ -82,12 +82,11 @@ fn answered(tool: &Arc<dyn DynTool>) -> ToolAnnotations {
 
 const MAX_PROBES: usize = 64;
 
-/// Texts that mean different things to different tools: nothing, a command that
-/// destroys, a path, an address.
+/// Texts that tools treat differently: plain text, a destructive command, a path, a URL.
 const TEXTS: &[&str] = &["x", "rm -rf x", "/tmp/x", "https://example.com/x"];
 
-/// Inputs that differ in one parameter each from a minimal one: every constant,
-/// both truth values, several texts.
+/// Returns sample inputs that differ from a minimal one in one parameter each: every constant, both
+/// booleans, several texts.
 fn probes(schema: &Value) -> Vec<Value> {
     let minimal = example(schema);
     let mut probes = vec![minimal.clone()];
@@ -111,7 +110,7 @@ fn variants(property: &Value) -> Vec<Value> {
         Some("string") => TEXTS.iter().map(|text| json!(text)).collect(),
         Some("integer" | "number") => vec![json!(1), json!(1000)],
         Some(_) => Vec::new(),
-        // Anything goes, so anything may make a difference.
+        // Without a type, any value may make a difference.
         None => vec![json!("x"), json!(true), json!(1)],
     }
 }

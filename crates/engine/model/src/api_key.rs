@@ -8,50 +8,53 @@ use tokio::{process::Command, sync::Mutex};
 
 use crate::{ModelError, SecretString};
 
-/// How long a helper command may take.
+/// Timeout of a helper command. A longer run is killed and fails with [`ModelError::Auth`].
 const HELPER_TIME: Duration = Duration::from_secs(30);
-/// How long what it said is used.
+/// Default time for which a helper's output is cached.
 pub(crate) const HELPER_TTL: Duration = Duration::from_secs(300);
 
-/// Where a key comes from. It is looked up when it is needed, and never shown.
+/// Source of an API key. The key is looked up when a request needs it and never appears in `Debug`
+/// output.
 #[derive(Debug)]
 pub enum KeySource {
-    /// A key at hand.
+    /// A fixed key.
     Value(SecretString),
-    /// An environment variable.
+    /// Name of an environment variable that holds the key; read for every request.
     Env(String),
-    /// A command that prints it.
+    /// A shell command that prints the key.
     Helper(KeyHelper),
 }
 
 impl KeySource {
-    /// A key at hand.
+    /// Creates a source with a fixed key.
     pub fn value(key: impl AsRef<str>) -> Self {
         Self::Value(SecretString::new(key))
     }
 
-    /// A command that prints a key; asked again after five minutes, or when
-    /// the key is refused.
+    /// Creates a source from a shell command that prints the key. The output is cached for five minutes,
+    /// or until the provider rejects the key.
     pub fn helper(command: impl Into<String>) -> Self {
         Self::helper_with_ttl(command, HELPER_TTL)
     }
 
-    /// The same with another time.
+    /// Like [`helper`](Self::helper), with the time the output is cached.
     pub fn helper_with_ttl(command: impl Into<String>, ttl: Duration) -> Self {
         Self::helper_of(command, ttl, EnvVars::of_process())
     }
 
-    /// The same with the usual time, for a command that sees these variables.
+    /// Like [`helper`](Self::helper), with the environment the command runs in.
     pub fn helper_for(command: impl Into<String>, variables: EnvVars) -> Self {
         Self::helper_of(command, HELPER_TTL, variables)
     }
 
-    /// The same for a command that sees these variables, but for keys.
+    /// Creates a source from a shell command, the time its output is cached, and its environment.
+    /// Variables that hold credentials are not passed on.
     pub fn helper_of(command: impl Into<String>, ttl: Duration, variables: EnvVars) -> Self {
         Self::Helper(KeyHelper::new(command, ttl, variables))
     }
 
-    /// The key of the moment; asks the helper where there is one and its last answer is too old.
+    /// Returns the key; runs the helper command if its cached output is older than the TTL. An empty key
+    /// or one with control characters is [`ModelError::Auth`].
     pub(crate) async fn get(&self) -> Result<SecretString, ModelError> {
         let key = match self {
             Self::Value(key) => key.clone(),
@@ -68,7 +71,8 @@ impl KeySource {
         Ok(key)
     }
 
-    /// Forgets a key that was refused. Says whether asking again may help.
+    /// Drops the cached key after the provider rejected it. Returns whether a retry may get another key,
+    /// which only a helper can give.
     pub(crate) async fn forget(&self) -> bool {
         match self {
             Self::Value(_) | Self::Env(_) => false,
@@ -77,7 +81,7 @@ impl KeySource {
     }
 }
 
-/// A command that prints a key.
+/// A shell command that prints a key, and the cached output of its last run.
 #[derive(Debug)]
 pub struct KeyHelper {
     command: String,
@@ -87,18 +91,19 @@ pub struct KeyHelper {
 }
 
 impl KeyHelper {
-    /// A command that sees these variables, but for keys; what it prints is used
-    /// for that long.
+    /// Creates a helper. `ttl` is how long the output is cached; `variables` is the command's
+    /// environment, from which variables that hold credentials are removed.
     pub fn new(command: impl Into<String>, ttl: Duration, variables: EnvVars) -> Self {
         Self { command: command.into(), ttl, variables, last: Mutex::new(None) }
     }
 
-    /// Forgets what was refused. Says whether there was anything.
+    /// Drops the cached key. Returns whether there was one.
     pub(crate) async fn forget(&self) -> bool {
         self.last.lock().await.take().is_some()
     }
 
-    /// One command at a time, and only when the last answer is too old.
+    /// Returns the cached key, or runs the command. The lock is held during the run, so concurrent
+    /// callers share one run.
     pub(crate) async fn get(&self) -> Result<SecretString, ModelError> {
         let mut last = self.last.lock().await;
         if let Some((when, key)) = &*last

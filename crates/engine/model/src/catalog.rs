@@ -15,23 +15,23 @@ struct File {
     models: Vec<ModelInfo>,
 }
 
-/// What is known about models: windows, limits, prices, abilities. Data, not
-/// code: users add and change entries.
+/// Properties of models: context windows, limits, prices, capabilities. Loaded from JSON data; users can
+/// add and override entries.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     models: Vec<ModelInfo>,
-    /// How many of them, from the first on, a user set.
+    /// Number of leading entries that come from the user.
     of_user: usize,
 }
 
 impl Catalog {
-    /// The list that comes with Haft.
+    /// Returns the catalog that ships with Haft.
     pub fn built_in() -> Arc<Self> {
         Arc::clone(&BUILT_IN)
     }
 
-    /// This list with a user's entries (a JSON text of the same form, or a bare
-    /// list) on top: theirs win.
+    /// Returns this catalog with a user's entries in front, so that they take precedence. `user` is JSON
+    /// of the same format, or a bare array of entries; anything else is an error.
     pub fn with(&self, user: &str) -> Result<Self, ModelError> {
         let list = serde_json::from_str::<Vec<ModelInfo>>(user)
             .or_else(|_| serde_json::from_str::<File>(user).map(|file| file.models))
@@ -42,20 +42,19 @@ impl Catalog {
         Ok(Self { models, of_user })
     }
 
-    /// All entries, a user's first.
+    /// Returns all entries, the user's first.
     pub fn models(&self) -> &[ModelInfo] {
         &self.models
     }
 
-    /// What is known about a model. Names of clouds and dates are seen through
-    /// (`us.anthropic.claude-opus-4-5-20251101-v1:0` is `claude-opus-4-5`); of
-    /// several entries whose name begins the model's, the longest counts. For a
-    /// model nobody has heard of there is a careful default.
+    /// Returns the properties of a model. Prefixes and suffixes of cloud providers and dates are ignored
+    /// (`us.anthropic.claude-opus-4-5-20251101-v1:0` is `claude-opus-4-5`). Entries match by exact name
+    /// or prefix; the longest match wins. An unknown model gets conservative defaults.
     pub fn get(&self, model: &str) -> ModelInfo {
         self.find(model).map_or_else(ModelInfo::default, |(_, info)| info.clone())
     }
 
-    /// Whether the entry that counts for a model is a user's.
+    /// Whether the entry that matches this model comes from the user.
     pub(crate) fn is_of_user(&self, model: &str) -> bool {
         self.find(model).is_some_and(|(at, _)| at < self.of_user)
     }
@@ -71,15 +70,15 @@ impl Catalog {
         best.map(|(_, at, info)| (at.0, info))
     }
 
-    /// The id a short name stands for (`opus`), or the name itself.
+    /// Returns the model id of a short name (`opus`), or `name` itself if it is not a short name.
     pub fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
         let by_short = self.models.iter().find(|info| info.short.as_deref() == Some(name));
         by_short.map_or(name, |info| info.id.as_str())
     }
 }
 
-/// What a list says about the model that was asked for last: a turn asks again and
-/// again, of one model. The list must be the same every time.
+/// Caches the catalog entry of the last model looked up, because a turn looks up the same model many
+/// times. Must always be used with the same catalog.
 #[derive(Default)]
 pub(crate) struct CatalogCache(Mutex<Option<(String, ModelInfo)>>);
 
@@ -93,17 +92,17 @@ impl CatalogCache {
     }
 }
 
-/// Whether an entry's name is the model's, or its beginning up to a break.
+/// Whether `name` equals `model`, or is a prefix of it that ends at a word boundary.
 fn names_model(name: &str, model: &str) -> bool {
     match model.strip_prefix(name) {
         Some("") => true,
-        // Local models are written qwen2.5-coder:7b, llama3.1, …
+        // Local models have names like qwen2.5-coder:7b or llama3.1.
         Some(rest) => !rest.starts_with(|next: char| next.is_ascii_alphabetic()),
         None => false,
     }
 }
 
-/// The name without what clouds and gateways put around it.
+/// Strips the prefixes and suffixes that clouds and gateways add to a model name.
 fn plain_name(model: &str) -> String {
     let lower = model.to_ascii_lowercase();
     let last = lower.rsplit('/').next().unwrap_or_default();
@@ -113,45 +112,46 @@ fn plain_name(model: &str) -> String {
     before_suffix.to_owned()
 }
 
-/// What is known about a model: limits, prices, abilities.
+/// Properties of a model: limits, prices, capabilities.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ModelInfo {
-    /// Its name, or how the names of its family begin.
+    /// Model name, or a prefix shared by a family of models.
     pub id: String,
-    /// A word people type for it (`opus`).
+    /// Alias that users type (`opus`).
     pub short: Option<String>,
-    /// Other names of models that are the same as far as this list goes.
+    /// Names of other models with the same properties.
     pub aliases: Vec<String>,
-    /// Tokens of input and output together.
+    /// Context window: maximum tokens of input and output together.
     pub window: u64,
-    /// Tokens of an answer at most.
+    /// Maximum output tokens of one answer.
     pub max_output: u64,
-    /// What it costs; unknown for models that run at home.
+    /// Price per token; `None` if unknown, as for local models.
     pub price: Option<TokenPrice>,
-    /// How it thinks.
+    /// Which kinds of thinking (reasoning) the model supports.
     pub thinking: ThinkingSupport,
-    /// Efforts it knows.
+    /// Effort levels the model accepts; empty if it has none.
     pub efforts: Vec<String>,
-    /// Whether it can be forced to call a tool.
+    /// Whether `tool_choice` can force the model to call a tool.
     pub forced_tools: bool,
-    /// Whether it takes a temperature.
+    /// Whether the model accepts a sampling temperature.
     pub sampling: bool,
-    /// Whether it reads pictures.
+    /// Whether the model accepts images.
     pub images: bool,
-    /// Whether it reads PDFs.
+    /// Whether the model accepts PDFs.
     pub documents: bool,
-    /// Whether deferred tools and references to them work.
+    /// Whether the model supports deferred tools and `tool_reference` blocks.
     pub tool_references: bool,
-    /// Whether its text can be held to a schema.
+    /// Whether the output text can be constrained by a JSON schema.
     pub structured_output: bool,
-    /// Whether there is a fast mode.
+    /// Whether the model has a fast mode.
     pub fast: bool,
-    /// Whether it may write calls as text, which are then looked for.
+    /// Whether the model may write tool calls as plain text, so that the answer has to be searched for
+    /// them.
     pub dialects: bool,
-    /// How tools are called.
+    /// How the model calls tools.
     pub tool_calls: ToolCalls,
-    /// Beta features to ask for with every request.
+    /// Beta features requested with every request.
     pub betas: Vec<String>,
 }
 
@@ -184,76 +184,76 @@ impl Default for ModelInfo {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCalls {
-    /// As the form of its server has it.
+    /// With the tool calling of the provider's API.
     #[default]
     Native,
-    /// As text: the tools are described in the system prompt, and calls are
-    /// looked for in the answer. Only in the Chat Completions form.
+    /// As text: the system prompt describes the tools, and calls are parsed from the answer. Chat
+    /// Completions only.
     Prompted,
 }
 
-/// How a model thinks.
+/// Which kinds of thinking (reasoning) a model supports.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkingSupport {
-    /// It does not, or nobody knows.
+    /// None, or unknown.
     #[default]
     None,
-    /// With a budget.
+    /// A token budget.
     Budget,
-    /// As it finds right.
+    /// Adaptive: the model decides how much to think.
     Adaptive,
-    /// With a budget, or as it finds right.
+    /// A token budget or adaptive.
     Both,
-    /// As it finds right, and it cannot be turned off.
+    /// Adaptive, and it cannot be turned off.
     Always,
-    /// Only an effort can be said (`OpenAI` reasoning models).
+    /// Only through an effort level (`OpenAI` reasoning models).
     Effort,
 }
 
-/// Dollars per million tokens.
+/// Prices in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct TokenPrice {
-    /// Input outside the cache.
+    /// Uncached input.
     pub input: f64,
-    /// Dollars for a million tokens of output.
+    /// Output.
     pub output: f64,
-    /// Input from the cache.
+    /// Input read from the cache.
     pub cache_read: f64,
-    /// Input written to the cache.
+    /// Input written to the cache (5 minutes).
     pub cache_write: f64,
-    /// Input written to the cache for an hour.
+    /// Input written to the cache for one hour.
     pub cache_write_1h: f64,
-    /// How many times more fast mode costs; 0 where there is none.
+    /// Factor on all token prices in fast mode; 0 if there is no fast mode.
     pub fast: f64,
-    /// Other prices for long prompts.
+    /// Prices that replace these for long prompts.
     pub above: Option<PriceAbove>,
 }
 
-/// Prices above a prompt length.
+/// Prices in US dollars per million tokens for prompts above a length.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct PriceAbove {
-    /// Longer prompts than this.
+    /// Input tokens above which these prices apply to the whole request.
     pub tokens: u64,
-    /// Input outside the cache.
+    /// Uncached input.
     pub input: f64,
-    /// Dollars for a million tokens of output.
+    /// Output.
     pub output: f64,
-    /// Input from the cache.
+    /// Input read from the cache.
     pub cache_read: f64,
-    /// Input written to the cache.
+    /// Input written to the cache (5 minutes).
     pub cache_write: f64,
-    /// Input written to the cache for an hour.
+    /// Input written to the cache for one hour.
     pub cache_write_1h: f64,
 }
 
-/// What a search on the provider's side costs.
+/// US dollars per search by the provider's own web search.
 const WEB_SEARCH: f64 = 0.01;
 
 impl TokenPrice {
-    /// What one answer cost, in dollars.
+    /// Returns the cost of one answer in US dollars, web searches included.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     pub fn of(&self, usage: &Usage, speed: Speed) -> f64 {
         let above = self.above.filter(|above| usage.total_input() > above.tokens);
@@ -302,8 +302,8 @@ mod tests {
         assert_eq!(catalog.resolve("other"), "other");
     }
 
-    /// The numbers in what follows the name of a line: `5-5` is newer than `5` and `4-8`.
-    /// Dates are none.
+    /// Parses the version numbers in the part of a model name after its family: `5-5` is newer than `5`
+    /// and `4-8`. Dates are ignored.
     fn version(rest: &str) -> Vec<u32> {
         let numbers = rest.split(|it: char| !it.is_ascii_digit()).filter(|it| !it.is_empty() && it.len() < 4);
         numbers.map_while(|it| it.parse().ok()).collect()
@@ -324,7 +324,7 @@ mod tests {
             let of_line = names.filter_map(|name| Some((version(name.strip_prefix(line)?), name)));
             let of_kind = of_line.filter(|(version, name)| !version.is_empty() && name.contains(kind));
             let newest = of_kind.max().map(|(_, name)| name.as_str());
-            // Whoever adds a newer model of a line moves its `short` to it.
+            // When a newer model is added to a family, `short` must move to it.
             assert_eq!(Some(catalog.resolve(short)), newest, "{short}");
         }
         let shorts = catalog.models().iter().filter(|it| it.short.is_some()).count();

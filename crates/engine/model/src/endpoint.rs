@@ -1,4 +1,4 @@
-//! Where a request goes, and who says it may.
+//! Request URLs and authentication.
 
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// A name that stands in a path, whatever is in it.
+/// Percent-encodes a name as one URL path segment.
 fn path_segment(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     name.bytes()
@@ -19,7 +19,7 @@ fn path_segment(name: &str) -> String {
         .collect()
 }
 
-/// Where requests go.
+/// URL scheme of each supported API.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum RequestTarget {
     /// `{base}/v1/messages`.
@@ -38,7 +38,7 @@ pub(crate) enum RequestTarget {
 }
 
 impl RequestTarget {
-    /// The address of a request.
+    /// Returns the request URL.
     pub(crate) fn url(&self, model: &str, purpose: BodyPurpose) -> String {
         match self {
             Self::Messages { base } => {
@@ -94,7 +94,7 @@ impl RequestTarget {
     }
 }
 
-/// Whether an address is one of this machine.
+/// Whether the host of a URL is `localhost` or a loopback address. False for an invalid URL.
 pub(crate) fn is_this_machine(base_url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(base_url) else { return false };
     match url.host_str() {
@@ -107,25 +107,26 @@ pub(crate) fn is_this_machine(base_url: &str) -> bool {
     }
 }
 
-/// How a request proves who sends it.
+/// How a request is authenticated.
 #[derive(Debug)]
 pub(crate) enum Auth {
-    /// It does not.
+    /// Not at all.
     None,
-    /// A key in a header of its own.
+    /// A key in a header of its own, such as `x-api-key`.
     Header { name: &'static str, key: KeySource },
-    /// A bearer token.
+    /// An `Authorization: Bearer` token.
     Bearer(KeySource),
     /// Google's application default credentials.
     #[cfg(feature = "vertex")]
     Google(crate::cloud::google::GoogleTokens),
-    /// An AWS signature.
+    /// AWS Signature Version 4.
     #[cfg(feature = "bedrock")]
     Aws(crate::cloud::aws::AwsSigner),
 }
 
 impl Auth {
-    /// Forgets a key that was refused. Says whether asking again may help.
+    /// Drops cached credentials after the provider rejected them. Returns whether a retry may get other
+    /// ones.
     pub(crate) async fn forget(&self) -> bool {
         match self {
             Self::None => false,
@@ -137,7 +138,7 @@ impl Auth {
         }
     }
 
-    /// Adds what proves it.
+    /// Adds the authentication headers; may run a helper command or fetch a token first.
     #[cfg_attr(not(feature = "bedrock"), expect(unused_variables, reason = "only signatures look at them"))]
     pub(crate) async fn sign(
         &self,
@@ -178,7 +179,7 @@ fn sensitive(text: &str) -> Result<HeaderValue, ModelError> {
     Ok(value)
 }
 
-/// Headers every request has, as the settings say.
+/// Converts the headers from the settings. An invalid name or value is an error.
 pub(crate) fn fixed_headers(list: &[(String, String)]) -> Result<HeaderMap, ModelError> {
     let mut out = HeaderMap::new();
     for (name, value) in list {

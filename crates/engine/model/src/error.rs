@@ -2,84 +2,84 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Why there is no answer. Every text says what a person can do about it, as
-/// far as anybody knows; none holds a key.
+/// Why a request failed. Messages say what the user can do about it where that is known; none contains a
+/// key.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, thiserror::Error)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelError {
-    /// No key, a wrong key, or no right to the model.
+    /// The key is missing or wrong, or has no access to the model.
     #[error("{message}")]
     Auth {
-        /// What to do.
+        /// What happened and what to do about it.
         message: String,
     },
-    /// Too many requests, for longer than it makes sense to wait.
+    /// Rate limit reached, and the retry limits are exhausted.
     #[error("rate limited: {message}")]
     RateLimited {
-        /// The provider's words.
+        /// The provider's message.
         message: String,
-        /// When to come back.
+        /// Wait time requested by the provider.
         retry_after: Option<Duration>,
     },
-    /// The provider is overloaded or broken.
+    /// The provider is overloaded or failed internally.
     #[error("the provider failed ({status}): {message}")]
     Server {
         /// HTTP status; 0 for an error inside a stream.
         status: u16,
-        /// The provider's words.
+        /// The provider's message.
         message: String,
     },
-    /// The conversation does not fit the model's window.
+    /// The conversation does not fit the model's context window.
     #[error("the conversation is too long: {message}")]
     TooLong {
-        /// The provider's words.
+        /// The provider's message.
         message: String,
-        /// Tokens of the input, where it says.
+        /// Input tokens, if the provider reported them.
         tokens: Option<u64>,
-        /// Tokens of the window, where it says.
+        /// Context window in tokens, if the provider reported it.
         window: Option<u64>,
     },
-    /// The provider does not take the request as it is.
+    /// The provider rejected the request as invalid.
     #[error("the provider refused the request: {message}")]
     Invalid {
-        /// The provider's words.
+        /// The provider's message.
         message: String,
     },
-    /// There is no such model at this provider.
+    /// The provider does not know the model.
     #[error("{message}")]
     UnknownModel {
-        /// The provider's words.
+        /// The provider's message.
         message: String,
     },
-    /// The connection could not be made or broke.
+    /// The connection failed or broke.
     #[error("connection to the provider failed: {message}")]
     Network {
-        /// The server, and what the transport said.
+        /// The server and the transport error.
         message: String,
     },
-    /// Nothing came for too long.
+    /// The server sent no data for longer than the timeout.
     #[error("the provider sent nothing for {:.0} s", .after.as_secs_f64())]
     Stalled {
-        /// How long nothing came.
+        /// The timeout that expired.
         after: Duration,
     },
-    /// What came is not what the form promises.
+    /// The response violates the API's format.
     #[error("the provider's answer cannot be read: {message}")]
     Protocol {
         /// What is wrong.
         message: String,
     },
-    /// The settings of the provider are not enough to ask it.
+    /// The provider's configuration is incomplete or invalid.
     #[error("{message}")]
     Config {
-        /// What is missing.
+        /// What is missing or invalid.
         message: String,
     },
-    /// A recording has no answer for this request.
+    /// A recording has no matching answer for this request.
     #[error("replay miss: {message}")]
     ReplayMiss {
-        /// The first field that differs.
+        /// The first field that differs from the closest recorded request.
         message: String,
     },
 }

@@ -6,76 +6,77 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ModelError, Repair};
 
-/// What a provider hands out for a request. Dropping it cancels the request.
+/// The events of one request. Nothing is sent before the stream is polled; dropping it cancels the
+/// request.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 
-/// One step of an answer.
+/// An event of a streamed answer.
 ///
-/// Deltas are for eyes; what belongs into the conversation comes as
-/// [`ModelEvent::Block`] and [`ModelEvent::BadCall`], complete and in order.
+/// Deltas are for display. The content of the conversation arrives complete and in order as
+/// [`ModelEvent::Block`] and [`ModelEvent::BadCall`].
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelEvent {
-    /// The answer begins.
+    /// The answer has started.
     Started {
-        /// The provider's id of the answer.
+        /// The provider's response id.
         id: String,
-        /// The model that answers.
+        /// Name of the model that answers, as reported by the provider.
         model: String,
     },
-    /// A piece of text.
+    /// Text delta.
     Text(String),
-    /// A piece of reasoning.
+    /// Thinking delta.
     Thinking(String),
-    /// A call begins; its input is still to come.
+    /// A tool call has started; its input follows.
     ToolStarted {
-        /// The id under which the result goes back.
+        /// Call id, repeated in the result.
         id: CallId,
         /// The tool's name on the wire.
         name: String,
     },
-    /// A piece of a call's input, as JSON text.
+    /// Delta of a call's input.
     ToolInput {
-        /// The call whose input this is a piece of.
+        /// The call this delta belongs to.
         id: CallId,
-        /// Some more of the input's text; JSON only when all pieces are together.
+        /// Fragment of JSON text; valid JSON only once all fragments are concatenated.
         json: String,
     },
-    /// The input of a call is written, and whole as far as anybody can tell. It
-    /// comes again as [`ModelEvent::Block`] or [`ModelEvent::BadCall`], or is taken back with
-    /// the answer: until then it may be looked into, and nothing may be done for it
-    /// that changes anything.
+    /// A call's input appears to be complete, but the answer is still in progress. The call arrives
+    /// again as [`ModelEvent::Block`] or [`ModelEvent::BadCall`], or is discarded by a retry. Until then
+    /// consumers may only do work without side effects.
     CallWritten(ToolUse),
-    /// Where the text comes from that is complete now, in the provider's words. The
-    /// text itself follows.
+    /// Citations of the text block that has just ended, as sent by the provider. The text block itself
+    /// follows.
     Cited(Vec<serde_json::Value>),
-    /// A block is complete. A [`MessageBlock::ToolUse`] among them may run at
-    /// once, and is never handed out a second time.
+    /// A complete block. A [`MessageBlock::ToolUse`] may be executed immediately and is never emitted
+    /// twice.
     Block(MessageBlock),
-    /// A call that must not run, with what to tell the model.
+    /// A tool call that must not be executed, with the error to report to the model.
     BadCall(InvalidCall),
-    /// What this answer has used so far; replaces what was said before.
+    /// Usage of this answer so far; replaces earlier values.
     Usage(Usage),
-    /// Something in the request was repaired before it was sent.
+    /// The linter changed something in the request before it was sent.
     Repaired(Repair),
-    /// The answer broke and is asked for again: forget everything since the
-    /// beginning. No call was handed out by then.
+    /// The answer failed and is requested again: discard everything received so far. No tool call was
+    /// emitted before.
     Retrying(Retry),
-    /// The last event.
+    /// The last event of the stream.
     Stopped(StopReason),
 }
 
-/// A call the model made that cannot run.
+/// A tool call of the model that cannot be executed.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct InvalidCall {
-    /// The call for the conversation; its input is what could be read for sure.
+    /// The call as it goes into the conversation; its input contains only what could be parsed with
+    /// certainty.
     pub call: ToolUse,
-    /// What is wrong with it.
+    /// Why the call cannot be executed.
     pub problem: CallProblem,
 }
 
 impl InvalidCall {
-    /// What to tell the model as the call's result.
+    /// Returns the error text the model gets as the call's result.
     pub fn message(&self) -> String {
         let name = &self.call.name;
         match &self.problem {
@@ -94,32 +95,32 @@ impl InvalidCall {
     }
 }
 
-/// What is wrong with a call.
+/// Why a tool call cannot be executed.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CallProblem {
-    /// The answer ended inside it, or may have.
+    /// The answer ended inside the call, or may have.
     Truncated {
-        /// How long the answer was.
+        /// Output tokens of the answer, if known.
         output_tokens: Option<u64>,
     },
-    /// Its input is not what it should be, and cannot be repaired for sure.
+    /// The input is invalid and cannot be repaired unambiguously.
     Malformed {
-        /// What is wrong with the input, for the model.
+        /// The error, worded for the model.
         error: String,
     },
 }
 
-/// A request that is sent again.
+/// A request that is about to be sent again.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Retry {
-    /// Which retry, from 1.
+    /// Number of the retry, from 1.
     pub attempt: u32,
-    /// How many there are at most.
+    /// Maximum number of retries.
     pub most: u32,
-    /// How long until it is sent.
+    /// Delay before the request is sent.
     pub wait: Duration,
-    /// What went wrong with the attempt before.
+    /// Error of the previous attempt.
     pub reason: String,
 }
 
@@ -127,24 +128,24 @@ pub struct Retry {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The model was done.
+    /// The model finished its answer.
     EndTurn,
-    /// The model waits for results.
+    /// The model waits for tool results.
     ToolUse,
-    /// The limit of the answer was reached.
+    /// The output token limit was reached.
     MaxTokens,
-    /// A stop sequence came.
+    /// A stop sequence was generated.
     StopSequence,
-    /// The provider paused a long answer: send it back to go on.
+    /// The provider paused a long answer: send it back to continue.
     Pause,
-    /// The model or the provider declined.
+    /// The model or the provider refused to answer.
     Refusal,
-    /// The window was full.
+    /// The context window is full.
     ContextFull,
-    /// The stream broke after calls were handed out: what came complete stands,
-    /// the rest is gone. Go on with the results of those calls.
+    /// The stream broke after tool calls were emitted. Blocks already emitted are valid, the rest of the
+    /// answer is lost. Continue with the results of those calls.
     Interrupted,
-    /// Something newer than this version.
+    /// A stop reason this version does not know.
     #[serde(untagged)]
     Other(String),
 }

@@ -1,7 +1,7 @@
-//! A stream out of a future that hands out events as it goes.
+//! Turns an async function that emits events into a stream.
 //!
-//! No task is spawned: the future runs when the stream is polled and is gone
-//! when the stream is dropped, and with it the connection.
+//! No task is spawned: the future runs while the stream is polled and is dropped with it, which also
+//! closes the connection.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,7 @@ use futures_util::Stream;
 
 use crate::{ModelError, ModelEvent, ModelStream};
 
-/// Hands out events.
+/// Queues events for the stream.
 #[derive(Clone, Default)]
 pub(crate) struct Emitter(Arc<Mutex<VecDeque<ModelEvent>>>);
 
@@ -36,7 +36,7 @@ struct Generated {
     failed: Option<ModelError>,
 }
 
-/// The events `work` hands out, then its error if it has one.
+/// Returns the events `work` emits, followed by its error if it fails.
 pub(crate) fn generate<F>(work: impl FnOnce(Emitter) -> F) -> ModelStream
 where
     F: Future<Output = Result<(), ModelError>> + Send + 'static,

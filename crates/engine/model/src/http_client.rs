@@ -7,8 +7,8 @@ use tokio::sync::Mutex;
 
 use crate::{KeySource, ModelError, SecretString, StreamTimeouts};
 
-/// An HTTP client that is built when it is first needed: loading the roots of
-/// trust takes longer than the rest of a start.
+/// An HTTP client built on first use, because loading root certificates takes longer than the rest of
+/// the start-up.
 #[derive(Debug)]
 pub(crate) struct LazyClient {
     kind: ClientKind,
@@ -17,8 +17,7 @@ pub(crate) struct LazyClient {
     proxy_login: Option<ProxyLogin>,
 }
 
-/// What a proxy wants to be told (`Proxy-Authorization`), and the client that
-/// told it last.
+/// Source of the `Proxy-Authorization` value, and the client built for its last value.
 #[derive(Debug)]
 struct ProxyLogin {
     words: KeySource,
@@ -27,9 +26,9 @@ struct ProxyLogin {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ClientKind {
-    /// Encrypted, or through a proxy.
+    /// TLS and proxies supported.
     Full,
-    /// Plain, to this machine: no roots, no proxy.
+    /// Plain HTTP to loopback: no root certificates, no proxy.
     Loopback,
 }
 
@@ -39,8 +38,8 @@ impl LazyClient {
         Self { kind, patience, client: OnceLock::new(), proxy_login: None }
     }
 
-    /// The same behind a proxy that wants a login. Without a proxy in the
-    /// environment nobody is asked for it.
+    /// Adds a source of `Proxy-Authorization` values. Ignored when the environment names no proxy or the
+    /// server is on loopback.
     pub(crate) fn with_proxy_login(mut self, words: Option<KeySource>) -> Self {
         let is_used = self.kind == ClientKind::Full && !proxies().is_empty();
         let words = words.filter(|_| is_used);
@@ -48,7 +47,8 @@ impl LazyClient {
         self
     }
 
-    /// The client of the moment: one that says to the proxy what is right now.
+    /// Returns a client with the current `Proxy-Authorization` value; builds a new one when the value
+    /// has changed.
     pub(crate) async fn current(&self) -> Result<Client, ModelError> {
         let Some(login) = &self.proxy_login else { return self.get().cloned() };
         let words = login.words.get().await;
@@ -71,12 +71,13 @@ impl LazyClient {
         Ok(client)
     }
 
-    /// Whether a proxy is told something.
+    /// Whether requests carry a `Proxy-Authorization` header.
     pub(crate) fn has_proxy_login(&self) -> bool {
         self.proxy_login.is_some()
     }
 
-    /// Forgets what the proxy refused. Whether asking again may help.
+    /// Drops the cached proxy credentials after the proxy rejected them. Returns whether a retry may get
+    /// other ones.
     pub(crate) async fn forget_proxy_login(&self) -> bool {
         match &self.proxy_login {
             Some(login) => login.words.forget().await,
@@ -96,7 +97,7 @@ impl LazyClient {
         let builder = Client::builder()
             .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(self.patience.connect)
-            // Redirects would carry keys to places nobody named.
+            // Following a redirect could send the key to another host.
             .redirect(reqwest::redirect::Policy::none());
         match self.kind {
             ClientKind::Full => builder,
@@ -119,7 +120,7 @@ fn built(builder: ClientBuilder) -> Result<Client, ModelError> {
     })
 }
 
-/// The proxies that the environment names, as everybody reads it.
+/// Reads the usual proxy variables (`HTTPS_PROXY`, …) from the environment.
 fn proxies() -> Vec<Proxy> {
     let named =
         |names: [&str; 2]| names.iter().find_map(|name| std::env::var(name).ok()).filter(|it| !it.is_empty());
@@ -139,11 +140,10 @@ fn is_plain_loopback(base: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// How long the end of a body is waited for, so that its connection can be
-/// used again.
+/// How long to wait for the end of a response body, so that the connection can be reused.
 const DRAIN: std::time::Duration = std::time::Duration::from_millis(25);
 
-/// The beginning of an error body: enough to be understood.
+/// Reads the beginning of an error body, enough for a message.
 pub(crate) async fn body_head(response: Response) -> Vec<u8> {
     let mut out = Vec::new();
     let mut body = response.bytes_stream();
@@ -156,7 +156,7 @@ pub(crate) async fn body_head(response: Response) -> Vec<u8> {
     out
 }
 
-/// Reads what is left, if it comes at once: then the connection lives on.
+/// Discards the rest of a body for at most [`DRAIN`], so that the connection can be reused.
 pub(crate) async fn drain(body: &mut (impl futures_util::Stream<Item = reqwest::Result<Bytes>> + Unpin)) {
     let rest = async { while let Some(Ok(_)) = body.next().await {} };
     let _ = tokio::time::timeout(DRAIN, rest).await;

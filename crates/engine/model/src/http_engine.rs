@@ -1,8 +1,6 @@
-//! One answer over HTTP: check, send, read, and try again where that is safe.
+//! Sends one request over HTTP: lint, encode, send, decode, and retry where that is safe.
 //!
-//! **Invariant:** once a call was handed out, the request is not sent again: a
-//! stream that breaks later ends as [`StopReason::Interrupted`](crate::StopReason),
-//! and the results of those calls go into the next request.
+//! **Invariant:** once a tool call was emitted, the request is not sent again. A stream that breaks later ends as [`StopReason::Interrupted`](crate::StopReason), and the results of those calls go into the next request.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -42,14 +40,15 @@ use crate::{
     },
 };
 
-/// How many refusals of one request are cured.
+/// Maximum number of times one request is changed and sent again after the provider rejected it as
+/// invalid.
 const MAX_CURES: u32 = 3;
-/// No model has a smaller window; who says so means something else.
+/// Smallest plausible context window in tokens; smaller numbers in error messages are ignored.
 const MIN_WINDOW: u64 = 512;
-/// More than any answer has.
+/// Maximum bytes of a response body.
 const MAX_BODY: usize = 512 * 1024 * 1024;
 
-/// Which form is spoken.
+/// The API a request is encoded for.
 #[derive(Clone, Debug)]
 pub(crate) enum WireForm {
     Messages(MessagesHost),
@@ -58,7 +57,7 @@ pub(crate) enum WireForm {
     Gemini,
 }
 
-/// Everything an answer needs.
+/// State and settings shared by all requests of a provider.
 pub(crate) struct Engine {
     pub(crate) form: WireForm,
     pub(crate) target: RequestTarget,
@@ -80,18 +79,18 @@ pub(crate) struct Engine {
     pub(crate) served: ServedModels,
 }
 
-/// What a provider said about a model that the list does not know.
+/// Limits of a model that the provider reported in error messages. They override the catalog.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReportedLimits {
-    /// The most tokens of an answer.
+    /// Maximum output tokens.
     answer: Option<u64>,
-    /// The most tokens of input and answer together.
+    /// Context window in tokens.
     window: Option<u64>,
-    /// Whether it knows no calls.
+    /// Whether the model does not support native tool calls.
     no_calls: bool,
 }
 
-/// An attempt that did not bring the whole answer.
+/// Error of an attempt that did not complete the answer, with the provider's retry hints.
 struct FailedAttempt {
     error: ModelError,
     hint: RetryAfter,
@@ -103,19 +102,20 @@ impl From<ModelError> for FailedAttempt {
     }
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 enum Attempt {
-    /// The answer is complete, or was interrupted after calls were handed out.
+    /// The answer is complete, or was interrupted after tool calls were emitted.
     Done(Option<Usage>),
     Failed(FailedAttempt),
 }
 
 impl Engine {
-    /// What is known about a model at this provider.
+    /// Returns the properties of a model at this provider: the catalog entry, corrected by what the
+    /// provider reported.
     pub(crate) fn info(&self, model: &str) -> ModelInfo {
         let mut info = self.listed.get(&self.catalog, model);
         if model.ends_with("[1m]") {
-            // The longer window was asked for by name.
+            // The name asked for the 1M-token window explicitly.
             info.window = info.window.max(1_000_000);
         }
         self.served.apply(self.wire_name(model), &mut info, self.catalog.is_of_user(model));
@@ -123,7 +123,7 @@ impl Engine {
             info.window = info.window.min(window);
         }
         match self.form {
-            // Whoever speaks this form is a Claude, whatever it is called.
+            // Only Claude models are served over the Messages API, whatever their name.
             WireForm::Messages(_) if info.id.is_empty() => {
                 let claude = self.catalog.get("claude");
                 ModelInfo { window: self.told(model).window.unwrap_or(claude.window), ..claude }
@@ -132,14 +132,14 @@ impl Engine {
             WireForm::Chat(_) if self.told(model).no_calls => {
                 ModelInfo { tool_calls: ToolCalls::Prompted, tool_references: false, ..info }
             }
-            // No reference is followed here, whatever the model knows.
+            // These APIs have no `tool_reference` blocks, whatever the model supports.
             WireForm::Chat(_) | WireForm::Responses | WireForm::Gemini => {
                 ModelInfo { tool_references: false, ..info }
             }
         }
     }
 
-    /// Asks a server of local models about one of them, once.
+    /// Asks a local model server for the properties of a model, once per model.
     pub(crate) async fn prepare(&self, model: &str) {
         self.served.ask(&self.client, &self.headers, self.target.base(), self.wire_name(model)).await;
     }
@@ -159,7 +159,8 @@ impl Engine {
         }
     }
 
-    /// What a model is called here.
+    /// Returns the provider's name for `model` from the configured overrides; `model` itself if there is
+    /// none.
     fn wire_name<'a>(&'a self, model: &'a str) -> &'a str {
         let plain = model.strip_suffix("[1m]").unwrap_or(model);
         self.names.get(model).or_else(|| self.names.get(plain)).map_or(model, String::as_str)
@@ -203,7 +204,7 @@ impl Engine {
         }
     }
 
-    /// Checks a request; the heavy part (pictures) runs aside.
+    /// Lints a request. Runs on a blocking thread when the request contains media.
     async fn lint(self: &Arc<Self>, request: &Request, info: &ModelInfo) -> (Linted, Vec<Repair>) {
         if !request.has_media() {
             return self.linter.lint(request, info, &self.rules());
@@ -216,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// Gets an answer.
+    /// Sends a request, with retries, and emits the events of the answer.
     pub(crate) async fn answer(
         self: Arc<Self>,
         request: Request,
@@ -269,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// Whether a key that was refused can be another one the next time.
+    /// Renews the login and drops cached credentials after a 401. Returns whether a retry may succeed.
     async fn may_ask_again(&self) -> bool {
         let renewed = match &self.renewal {
             Some(renewal) => renewal.renew().await,
@@ -278,14 +279,13 @@ impl Engine {
         self.auth.forget().await || renewed
     }
 
-    /// What the provider once said about a model.
+    /// Returns the limits the provider has reported for a model so far.
     fn told(&self, model: &str) -> ReportedLimits {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.get(model).copied().unwrap_or_default()
     }
 
-    /// Remembers what a refusal says about the model, so that no later request
-    /// is refused for the same reason.
+    /// Stores the limit that a rejection revealed, so that later requests respect it.
     fn tell_limits(&self, model: &str, cure: &RefusalFix) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let limits = told.entry(model.to_owned()).or_default();
@@ -297,7 +297,7 @@ impl Engine {
         }
     }
 
-    /// A conversation that does not fit says how large it is, and what fits.
+    /// Learns the context window and the real token count from a "too long" error.
     fn learn_from(&self, error: &ModelError, request: &Request, encoded: &EncodedBody) {
         let ModelError::TooLong { tokens, window, .. } = error else { return };
         if let Some(window) = window.filter(|window| MIN_WINDOW <= *window) {
@@ -309,7 +309,8 @@ impl Engine {
         }
     }
 
-    /// What would make a refused request be taken; remembered and told.
+    /// Finds out how to change a request that was rejected as invalid, stores the change for later
+    /// requests and emits it as a repair. `None` if the error names nothing that can be changed.
     fn cure(
         &self,
         linted: &Linted,
@@ -343,7 +344,8 @@ impl Engine {
         Some(cure)
     }
 
-    /// Waits before a retry, or gives up.
+    /// Sleeps before retry `attempt`, or returns the error if it is permanent or the retry limits are
+    /// exhausted. Emits [`ModelEvent::Retrying`] first.
     async fn wait(&self, attempt: u32, failed: FailedAttempt, emitter: &Emitter) -> Result<(), ModelError> {
         let FailedAttempt { error, hint } = failed;
         let worth_it = hint.should.unwrap_or_else(|| error.is_transient());
@@ -403,7 +405,8 @@ impl Engine {
         }
     }
 
-    /// Sends a body and waits for the head of the answer.
+    /// Sends a request and waits for the response head. Retries once with new proxy
+    /// credentials after status 407.
     async fn send(
         &self,
         request: &Request,
@@ -465,7 +468,7 @@ impl Engine {
         match tokio::time::timeout(limit, sending).await {
             Err(_) => Err(ModelError::Stalled { after: limit }),
             Ok(Err(err)) => {
-                // A proxy that refuses a tunnel looks like a connection that failed.
+                // A proxy that rejects the tunnel shows up as a connect error.
                 if err.is_connect() {
                     self.client.forget_proxy_login().await;
                 }
@@ -475,8 +478,8 @@ impl Engine {
         }
     }
 
-    /// Reads an answer. Hands out events as they come; the last ones, from the
-    /// end of the answer on, are given back.
+    /// Decodes a response and emits its events. The final events, from the stop reason on, are returned
+    /// and not emitted.
     async fn read(
         &self,
         response: Response,
@@ -496,10 +499,11 @@ impl Engine {
         let mut frames = framing;
         let mut body = response.bytes_stream();
         let mut seen = 0;
-        // A whole answer or error that is called a stream begins like no event does.
+        // Some servers label a plain JSON answer or error as an event stream. Its first byte tells: no
+        // event starts like that.
         let mut unframed: Option<Vec<u8>> = None;
         loop {
-            // Only this form says when text ends.
+            // Only the Messages API marks the end of a text block.
             let in_text = matches!(self.form, WireForm::Messages(_)) && decoder.assembler().is_writing_text();
             let limit = if in_text { self.patience.idle_text } else { self.patience.idle };
             let piece = match tokio::time::timeout(limit, body.next()).await {
@@ -533,8 +537,8 @@ impl Engine {
         }
     }
 
-    /// Counts the tokens of a request at the provider; estimates them where it
-    /// cannot count.
+    /// Counts the tokens of a request at the provider; returns an estimate if the provider has no such
+    /// endpoint.
     pub(crate) async fn count(self: Arc<Self>, request: Request) -> Result<u64, ModelError> {
         if !matches!(self.form, WireForm::Messages(_) | WireForm::Gemini) {
             return Ok(request.estimate_tokens());
@@ -565,13 +569,12 @@ impl Engine {
     }
 }
 
-/// For the log.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The end of a body: what was still open in it counts, and a body that was one
-/// object all along is read as one.
+/// Handles the end of a body: flushes the decoder, and parses a body that was a single JSON object (no
+/// event stream) as a whole.
 fn ended(
     frames: &mut Framing,
     decoder: &mut Decoder,

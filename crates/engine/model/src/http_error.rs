@@ -1,4 +1,4 @@
-//! What an HTTP error means.
+//! Maps HTTP errors to [`ModelError`].
 
 use std::{
     sync::LazyLock,
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::{ModelError, endpoint::is_this_machine};
 
-/// Most of an error body that is read and shown.
+/// Maximum bytes of an error body that are read and shown.
 pub(crate) const SHOWN: usize = 2000;
 
-/// The error of a status and its body, in any provider's form.
+/// Builds the error for a status and body; understands the error formats of all supported APIs.
 pub(crate) fn of_status(status: u16, body: &[u8]) -> ModelError {
     let message = message_of(body);
-    // Google says of a wrong key that the request is wrong.
+    // Google reports an invalid key with status 400.
     let status = if status == 400 && message.starts_with("API key ") { 401 } else { status };
     match status {
         401 => {
@@ -26,7 +26,7 @@ pub(crate) fn of_status(status: u16, body: &[u8]) -> ModelError {
         403 => ModelError::Auth { message: format!("the provider refused the key (403): {message}") },
         404 => ModelError::UnknownModel { message: format!("no such model or address (404): {message}") },
         413 => ModelError::TooLong { message, tokens: None, window: None },
-        // No money is left: waiting does not help.
+        // Out of credit: a retry does not help.
         402 => ModelError::Auth { message: format!("the provider wants to be paid (402): {message}") },
         429 if code_of(body).as_deref() == Some("insufficient_quota") => {
             ModelError::Auth { message: format!("the account has nothing left (429): {message}") }
@@ -42,15 +42,14 @@ pub(crate) fn of_status(status: u16, body: &[u8]) -> ModelError {
     }
 }
 
-/// The code of an error body, where it has one.
+/// Returns the error code in the body, if any.
 fn code_of(body: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(body).ok()?;
     [&value["error"]["code"], &value["code"]].into_iter().find_map(Value::as_str).map(str::to_owned)
 }
 
-/// How long a body says to wait: as Google's errors do (`"retryDelay": "34.5s"`),
-/// or as OpenRouter's do, with the time from which on it answers again, in
-/// milliseconds since 1970.
+/// Returns the delay an error body asks for: Google's `"retryDelay": "34.5s"`, or OpenRouter's reset
+/// time in milliseconds since 1970.
 pub(crate) fn retry_delay(body: &[u8], now: SystemTime) -> Option<Duration> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let details = value["error"]["details"].as_array().into_iter().flatten();
@@ -64,8 +63,8 @@ pub(crate) fn retry_delay(body: &[u8], now: SystemTime) -> Option<Duration> {
     Some(at.duration_since(now).unwrap_or_default())
 }
 
-/// A transport error in words, with the server and without the rest of the address.
-/// An address that is none is a mistake of settings, which no patience cures.
+/// Describes a transport error with the server's host but not the full URL. An invalid URL becomes a
+/// configuration error, which is not retried.
 pub(crate) fn of_transport(err: reqwest::Error) -> ModelError {
     if err.is_builder() {
         let said = haft_net::with_causes(&err.without_url());
@@ -84,7 +83,8 @@ pub(crate) fn of_transport(err: reqwest::Error) -> ModelError {
     ModelError::Network { message: format!("{}{said}{help}", server.unwrap_or_default()) }
 }
 
-/// A refusal of the request itself.
+/// Builds the error for a rejected request: [`ModelError::TooLong`] if the message says so, else
+/// [`ModelError::Invalid`].
 pub(crate) fn of_refusal(message: String) -> ModelError {
     if let Some(TooLong { tokens, window }) = too_long(&message) {
         return ModelError::TooLong { message, tokens, window };
@@ -92,15 +92,15 @@ pub(crate) fn of_refusal(message: String) -> ModelError {
     ModelError::Invalid { message }
 }
 
-/// What a refusal says about a conversation that does not fit.
+/// Token counts parsed from a "too long" message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct TooLong {
     tokens: Option<u64>,
     window: Option<u64>,
 }
 
-/// What the services say of a conversation that does not fit, in lower case.
-/// None of them is said of a single field that is too long.
+/// Lower-case phrases with which providers report that the conversation exceeds the context window. None
+/// of them is used for a single field that is too long.
 const TOO_LONG: [&str; 13] = [
     "prompt is too long",
     "input is too long",
@@ -118,7 +118,8 @@ const TOO_LONG: [&str; 13] = [
 ];
 
 struct TooLongPatterns {
-    /// Input and answer together: a shorter answer would do.
+    /// Messages where only the sum of input and maximum output is too large, so that a lower
+    /// `max_tokens` would help.
     together: [Regex; 2],
     window: Regex,
     tokens: Regex,
@@ -144,11 +145,11 @@ static NUMBERS: LazyLock<Option<TooLongPatterns>> = LazyLock::new(|| {
     })
 });
 
-/// An answer that must be shorter than this is not worth a request.
+/// Minimum output tokens for which a retry with a lower `max_tokens` is worthwhile.
 const WORTH_ASKING: u64 = 1_024;
 
-/// Where input and answer together do not fit although the input does: how long
-/// the answer may be, and the window.
+/// If the input fits but input plus maximum output do not: the output tokens left, and the context
+/// window.
 pub(crate) fn room_left(message: &str) -> Option<(u64, u64)> {
     let found = NUMBERS.as_ref()?.together.iter().find_map(|pattern| pattern.captures(message))?;
     let (input, window): (u64, u64) = (found["input"].parse().ok()?, found["window"].parse().ok()?);
@@ -156,7 +157,8 @@ pub(crate) fn room_left(message: &str) -> Option<(u64, u64)> {
     Some((room, window))
 }
 
-/// Whether a refusal says that the conversation does not fit, and the numbers.
+/// Parses the token counts of a "too long" error; `None` for other errors, and if a lower `max_tokens`
+/// would help.
 fn too_long(message: &str) -> Option<TooLong> {
     let lower = message.to_lowercase();
     if !TOO_LONG.iter().any(|words| lower.contains(words)) || room_left(message).is_some() {
@@ -177,7 +179,7 @@ fn too_long(message: &str) -> Option<TooLong> {
     })
 }
 
-/// The words of an error body.
+/// Extracts the human-readable message of an error body.
 pub(crate) fn message_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned();
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
@@ -193,7 +195,7 @@ pub(crate) fn message_of(body: &[u8]) -> String {
     haft_types::text::head(&found, SHOWN).to_owned()
 }
 
-/// What a page for browsers says: its title, and that no model answers so.
+/// Describes an HTML error page: its title, and that the URL does not serve a model.
 fn page_in_words(text: &str) -> Option<String> {
     let small = text.to_ascii_lowercase();
     if !["<!doctype html", "<html"].iter().any(|it| small.starts_with(it)) {

@@ -1,22 +1,18 @@
-//! Models: one port ([`Provider`]), many wires, and the linter that every
-//! request passes.
+//! Model providers: one trait ([`Provider`]), several wire formats, and the linter that every request
+//! passes.
 //!
-//! A [`Request`] is in no provider's form. [`HttpProvider`] checks it, repairs
-//! what the provider would refuse (telling each repair once), encodes it so
-//! that the bytes of a session's prefix never change, sends it, reads the
-//! answer and tries again where that is safe. What comes out is a stream of
-//! [`ModelEvent`]s; dropping it cancels.
+//! A [`Request`] is independent of the provider. [`HttpProvider`] lints it, repairs what the provider
+//! would reject (reporting each repair once), encodes it so that the bytes of a session's prefix never
+//! change, sends it, decodes the answer and retries where that is safe. The result is a stream of
+//! [`ModelEvent`]s; dropping it cancels the request.
 //!
-//! **Does not know** tools as things that run, permissions, sessions or
-//! compaction: it neither decides what is in a conversation nor what happens
-//! with a call.
+//! **Out of scope**: running tools, permissions, sessions and compaction. The caller decides what is in the conversation and what happens with a call.
 //!
-//! **Invariant:** a call that was handed out is never handed out again, and a
-//! call that may be cut is never handed out at all.
+//! **Invariant:** a tool call is emitted at most once, and a call that may be truncated is never emitted as executable.
 //!
-//! **Invariant:** the conversation is never changed, only what is sent of it.
+//! **Invariant:** the caller's conversation is never modified, only the copy that is sent.
 //!
-//! **Invariant:** keys appear in headers and nowhere else.
+//! **Invariant:** keys appear in request headers and nowhere else.
 
 #![warn(missing_docs)]
 

@@ -6,13 +6,14 @@ use std::{
 use haft_types::EnvVars;
 use tokio::{process::Command, sync::Mutex};
 
-/// How long a command may take: people log in with some of them.
+/// Timeout of a renewal command. Long, because some of them open a browser login.
 const RENEWAL_TIME: Duration = Duration::from_secs(180);
-/// It does not run again before that: what it brought was refused, too.
+/// Minimum time between two runs: when the renewed credentials are rejected as well, another run does
+/// not help.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(300);
 
-/// A command that renews what a cloud's own tools keep, such as
-/// `aws sso login`. It runs when credentials are refused, or when there are none.
+/// A command that renews the credentials stored by a cloud's own tools, such as `aws sso login`. Runs
+/// when the provider rejects the credentials or there are none.
 #[derive(Debug)]
 pub struct LoginRenewal {
     command: String,
@@ -21,13 +22,14 @@ pub struct LoginRenewal {
 }
 
 impl LoginRenewal {
-    /// A command that sees these variables, but for keys.
+    /// Creates a renewal. `variables` is the command's environment, from which variables that hold
+    /// credentials are removed.
     pub fn new(command: impl Into<String>, variables: EnvVars) -> Self {
         Self { command: command.into(), variables, last: Mutex::new(None) }
     }
 
-    /// Runs the command, unless it just ran. Says whether it ended well, so that
-    /// asking again may help. One at a time.
+    /// Runs the command, unless it ran within [`RENEWAL_PAUSE`]. Returns whether it succeeded, so that a
+    /// retry may help. Concurrent callers wait for each other.
     pub(crate) async fn renew(&self) -> bool {
         let mut last = self.last.lock().await;
         if last.is_some_and(|when| when.elapsed() < RENEWAL_PAUSE) {

@@ -12,67 +12,66 @@ use crate::{
     wire::{messages::MessagesHost, openai::ChatOptions},
 };
 
-/// A boxed future that can move between threads.
+/// A boxed `Send` future.
 pub type ProviderFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A service that answers requests. The only port of this crate: agents know
-/// nothing else.
+/// A service that answers requests. The only interface of this crate that agents use.
 ///
-/// Nothing happens before the stream is polled, and everything ends when it is
-/// dropped. Retries, repairs and what they mean for the consumer are events of
-/// the stream.
+/// A request is sent when its stream is first polled and cancelled when the stream is dropped. Retries
+/// and repairs are reported as events of the stream.
 pub trait Provider: Send + Sync {
-    /// Its name, for people.
+    /// Returns the display name.
     fn name(&self) -> &str;
 
-    /// What is known about a model here.
+    /// Returns the properties of a model at this provider.
     fn info(&self, model: &str) -> ModelInfo;
 
-    /// Sends a request. The stream ends after the answer or with one error; dropping the stream
-    /// gives the request up.
+    /// Sends a request. The stream ends after the answer or with one error; dropping it cancels the
+    /// request.
     fn stream(&self, request: Request) -> ModelStream;
 
-    /// How many tokens a request has, counted by the provider; an estimate
-    /// where it does not count ([`Request::estimate_tokens`]).
+    /// Counts the tokens of a request at the provider; returns an estimate
+    /// ([`Request::estimate_tokens`]) if the provider cannot count.
     fn count_tokens(&self, request: Request) -> ProviderFuture<'_, Result<u64, ModelError>>;
 
-    /// How many tokens a request has, about, without asking anybody: better the
-    /// more answers there were before.
+    /// Estimates the tokens of a request without network access. Calibrated by the usage of earlier
+    /// answers.
     fn estimate_tokens(&self, request: &Request) -> u64 {
         request.estimate_tokens()
     }
 
-    /// Does early what the first request would have to wait for.
+    /// Prepares what the first request would otherwise wait for, such as the HTTP client. Must not
+    /// block.
     fn warm_up(&self) {}
 
-    /// Finds out what [`info`](Self::info) has to know about a model, before its first
-    /// request: only servers of local models are asked, once, for at most two seconds.
+    /// Loads what [`info`](Self::info) needs to know about a model. Call it before the model's first
+    /// request. Only local model servers are asked, once per model, with a timeout of two seconds.
     fn prepare<'a>(&'a self, _model: &'a str) -> ProviderFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// What every provider over HTTP has in common.
+/// Options common to all HTTP providers.
 pub struct ProviderOptions {
-    /// Headers of every request, as the settings say.
+    /// Extra headers for every request.
     pub headers: Vec<(String, String)>,
-    /// When to send again.
+    /// When requests are retried.
     pub retry: RetryPolicy,
-    /// How long to wait.
+    /// Timeouts.
     pub patience: StreamTimeouts,
-    /// What is known about models.
+    /// Properties of models.
     pub catalog: Arc<Catalog>,
-    /// Makes pictures smaller; without it they become words.
+    /// Scales images down. Without it, images that are too large are replaced by text.
     pub media: Option<Arc<dyn ImageShrinker>>,
-    /// Names of beta features.
+    /// Values of the `anthropic-beta` header for each feature.
     pub betas: FeatureBetas,
-    /// Renews credentials that are refused.
+    /// Command that renews rejected credentials.
     pub renewal: Option<LoginRenewal>,
-    /// What models are called at this provider, by their usual names.
+    /// The provider's own model names, by Haft's names.
     pub names: BTreeMap<String, String>,
-    /// What a proxy on the way wants to be told, if it wants anything.
+    /// Source of the `Proxy-Authorization` value, for a proxy that needs one.
     pub proxy_login: Option<KeySource>,
-    /// The kind of server, where it serves local models: it is asked for their windows.
+    /// Kind of local model server; it is asked for the context window of its models.
     pub local: Option<LocalServer>,
 }
 
@@ -93,7 +92,7 @@ impl Default for ProviderOptions {
     }
 }
 
-/// A provider over HTTP, in one of the forms.
+/// A provider over HTTP, for one of the supported APIs.
 pub struct HttpProvider {
     name: &'static str,
     engine: Arc<Engine>,
@@ -130,7 +129,7 @@ impl HttpProvider {
         Ok(Self { name, engine: Arc::new(engine) })
     }
 
-    /// Anthropic, or anything that speaks its form at `base_url`.
+    /// Anthropic, or any server with the Messages API at `base_url`.
     pub fn anthropic(
         base_url: &str,
         login: AnthropicLogin,
@@ -145,7 +144,7 @@ impl HttpProvider {
         Self::new("anthropic", WireForm::Messages(MessagesHost::Direct), target, auth, common)
     }
 
-    /// Claude in Microsoft Foundry; `base_url` ends in `/anthropic`.
+    /// Claude on Microsoft Foundry; `base_url` ends in `/anthropic`.
     pub fn foundry(base_url: &str, login: FoundryLogin, common: ProviderOptions) -> Result<Self, ModelError> {
         let auth = match login {
             FoundryLogin::ApiKey(key) => Auth::Header { name: "api-key", key },
@@ -155,7 +154,7 @@ impl HttpProvider {
         Self::new("foundry", WireForm::Messages(MessagesHost::Direct), target, auth, common)
     }
 
-    /// Claude on Google Vertex.
+    /// Claude on Google Vertex AI.
     pub fn vertex(
         place: VertexLocation,
         login: VertexLogin,
@@ -173,7 +172,7 @@ impl HttpProvider {
         Self::new("vertex", WireForm::Messages(MessagesHost::Vertex), target, auth, common)
     }
 
-    /// Claude on AWS Bedrock. Without a `base_url`, the region's own address.
+    /// Claude on AWS Bedrock. `base_url` defaults to the region's endpoint.
     #[cfg(feature = "bedrock")]
     pub fn bedrock(
         region: &str,
@@ -207,8 +206,8 @@ impl HttpProvider {
         )
     }
 
-    /// Any server that speaks OpenAI's Chat Completions at `base_url` (which
-    /// ends in `/v1` as a rule): OpenAI, gateways, servers of local models.
+    /// Any server with OpenAI's Chat Completions API at `base_url` (usually ends in `/v1`): OpenAI,
+    /// gateways, local model servers.
     pub fn openai_chat(
         base_url: &str,
         key: Option<KeySource>,
@@ -219,7 +218,7 @@ impl HttpProvider {
         Self::new("openai", WireForm::Chat(options), target, bearer(key), common)
     }
 
-    /// Any server that speaks OpenAI's Responses at `base_url`.
+    /// Any server with OpenAI's Responses API at `base_url`.
     pub fn openai_responses(
         base_url: &str,
         key: Option<KeySource>,
@@ -229,7 +228,7 @@ impl HttpProvider {
         Self::new("openai", WireForm::Responses, target, bearer(key), common)
     }
 
-    /// Google's Gemini API, or anything that speaks its form at `base_url`.
+    /// Google's Gemini API, or any server with this API at `base_url`.
     pub fn gemini(
         base_url: &str,
         key: Option<KeySource>,
@@ -245,46 +244,46 @@ fn bearer(key: Option<KeySource>) -> Auth {
     key.map_or(Auth::None, Auth::Bearer)
 }
 
-/// How Anthropic knows who asks.
+/// Authentication at Anthropic or a gateway.
 #[derive(Debug)]
 pub enum AnthropicLogin {
     /// `x-api-key`.
     ApiKey(KeySource),
     /// `authorization: Bearer`, for gateways.
     Bearer(KeySource),
-    /// Not at all, for gateways that add it.
+    /// None, for gateways that add credentials themselves.
     None,
 }
 
-/// How Foundry knows who asks.
+/// Authentication at Foundry.
 #[derive(Debug)]
 pub enum FoundryLogin {
     /// `api-key`.
     ApiKey(KeySource),
-    /// A token of Entra ID.
+    /// A Microsoft Entra ID token.
     Bearer(KeySource),
 }
 
-/// Where on Vertex.
+/// Project and region on Vertex AI.
 #[derive(Clone, Debug)]
 pub struct VertexLocation {
-    /// The Google Cloud project that pays.
+    /// The Google Cloud project that is billed.
     pub project: String,
     /// The region, or `global`.
     pub region: String,
-    /// Another address than the region's, for gateways.
+    /// URL that replaces the region's endpoint, for gateways.
     pub base_url: Option<String>,
 }
 
-/// How Vertex knows who asks.
+/// Authentication at Vertex AI.
 #[derive(Debug)]
 pub enum VertexLogin {
     /// An access token; a helper command can print one.
     Token(KeySource),
-    /// What Google's own tools would use.
+    /// Google's application default credentials.
     #[cfg(feature = "vertex")]
     Default,
-    /// Nobody, for gateways that add it.
+    /// None, for gateways that add credentials themselves.
     None,
 }
 
@@ -323,7 +322,7 @@ impl Provider for HttpProvider {
     }
 
     fn warm_up(&self) {
-        // An error shows with the first request.
+        // An error is reported by the first request.
         let _ = self.engine.client.get();
     }
 }

@@ -1,4 +1,4 @@
-//! Which provider the environment asks for.
+//! Selects the provider from environment variables.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ const OPENAI: &str = "https://api.openai.com/v1";
 const GEMINI: &str = "https://generativelanguage.googleapis.com";
 const OPENROUTER: &str = "https://openrouter.ai/api/v1";
 
-/// A server of models on this machine that speaks Chat Completions.
+/// A kind of local model server with the Chat Completions API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LocalServer {
-    /// How it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// The port it listens on when nobody says another.
+    /// Default port.
     pub port: u16,
-    /// The variable that says where it listens.
+    /// Environment variable with the server's address.
     pub variable: &'static str,
 }
 
 impl LocalServer {
-    /// The servers people run.
+    /// The supported kinds.
     pub const ALL: [Self; 4] = [
         Self { name: "ollama", port: 11434, variable: "OLLAMA_HOST" },
         Self { name: "lmstudio", port: 1234, variable: "LMSTUDIO_BASE_URL" },
@@ -34,8 +34,8 @@ impl LocalServer {
         Self { name: "llamacpp", port: 8080, variable: "LLAMACPP_BASE_URL" },
     ];
 
-    /// Where it listens, without a slash at the end: what its variable says
-    /// (an address, `host:port` or a port), else its usual port of this machine.
+    /// Returns the server's base URL without a trailing slash: from its variable (a URL, `host:port` or
+    /// a port), else the default port on loopback.
     pub fn base_url(&self, env: &dyn Fn(&str) -> Option<String>) -> String {
         let said = env(self.variable).map(|it| it.trim().trim_end_matches('/').to_owned());
         let said = said.filter(|it| !it.is_empty());
@@ -43,7 +43,7 @@ impl LocalServer {
             None => format!("http://127.0.0.1:{}", self.port),
             Some(url) if url.contains("://") => url,
             Some(port) if port.parse::<u16>().is_ok() => format!("http://127.0.0.1:{port}"),
-            // What a server listens on everywhere is reached at this machine.
+            // A server that listens on all interfaces is reached over loopback.
             Some(place) => {
                 let place = place.replace("0.0.0.0", "127.0.0.1");
                 let has_port = place.rsplit_once(':').is_some_and(|(_, it)| it.parse::<u16>().is_ok());
@@ -53,98 +53,98 @@ impl LocalServer {
         root.strip_suffix("/v1").map(str::to_owned).unwrap_or(root)
     }
 
-    /// The server of a name.
+    /// Returns the server kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|server| server.name == name)
     }
 }
 
-/// What settings say about providers besides the environment.
+/// Provider settings that do not come from the environment.
 #[derive(Clone, Debug, Default)]
 pub struct KeySettings {
     /// A command that prints the key (`apiKeyHelper`).
     pub helper: Option<String>,
-    /// How long what it prints is used.
+    /// How long the helper's output is cached.
     pub helper_ttl: Option<Duration>,
-    /// The variables the command sees, but for keys; those of this process when
-    /// nobody says.
+    /// Environment of the helper commands, from which variables that hold credentials are removed.
+    /// Default: the environment of this process.
     pub variables: Option<EnvVars>,
-    /// Keys that a login has kept.
+    /// Keys stored by `haft login`.
     pub stored: StoredKeys,
-    /// A command that prints AWS keys (`awsCredentialExport`).
+    /// A command that prints AWS credentials (`awsCredentialExport`).
     pub aws_export: Option<String>,
 }
 
-/// A provider that can be built.
+/// The selected provider with its address and credentials.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ProviderChoice {
-    /// Anthropic or a gateway.
+    /// Anthropic or a gateway with its API.
     Anthropic {
-        /// The address that paths are appended to.
+        /// Base URL; API paths are appended.
         base_url: String,
-        /// What a request proves itself with.
+        /// Authentication.
         login: AnthropicLogin,
     },
     /// Microsoft Foundry.
     Foundry {
-        /// The address that paths are appended to.
+        /// Base URL; API paths are appended.
         base_url: String,
-        /// What a request proves itself with.
+        /// Authentication.
         login: FoundryLogin,
     },
     /// Google Vertex.
     Vertex {
-        /// The project and region that answer.
+        /// Project and region.
         place: VertexLocation,
-        /// What a request proves itself with.
+        /// Authentication.
         login: VertexLogin,
     },
     /// AWS Bedrock.
     #[cfg(feature = "bedrock")]
     Bedrock {
-        /// The AWS region that answers.
+        /// AWS region.
         region: String,
-        /// Another address than the region's.
+        /// URL that replaces the region's endpoint.
         base_url: Option<String>,
-        /// What a request proves itself with.
+        /// Authentication.
         login: crate::AwsLogin,
     },
-    /// A server that speaks Chat Completions.
+    /// A server with the Chat Completions API.
     OpenAiChat {
-        /// The address that paths are appended to.
+        /// Base URL; API paths are appended.
         base_url: String,
-        /// Key, if it wants one.
+        /// API key; `None` for servers without authentication.
         key: Option<KeySource>,
-        /// The kind of server, where one of local models was named.
+        /// Kind of local model server, if one was selected by name.
         local: Option<LocalServer>,
     },
-    /// A router of many providers, in the form of Chat Completions.
+    /// OpenRouter, over Chat Completions.
     OpenRouter {
-        /// The address that paths are appended to.
+        /// Base URL; API paths are appended.
         base_url: String,
-        /// Key, if it wants one.
+        /// API key.
         key: Option<KeySource>,
     },
-    /// A server that speaks Responses.
+    /// A server with the Responses API.
     OpenAiResponses {
-        /// The address that paths are appended to.
+        /// Base URL; API paths are appended.
         base_url: String,
-        /// Key, if it wants one.
+        /// API key; `None` for servers without authentication.
         key: Option<KeySource>,
     },
     /// Google's Gemini API.
     Gemini {
-        /// The address that paths are appended to.
+        /// Base URL; API paths are appended.
         base_url: String,
-        /// Key, if it wants one.
+        /// API key; `None` for servers without authentication.
         key: Option<KeySource>,
     },
 }
 
 impl ProviderChoice {
-    /// Reads the environment through `env`. `CLAUDE_CODE_…` variables are
-    /// honoured; `HAFT_…` ones of the same name win.
+    /// Selects a provider from environment variables, which are read through `env`. `HAFT_…` variables
+    /// take precedence over `CLAUDE_CODE_…` ones of the same name.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>, keys: &KeySettings) -> Result<Self, ModelError> {
         let vars = EnvLookup(env);
         if vars.is_on("USE_BEDROCK") {
@@ -197,7 +197,7 @@ impl ProviderChoice {
         }
     }
 
-    /// Makes the provider. Nothing is sent, and no key is asked for yet.
+    /// Builds the provider. No request is sent and no key is read yet.
     pub fn build(self, common: ProviderOptions) -> Result<HttpProvider, ModelError> {
         match self {
             Self::Anthropic { base_url, login } => HttpProvider::anthropic(&base_url, login, common),
@@ -227,8 +227,8 @@ impl ProviderChoice {
 }
 
 impl ProviderOptions {
-    /// The defaults with what the environment changes: retries, time limits,
-    /// extra headers.
+    /// Returns the defaults, overridden by environment variables for retries, timeouts and extra
+    /// headers.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
         let vars = EnvLookup(env);
         let mut common = Self::default();
@@ -253,7 +253,7 @@ impl ProviderOptions {
     }
 }
 
-/// Looks up variables of the environment under both of their names.
+/// Looks up environment variables by their `HAFT_` and `CLAUDE_CODE_` names.
 struct EnvLookup<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl EnvLookup<'_> {
@@ -261,7 +261,7 @@ impl EnvLookup<'_> {
         (self.0)(name).filter(|value| !value.trim().is_empty())
     }
 
-    /// `HAFT_NAME`, or else `CLAUDE_CODE_NAME`.
+    /// Returns `HAFT_NAME`, or else `CLAUDE_CODE_NAME`.
     fn ours(&self, name: &str) -> Option<String> {
         self.get(&format!("HAFT_{name}")).or_else(|| self.get(&format!("CLAUDE_CODE_{name}")))
     }
@@ -275,12 +275,12 @@ impl EnvLookup<'_> {
         self.get(name)?.trim().parse().ok()
     }
 
-    /// The first variable that is set, as a source of keys.
+    /// Returns the first of these variables that is set, as a key source.
     fn key(&self, names: &[&str]) -> Option<KeySource> {
         names.iter().find_map(|name| self.get(name)).map(KeySource::value)
     }
 
-    /// The command of `apiKeyHelper`.
+    /// Returns the `apiKeyHelper` command as a key source.
     fn helper(&self, keys: &KeySettings) -> Option<KeySource> {
         let command = keys.helper.as_ref()?;
         let millis = self.ours("API_KEY_HELPER_TTL_MS").and_then(|text| text.parse().ok());
@@ -292,7 +292,7 @@ impl EnvLookup<'_> {
         keys.variables.clone().unwrap_or_else(EnvVars::of_process)
     }
 
-    /// The key a login has kept for a provider.
+    /// Returns the key stored by `haft login` for a provider.
     fn stored(&self, provider: &str, keys: &KeySettings) -> Option<KeySource> {
         Some(match keys.stored.get(provider)? {
             StoredKey::Key(key) => KeySource::value(key),
@@ -300,9 +300,9 @@ impl EnvLookup<'_> {
         })
     }
 
-    /// A key for a provider that was named: a variable, the helper command, or
-    /// what a login has kept. The last two go to the vendor only: another
-    /// address gets what its own variable says.
+    /// Returns the key of a provider selected by name: from a variable, else stored by `haft login`,
+    /// else from the helper command. If `own` is set (a custom base URL), only variables count: stored
+    /// keys and the helper's key are sent to the vendor only.
     fn any_key(
         &self,
         names: &[&str],
@@ -330,12 +330,12 @@ fn anthropic(vars: &EnvLookup<'_>, keys: &KeySettings) -> ProviderChoice {
     } else if let Some(key) = helper.or_else(|| vars.key(&["ANTHROPIC_API_KEY"])) {
         AnthropicLogin::ApiKey(key)
     } else if let Some(key) = vars.stored("anthropic", keys).filter(|_| own.is_none()) {
-        // A key that was kept goes to the vendor and nowhere else.
+        // A stored key is sent to the vendor only.
         AnthropicLogin::ApiKey(key)
     } else if own.is_some() {
         AnthropicLogin::None
     } else {
-        // Asking says what is missing.
+        // The first request then reports which variable is missing.
         AnthropicLogin::ApiKey(KeySource::Env("ANTHROPIC_API_KEY".to_owned()))
     };
     ProviderChoice::Anthropic { base_url: own.unwrap_or_else(|| ANTHROPIC.to_owned()), login }
@@ -359,9 +359,9 @@ fn openai(vars: &EnvLookup<'_>, keys: &KeySettings) -> Result<ProviderChoice, Mo
     }
 }
 
-/// Variables with a key of the Gemini API.
+/// Variables with the Gemini API key, in order of precedence.
 const GEMINI_KEYS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
-/// Variables with its address.
+/// Variables with the Gemini base URL, in order of precedence.
 const GEMINI_ADDRESSES: [&str; 2] = ["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"];
 
 fn gemini(vars: &EnvLookup<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
@@ -386,7 +386,7 @@ fn openrouter(vars: &EnvLookup<'_>, keys: &KeySettings) -> Result<ProviderChoice
     Ok(ProviderChoice::OpenRouter { base_url: own.unwrap_or_else(|| OPENROUTER.to_owned()), key })
 }
 
-/// A server on this machine. Keys of others do not go there.
+/// A local server. It never gets keys of hosted providers.
 fn local(vars: &EnvLookup<'_>, name: &str) -> Result<ProviderChoice, ModelError> {
     let Some(server) = LocalServer::named(name) else {
         let names = LocalServer::ALL.map(|server| server.name).join(", ");
@@ -414,8 +414,8 @@ fn foundry(vars: &EnvLookup<'_>) -> Result<ProviderChoice, ModelError> {
     Ok(ProviderChoice::Foundry { base_url, login })
 }
 
-/// Application default credentials first, as Google's own libraries do, then
-/// the account that is logged in.
+/// Prints a Google access token: application default credentials first, as in Google's libraries, then
+/// the account of `gcloud auth login`.
 #[cfg(not(feature = "vertex"))]
 const GCLOUD: &str =
     "gcloud auth application-default print-access-token 2>/dev/null || gcloud auth print-access-token";
@@ -513,7 +513,7 @@ mod tests {
         let helper = KeySettings { helper: Some("print-key".to_owned()), ..KeySettings::default() };
         assert!(chosen(&[("ANTHROPIC_API_KEY", "k")], &helper).contains("Helper"));
         assert!(chosen(&[("HAFT_USE_OPENAI", "1")], &helper).contains("Helper"));
-        // A helper's key goes to the vendor, not to an address somebody named.
+        // The helper's key goes to the vendor, not to a custom base URL.
         let elsewhere = [("HAFT_USE_OPENAI", "1"), ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")];
         assert!(chosen(&elsewhere, &helper).contains("key: None"));
     }

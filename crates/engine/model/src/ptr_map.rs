@@ -1,15 +1,15 @@
-//! Messages by where they are in memory.
+//! Maps keyed by the memory address of a message.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
 };
 
-/// A map whose keys are addresses, perhaps with a number beside them. Nobody but us
-/// chooses those, and a request looks up each of its messages several times.
+/// A map keyed by addresses, optionally paired with a number. Uses a fast, non-DoS-resistant hash: the
+/// keys are not attacker-controlled, and each request looks up every message several times.
 pub(crate) type ByAddress<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 
-/// Spreads addresses over a table.
+/// Multiplicative hasher for addresses.
 #[derive(Default)]
 pub(crate) struct AddressHasher(u64);
 
@@ -23,8 +23,7 @@ impl Hasher for AddressHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Tables go by the lowest bits and by the highest; an address has its news
-        // in the middle.
+        // Hash tables use the lowest and highest bits, while addresses differ in the middle ones.
         let spread = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = spread ^ (spread >> 32);
     }

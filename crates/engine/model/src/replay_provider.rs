@@ -16,24 +16,24 @@ use crate::{
     wire::EstimateCalibration,
 };
 
-/// One request and what was answered: a line of a recording.
+/// One recorded request and its answer: a line of a recording.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct RecordedExchange {
-    /// The request as [`Request::to_json`] gives it, after the recorder's
-    /// changes (secrets masked, paths made relative, …).
+    /// The request as returned by [`Request::to_json`], after normalisation (secrets masked, paths made
+    /// relative, …).
     pub request: Value,
-    /// Every event, in order.
+    /// All events, in order.
     pub events: Vec<ModelEvent>,
-    /// The error it ended with.
+    /// The error the stream ended with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ModelError>,
-    /// Whether nobody waited for its end.
+    /// Whether the stream was dropped before its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abandoned: bool,
 }
 
 impl RecordedExchange {
-    /// What a complete answer used.
+    /// Returns the usage of a complete answer; `None` if it was not completed.
     fn usage(&self) -> Option<Usage> {
         if !matches!(self.events.last(), Some(ModelEvent::Stopped(reason)) if *reason != StopReason::Interrupted)
         {
@@ -46,11 +46,11 @@ impl RecordedExchange {
     }
 }
 
-/// Changes a request before it is recorded or compared: what may differ between
-/// two runs (clocks, ids, directories, secrets) is made the same.
+/// Normalises a request before it is recorded or compared, by replacing what differs between runs:
+/// clocks, ids, directories, secrets.
 pub type RequestNormalizer = Arc<dyn Fn(&mut Value) + Send + Sync>;
 
-/// A provider that records what another one answers.
+/// A provider that records the requests and answers of another provider.
 pub struct RecordingProvider {
     inner: Arc<dyn Provider>,
     normalise: RequestNormalizer,
@@ -58,7 +58,7 @@ pub struct RecordingProvider {
 }
 
 impl RecordingProvider {
-    /// Hands every exchange to `sink` when it is over.
+    /// Creates a recorder. `sink` is called with each exchange when its stream ends or is dropped.
     pub fn new(
         inner: Arc<dyn Provider>,
         normalise: RequestNormalizer,
@@ -103,7 +103,7 @@ impl Provider for RecordingProvider {
     }
 }
 
-/// Passes events on and keeps them.
+/// Forwards the events of a stream and records them.
 struct Recording {
     inner: ModelStream,
     exchange: Option<RecordedExchange>,
@@ -146,18 +146,17 @@ impl Drop for Recording {
     }
 }
 
-/// A provider that answers from a recording, without a network.
+/// A provider that answers from a recording, without network access.
 ///
-/// Requests are matched by what they say, not by their number: agents that run
-/// side by side may ask in any order. Each exchange is used once. A request
-/// nobody recorded is an error that names the first field in which it differs
-/// from the nearest one that is left.
+/// Requests are matched by content, not by order, because concurrent agents send them in any order. Each
+/// exchange is used once. A request without a match is [`ModelError::ReplayMiss`] and names the first
+/// field that differs from the closest unused exchange.
 pub struct ReplayProvider {
     exchanges: Vec<RecordedExchange>,
     normalise: RequestNormalizer,
     catalog: Arc<Catalog>,
     left: Mutex<UnusedExchanges>,
-    /// Learns what the run learnt, so that estimates are the same.
+    /// Calibrated from the recorded usage, so that estimates equal those of the recorded run.
     calibration: EstimateCalibration,
 }
 
@@ -169,15 +168,14 @@ struct UnusedExchanges {
 }
 
 impl ReplayProvider {
-    /// Answers from these exchanges. `normalise` is what they were recorded
-    /// with.
+    /// Creates a provider from exchanges. `normalise` must be the function they were recorded with.
     pub fn new(
         exchanges: Vec<RecordedExchange>,
         normalise: RequestNormalizer,
         catalog: Arc<Catalog>,
     ) -> Self {
         let mut left = UnusedExchanges { used: vec![false; exchanges.len()], ..UnusedExchanges::default() };
-        // Taken from the end, so the first comes first.
+        // Exchanges are popped from the end, so push in reverse order.
         for (at, exchange) in exchanges.iter().enumerate().rev() {
             left.by_request.entry(hash(&exchange.request)).or_default().push(at);
         }
@@ -190,7 +188,7 @@ impl ReplayProvider {
         }
     }
 
-    /// How many exchanges were not asked for.
+    /// Returns the number of exchanges that were not requested.
     pub fn unused(&self) -> usize {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.used.iter().filter(|used| !**used).count()
@@ -274,12 +272,12 @@ fn hash(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// The first place where two values differ.
+/// The first position where two values differ.
 struct ReplayDifference {
     path: String,
     recorded: String,
     now: String,
-    /// How much is the same before it.
+    /// Number of equal leaf values before it.
     same_before: usize,
 }
 
@@ -341,7 +339,8 @@ fn shown(value: Option<&Value>) -> String {
     value.map_or_else(|| "nothing".to_owned(), |value| text::one_line(&value.to_string(), 80))
 }
 
-/// Two texts from shortly before they differ.
+/// Returns excerpts of both texts, starting up to 20 characters before the first difference, 60
+/// characters long.
 fn around_difference(recorded: &str, now: &str) -> (String, String) {
     let same = recorded.chars().zip(now.chars()).take_while(|(a, b)| a == b).count();
     let start = same.saturating_sub(20);

@@ -6,59 +6,59 @@ use serde_json::{Map, Value, json};
 
 use crate::{SentPrefixSlot, ToolSet};
 
-/// One question to a model, in no provider's form.
+/// A request to a model, independent of the provider.
 ///
-/// Messages are shared, so that a request is cheap to build and to clone, and
-/// so that what was checked and encoded once is not checked and encoded again.
+/// Messages are reference-counted: requests are cheap to build and clone, and messages that were linted
+/// and encoded once are not processed again.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The model that is to answer, by any of its names.
+    /// The model, by any of its names.
     pub model: String,
-    /// The system prompt, in parts.
+    /// Parts of the system prompt.
     pub system: Vec<SystemPart>,
-    /// What the model may call.
+    /// The tools the model may call.
     pub tools: Arc<ToolSet>,
     /// The conversation, oldest message first.
     pub messages: Vec<Arc<Message>>,
-    /// Most tokens of the answer; the linter lowers it to what fits.
+    /// Maximum output tokens. The linter lowers it to the model's limit.
     pub max_tokens: u32,
-    /// Whether and how the model thinks.
+    /// Whether and how the model thinks (reasons).
     pub thinking: Thinking,
-    /// How much of what it thinks comes back, where the provider offers that.
+    /// How much of the thinking is returned, if the provider supports that.
     pub thinking_display: Option<ThinkingDisplay>,
-    /// How hard it tries, where the model offers that.
+    /// Effort level, if the model supports that.
     pub effort: Option<Effort>,
-    /// Tokens the whole task may take, where the model heeds that.
+    /// Token budget of the whole task, passed to models that support it.
     pub task_budget: Option<u64>,
-    /// Whether it must call a tool.
+    /// Whether the model must call a tool.
     pub tool_choice: ToolChoice,
-    /// Sampling temperature, where the model takes one.
+    /// Sampling temperature, if the model accepts one.
     pub temperature: Option<f32>,
-    /// Texts that end the answer.
+    /// Texts at which the model stops generating.
     pub stop_sequences: Vec<String>,
-    /// JSON Schema the answer's text must follow, where the provider offers that.
+    /// JSON Schema that the output text must match, if the provider supports that.
     pub output_schema: Option<Value>,
-    /// Context editing on the provider's side, as it wants it.
+    /// The provider's context editing settings, passed through unchanged.
     pub context_management: Option<Value>,
-    /// Faster for more money, where offered.
+    /// Fast mode (higher price), if the provider offers it.
     pub speed: Speed,
-    /// Whether the provider caches the prefix.
+    /// Whether and for how long the provider caches the prefix.
     pub cache: CachePolicy,
-    /// Beta features to ask for, by name.
+    /// Names of additional beta features.
     pub betas: Vec<String>,
-    /// An opaque id of the user, for the provider's abuse checks.
+    /// Opaque user id for the provider's abuse detection.
     pub user_id: Option<String>,
-    /// Whether the last message is an answer the provider paused: it goes back as it
-    /// came, and the provider goes on with it.
+    /// Whether the last message is an answer that the provider paused. It is sent back unchanged, and
+    /// the provider continues it.
     pub paused: bool,
-    /// Fields put into the body as they are, last.
+    /// Additional top-level fields of the body, merged last.
     pub extra: Map<String, Value>,
-    /// Where to leave word of what was sent, for the caller.
+    /// Receives what was sent, for the caller to inspect.
     pub sent: Option<SentPrefixSlot>,
 }
 
 impl Request {
-    /// A request with nothing but a model and a conversation.
+    /// Creates a request with a model and a conversation, everything else at defaults.
     pub fn new(model: impl Into<String>, messages: impl IntoIterator<Item = Message>) -> Self {
         Self {
             model: model.into(),
@@ -85,14 +85,14 @@ impl Request {
         }
     }
 
-    /// How many tokens the request has, about: a pure function of what it
-    /// says, so that a replay decides as the run did. What a provider counted
-    /// for an earlier request is the better base for a long conversation.
+    /// Estimates the tokens of the request. A pure function of the content, so that a replay makes the
+    /// same decisions as the recorded run. For a long conversation the provider's count of an earlier
+    /// request is a better base.
     pub fn estimate_tokens(&self) -> u64 {
         crate::wire::estimate_request(self)
     }
 
-    /// Whether a picture or a document is in it.
+    /// Whether the request contains an image or document.
     pub(crate) fn has_media(&self) -> bool {
         self.messages.iter().flat_map(|message| &message.content).any(|block| match block {
             MessageBlock::Image { .. } | MessageBlock::Document { .. } => true,
@@ -103,8 +103,7 @@ impl Request {
         })
     }
 
-    /// The request as plain data, the same for every provider: what recordings
-    /// are matched by.
+    /// Returns the request as JSON, in the same format for all providers; recordings are matched by it.
     pub fn to_json(&self) -> Value {
         let mut out = json!({
             "model": self.model,
@@ -141,14 +140,13 @@ impl Request {
     }
 }
 
-/// One part of the system prompt.
+/// A part of the system prompt.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SystemPart {
-    /// What the model is told in this part.
+    /// Text of this part.
     pub text: String,
-    /// Whether what comes up to here stays the same from request to request,
-    /// so that a cache breakpoint belongs after it. The last part always has
-    /// one.
+    /// Whether the prompt up to and including this part is the same in every request, so that a cache
+    /// breakpoint follows it. The last part always has one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub breakpoint: bool,
 }
@@ -165,27 +163,27 @@ impl From<String> for SystemPart {
     }
 }
 
-/// Whether and how a model thinks. What the model cannot do becomes the nearest
-/// it can.
+/// Whether and how a model thinks (reasons). A setting the model does not support is replaced by the
+/// closest one.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Thinking {
-    /// Nothing is said; the provider's default.
+    /// Not specified; the provider's default.
     #[default]
     Default,
-    /// Not at all.
+    /// No thinking.
     Off,
-    /// As much as the model finds right.
+    /// The model decides how much to think.
     Adaptive,
-    /// Up to so many tokens.
+    /// Up to a number of tokens.
     Budget {
-        /// Tokens, at least 1024.
+        /// Thinking tokens, at least 1024.
         tokens: u32,
     },
 }
 
 impl Thinking {
-    /// Thinking with so many tokens; the model's default without a number.
+    /// Returns the setting for a budget: the default for `None`, off for 0, else at least 1024 tokens.
     pub fn of_budget(tokens: Option<u32>) -> Self {
         match tokens {
             None => Self::Default,
@@ -195,31 +193,31 @@ impl Thinking {
     }
 }
 
-/// How much of what a model thinks comes back.
+/// How much of a model's thinking the provider returns.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkingDisplay {
     /// A summary.
     Summarized,
-    /// Nothing but the signature.
+    /// Only the signature.
     Omitted,
-    /// A title here and there.
+    /// Occasional headings.
     Highlights,
 }
 
-/// How hard a model tries, from the least.
+/// How much effort a model spends on an answer, in ascending order.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// Quick.
+    /// Least effort, fastest.
     Low,
-    /// In between.
+    /// Medium effort.
     Medium,
-    /// Thorough.
+    /// High effort.
     High,
-    /// More thorough.
+    /// Between high and maximum.
     Xhigh,
-    /// Everything it has.
+    /// Maximum effort.
     Max,
 }
 
@@ -240,12 +238,12 @@ impl Effort {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// One of them.
+    /// The model must call some tool.
     Any,
-    /// The model has to call this tool.
+    /// The model must call this tool.
     Tool {
         /// The tool's name on the wire.
         name: String,
@@ -254,14 +252,14 @@ pub enum ToolChoice {
     None,
 }
 
-/// How fast the provider answers.
+/// The provider's speed tier.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speed {
-    /// As usual.
+    /// Standard.
     #[default]
     Normal,
-    /// Faster, at the price of fast mode.
+    /// Fast mode, at a higher price.
     Fast,
 }
 
@@ -269,11 +267,11 @@ pub enum Speed {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CachePolicy {
-    /// Not at all.
+    /// No caching.
     Off,
-    /// The usual time.
+    /// The provider's default of five minutes.
     #[default]
     FiveMinutes,
-    /// Longer, for more money.
+    /// One hour, at a higher price.
     OneHour,
 }

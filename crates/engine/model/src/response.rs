@@ -3,27 +3,27 @@ use haft_types::{Message, MessageBlock, ToolUse, Usage};
 
 use crate::{InvalidCall, ModelError, ModelEvent, ModelStream, Repair, Retry, StopReason};
 
-/// A whole answer, for those who do not watch it come.
+/// A complete answer, for callers that do not process the stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelAnswer {
-    /// Its blocks in order, calls that cannot run included.
+    /// Blocks in order, including calls that cannot be executed.
     pub content: Vec<MessageBlock>,
-    /// The calls among them that cannot run.
+    /// The calls in `content` that cannot be executed.
     pub bad_calls: Vec<InvalidCall>,
-    /// Where its text comes from, in the provider's words.
+    /// Citations of the text, as sent by the provider.
     pub citations: Vec<serde_json::Value>,
-    /// What it used.
+    /// Token usage.
     pub usage: Usage,
-    /// Why it ended; `None` while it goes on.
+    /// Why the answer ended; `None` while it is incomplete.
     pub stop: Option<StopReason>,
-    /// What was repaired in the request.
+    /// Repairs made to the request.
     pub repairs: Vec<Repair>,
-    /// How often it was asked for again.
+    /// Retries of the request.
     pub retries: Vec<Retry>,
 }
 
 impl ModelAnswer {
-    /// Takes the whole stream.
+    /// Reads the stream to its end. Fails with the stream's error.
     pub async fn collect(mut stream: ModelStream) -> Result<Self, ModelError> {
         let mut answer = Self::default();
         while let Some(event) = stream.next().await {
@@ -35,7 +35,7 @@ impl ModelAnswer {
         }
     }
 
-    /// Takes one event.
+    /// Applies one event.
     pub fn take(&mut self, event: ModelEvent) {
         match event {
             ModelEvent::Block(block) => self.content.push(block),
@@ -62,7 +62,7 @@ impl ModelAnswer {
         }
     }
 
-    /// The calls that can run.
+    /// Returns the calls that can be executed.
     pub fn calls(&self) -> Vec<&ToolUse> {
         let calls = self.content.iter().filter_map(|block| match block {
             MessageBlock::ToolUse(call) => Some(call),
@@ -71,7 +71,7 @@ impl ModelAnswer {
         calls.filter(|call| !self.bad_calls.iter().any(|bad| bad.call.id == call.id)).collect()
     }
 
-    /// All its text.
+    /// Returns the text of all text blocks.
     pub fn text(&self) -> String {
         let texts = self.content.iter().filter_map(|block| match block {
             MessageBlock::Text { text } => Some(text.as_str()),
@@ -80,7 +80,7 @@ impl ModelAnswer {
         texts.collect()
     }
 
-    /// The answer as a message of the conversation.
+    /// Returns the answer as an assistant message for the conversation.
     pub fn message(&self) -> Message {
         Message::assistant(self.content.clone())
     }

@@ -1,15 +1,15 @@
 use std::time::{Duration, SystemTime};
 
-/// When a request is sent again.
+/// When a failed request is sent again.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
-    /// How often at most.
+    /// Maximum number of retries.
     pub most: u32,
-    /// How long to wait the first time; it doubles.
+    /// Delay before the first retry; doubles with each retry.
     pub base: Duration,
-    /// The longest wait we choose ourselves.
+    /// Maximum delay of the exponential backoff.
     pub longest: Duration,
-    /// The longest wait the provider may ask for; beyond it the error is told
+    /// Maximum delay accepted from the provider (`retry-after`). If it asks for more, the request fails
     /// instead.
     pub patience: Duration,
 }
@@ -26,9 +26,9 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// How long to wait before retry `attempt` (from 1); `None` for too long.
-    /// What the provider asks for counts; else it grows, with up to a quarter
-    /// less so that not everybody comes back at once.
+    /// Returns the delay before retry `attempt` (from 1), or `None` if there must be no further retry.
+    /// `asked`, the delay requested by the provider, takes precedence. Otherwise exponential backoff
+    /// with up to 25 % random reduction.
     pub(crate) fn wait(&self, attempt: u32, asked: Option<Duration>) -> Option<Duration> {
         if attempt > self.most {
             return None;
@@ -41,17 +41,17 @@ impl RetryPolicy {
     }
 }
 
-/// How long to wait for bytes.
+/// Timeouts of a streamed answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StreamTimeouts {
-    /// Until a connection is made.
+    /// Until the connection is established.
     pub connect: Duration,
-    /// Until the answer begins.
+    /// Until the response starts.
     pub first_byte: Duration,
-    /// Between two pieces of the answer. Thinking and large inputs come in
-    /// bursts, so this is not short.
+    /// Between two chunks of the response. Thinking and large tool inputs arrive in bursts, so this is
+    /// not short.
     pub idle: Duration,
-    /// Between two pieces while text is written.
+    /// Between two chunks while text is being generated.
     pub idle_text: Duration,
 }
 
@@ -67,9 +67,9 @@ impl Default for StreamTimeouts {
 }
 
 impl StreamTimeouts {
-    /// For a model that runs on this machine: it may have to be loaded first, and
-    /// reads a long prompt for minutes without a byte. What somebody has set to
-    /// another value than the usual one stays.
+    /// Raises timeouts that still have their default to 15 minutes, for a model on this machine: it may
+    /// have to be loaded first, and processes a long prompt for minutes without output. The connect
+    /// timeout is unchanged.
     pub(crate) fn of_this_machine(self) -> Self {
         const LOCAL: Duration = Duration::from_secs(15 * 60);
         let usual = Self::default();
@@ -82,18 +82,18 @@ impl StreamTimeouts {
         }
     }
 
-    /// The same limit for every silence.
+    /// Returns the defaults with one limit for both idle timeouts.
     pub fn idle(limit: Duration) -> Self {
         Self { idle: limit, idle_text: limit, ..Self::default() }
     }
 }
 
-/// What the headers of a failed answer ask for.
+/// Retry hints in the headers of an error response.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct RetryAfter {
-    /// When to come back.
+    /// Requested delay.
     pub(crate) after: Option<Duration>,
-    /// Whether to come back at all, if the provider says.
+    /// Whether the provider recommends a retry (`x-should-retry`), if it says so.
     pub(crate) should: Option<bool>,
 }
 

@@ -11,11 +11,10 @@ use crate::{
     event_stream::{Emitter, generate},
 };
 
-/// A provider that says what it was told to say, answer by answer, whatever it
-/// is asked: for demonstrations and for tests of programs that embed an agent.
+/// A provider with scripted answers, returned in order regardless of the request: for demos and for
+/// tests of programs that embed an agent.
 ///
-/// No network and no clock (unless it is given a pace). When nothing is left to
-/// say, that is an error.
+/// Uses no network, and no clock unless a pace is set. A request after the last answer fails.
 pub struct ScriptedProvider {
     answers: Mutex<VecDeque<Vec<MessageBlock>>>,
     all: usize,
@@ -24,8 +23,7 @@ pub struct ScriptedProvider {
 }
 
 impl ScriptedProvider {
-    /// Answers with these, one after the other. An answer is a list of blocks:
-    /// text, thinking, calls.
+    /// Creates a provider from answers. An answer is a list of blocks: text, thinking, tool calls.
     pub fn new(answers: impl IntoIterator<Item = Vec<MessageBlock>>) -> Self {
         let answers: VecDeque<_> = answers.into_iter().collect();
         Self {
@@ -36,14 +34,14 @@ impl ScriptedProvider {
         }
     }
 
-    /// Lets so much time pass after every word, as if a person spoke.
+    /// Sets a delay after every word, to imitate typing.
     #[must_use]
     pub fn with_pace(mut self, pace: Duration) -> Self {
         self.pace = pace;
         self
     }
 
-    /// How many answers were not asked for.
+    /// Returns the number of answers that were not requested.
     pub fn unused(&self) -> usize {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -93,7 +91,7 @@ impl Provider for ScriptedProvider {
     }
 }
 
-/// Says one block, word by word where there are words. Returns its length.
+/// Emits one block, text word by word. Returns its length in bytes.
 async fn say(emitter: &Emitter, block: MessageBlock, pace: Duration) -> u64 {
     let length = match &block {
         MessageBlock::Text { text } => {

@@ -1,22 +1,21 @@
 use std::fmt;
 
-/// A key or token. It never shows itself, neither in logs nor in errors; who
-/// needs the text must say so with [`SecretString::expose`].
+/// A key or token. `Debug` and errors never show it; only [`SecretString::expose`] returns the text.
 #[derive(Clone, Eq, PartialEq)]
 pub struct SecretString(String);
 
 impl SecretString {
-    /// Takes a text as a secret; surrounding blanks are not part of it.
+    /// Creates a secret from a text, trimming surrounding whitespace.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(text.as_ref().trim().to_owned())
     }
 
-    /// The text itself, for the header it belongs into.
+    /// Returns the secret text, for use in a header.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

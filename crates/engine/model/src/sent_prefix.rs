@@ -1,10 +1,9 @@
-//! What a request looks like to a provider's prompt cache.
+//! Fingerprint of a request from the view of a provider's prompt cache.
 //!
-//! Providers cache the beginning of a request: the tools, then the system
-//! prompt, then the conversation, and all of it for one model and one way of
-//! thinking. A [`SentPrefix`] says what was at each place, small enough to be
-//! kept for comparing with the next request: a number per tool, per part of the
-//! system prompt and per block, and never the bytes themselves.
+//! Providers cache the beginning of a request: tools, then system prompt, then conversation, separately
+//! for each model and thinking setting. A [`SentPrefix`] holds a hash per tool, per system prompt part
+//! and per block, but not the content, so that it is small enough to be stored and compared with the
+//! next request.
 
 use std::{
     io,
@@ -20,21 +19,20 @@ use crate::{
     wire::{BodyPiece, MessageCache, estimate_head, tokens_of_block},
 };
 
-/// What of a request counts for the cache, as it was sent.
+/// Fingerprint of everything in a request that is part of the provider's cache key, as it was sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentPrefix {
-    /// The model that was asked.
+    /// Model the request was sent to.
     pub model: String,
-    /// The tools the model sees from the start, in order.
+    /// Tools the model sees from the start, in order.
     pub tools: Vec<SentTool>,
-    /// A number for each part of the system prompt.
+    /// Hash of each part of the system prompt.
     pub system: Vec<u64>,
-    /// A number for what else the cache goes by: how the model thinks, whether
-    /// it must call a tool, how fast it answers.
+    /// Hash of the settings that are part of the cache key: thinking, tool choice, speed, effort.
     pub settings: u64,
-    /// The blocks of the conversation.
+    /// Blocks of the conversation.
     pub blocks: Vec<SentBlock>,
-    /// Tokens of tools and system prompt, about.
+    /// Estimated tokens of tools and system prompt.
     pub head_tokens: u64,
 }
 
@@ -43,21 +41,21 @@ pub struct SentPrefix {
 pub struct SentTool {
     /// The tool's name on the wire.
     pub name: String,
-    /// A number for all that was said about it.
+    /// Hash of its definition.
     pub print: u64,
 }
 
 /// A block of the conversation that was sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SentBlock {
-    /// A number for what it says and who says it.
+    /// Hash of its content and role.
     pub print: u64,
-    /// Its tokens, about.
+    /// Estimated tokens.
     pub tokens: u32,
 }
 
-/// Where a provider leaves word of what it sent: of the last shape, when a
-/// request had to be changed and sent again. Clones share it.
+/// Receives the fingerprint of what a provider sent. If the request was changed and sent again, the last
+/// version counts. Clones share the slot.
 #[derive(Clone, Debug, Default)]
 pub struct SentPrefixSlot(Arc<Mutex<Option<Arc<SentPrefix>>>>);
 
@@ -66,36 +64,36 @@ impl SentPrefixSlot {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sent));
     }
 
-    /// What was sent, if anything was and the provider says so.
+    /// Takes the fingerprint; `None` if nothing was sent or the provider does not support it.
     pub fn take(&self) -> Option<Arc<SentPrefix>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl SentPrefix {
-    /// One number for all tools.
+    /// Returns one hash of all tools.
     pub fn tools_print(&self) -> u64 {
         let prints = self.tools.iter().flat_map(|tool| [print(tool.name.as_bytes()), tool.print]);
         chain(prints)
     }
 
-    /// One number for the system prompt.
+    /// Returns one hash of the system prompt.
     pub fn system_print(&self) -> u64 {
         chain(self.system.iter().copied())
     }
 
-    /// One number for the first blocks; `None` if there are not so many.
+    /// Returns one hash of the first `blocks` blocks; `None` if there are fewer.
     pub fn history_print(&self, blocks: usize) -> Option<u64> {
         self.blocks.get(..blocks).map(|all| chain(all.iter().map(|block| block.print)))
     }
 
-    /// Tokens of everything, about.
+    /// Returns the estimated tokens of the whole request.
     pub fn tokens(&self) -> u64 {
         self.head_tokens + self.blocks.iter().map(|block| u64::from(block.tokens)).sum::<u64>()
     }
 }
 
-/// What is sent, for the cache.
+/// Builds the fingerprint of a linted request.
 pub(crate) fn sent_prefix(linted: &Linted, cache: &MessageCache) -> SentPrefix {
     let request = &linted.request;
     let seen = linted.sent_tools().into_iter();
@@ -113,22 +111,23 @@ pub(crate) fn sent_prefix(linted: &Linted, cache: &MessageCache) -> SentPrefix {
     }
 }
 
-/// How the model is asked to answer, as far as the cache goes by it.
+/// Hashes the request settings that are part of the provider's cache key: thinking, tool choice, speed,
+/// effort.
 fn settings_print(request: &Request) -> u64 {
     let settings = json!([request.thinking, request.tool_choice, request.speed, request.effort]);
     print(settings.to_string().as_bytes())
 }
 
-/// The blocks of a message, each with a number: of how it is written, which is at
-/// hand where the wire writes it the same way.
+/// Hashes the blocks of a message. Uses the encoded form of the message cache where the wire format
+/// encodes the block the same way.
 pub(crate) fn message_prints(message: &Message, piece: Option<&BodyPiece>) -> Arc<[SentBlock]> {
     let role: &[u8] = if message.role == Role::User { b"u" } else { b"a" };
     let block_print = |(at, block): (usize, &MessageBlock)| {
         let mut hash = Fnv::default();
         hash.add(role);
-        // Plain data always serialises, and adding up numbers does not fail.
+        // Serialising plain data and hashing it cannot fail.
         let written = match block {
-            // What the log keeps about thinking is not sent.
+            // The log stores more about thinking than is sent.
             MessageBlock::Thinking { thinking, signature, .. } => {
                 serde_json::to_writer(&mut hash, &(thinking, signature))
             }
@@ -147,22 +146,22 @@ pub(crate) fn message_prints(message: &Message, piece: Option<&BodyPiece>) -> Ar
     message.content.iter().enumerate().map(block_print).collect()
 }
 
-/// A number for some bytes.
+/// Hashes bytes.
 pub(crate) fn print(bytes: &[u8]) -> u64 {
     let mut hash = Fnv::default();
     hash.add(bytes);
     hash.0
 }
 
-/// A number for numbers in their order.
+/// Hashes a sequence of hashes.
 fn chain(prints: impl Iterator<Item = u64>) -> u64 {
     let mut hash = Fnv::default();
     prints.for_each(|print| hash.add(&print.to_le_bytes()));
     hash.0
 }
 
-/// FNV-1a: the same on every machine and in every version, since the numbers
-/// are kept in logs. The standard hasher does not promise that.
+/// FNV-1a. The hashes are stored in logs, so they must be the same on every machine and in every
+/// version, which the standard hasher does not guarantee.
 struct Fnv(u64);
 
 impl Default for Fnv {
@@ -230,7 +229,7 @@ mod tests {
         assert_eq!(one[..], longer[..2]);
         assert_ne!(one[0].print, one[1].print);
         assert_ne!(one[0].print, other[0].print);
-        // Kept in logs: another version must count the same.
+        // Hashes are stored in logs and must not change between versions.
         assert_eq!(print(b"haft"), 0x2e11_b4cc_73f5_6288);
     }
 }

@@ -1,8 +1,8 @@
-//! What a server of local models says about the window of a model it serves.
+//! Asks a local model server for the context window of a model.
 //!
-//! The list of models knows families; how much fits is decided where the server is
-//! started. It is asked once per model, before the first request, for a bounded time,
-//! and only where a local server was named: hosted providers are never asked.
+//! The catalog knows families of models, but the usable window is set when the server is started. The
+//! server is asked once per model, before the first request and with a timeout, and only if the user
+//! selected a local server; hosted providers are never asked.
 
 use std::{
     collections::HashMap,
@@ -15,25 +15,25 @@ use serde_json::{Value, json};
 
 use crate::{LocalServer, ModelInfo, http_client::LazyClient};
 
-/// Time for all questions about a model together.
+/// Timeout for all queries about a model together.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// More than any answer has.
+/// Maximum bytes of a response.
 const MAX_BODY: usize = 4 * 1024 * 1024;
-/// No model has a smaller window; a server that says so means something else.
+/// Smallest plausible context window in tokens; smaller values are ignored.
 const MIN_WINDOW: u64 = 512;
-/// The part of a window that one answer may take.
+/// Maximum share of the window for one answer: 1/4.
 const ANSWER_SHARE: u64 = 4;
 
-/// What is known about the window of a model.
+/// The context window of a model as reported by the server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ServedWindow {
-    /// The server was started with this many tokens.
+    /// The server runs the model with this many tokens.
     Is(u64),
-    /// The model has this many; the server may have been started with fewer.
+    /// The model supports this many tokens, but the server may run it with fewer.
     AtMost(u64),
 }
 
-/// The models of a local server, as far as it was asked about them.
+/// Context windows reported by a local server, by model.
 #[derive(Debug, Default)]
 pub(crate) struct ServedModels {
     server: Option<LocalServer>,
@@ -41,13 +41,13 @@ pub(crate) struct ServedModels {
 }
 
 impl ServedModels {
-    /// For a server of that kind; nobody is asked without one.
+    /// Creates the store; without a server it never asks.
     pub(crate) fn of(server: Option<LocalServer>) -> Self {
         Self { server, ..Self::default() }
     }
 
-    /// Puts what the server said into what the list says. A window that the user set
-    /// is not made larger, and neither is the length of answers changed then.
+    /// Applies the reported window to `info`. If the user set the window, it is only lowered and
+    /// `max_output` is left unchanged; otherwise `max_output` is limited to a quarter of the window.
     pub(crate) fn apply(&self, model: &str, info: &mut ModelInfo, is_of_user: bool) {
         let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Some(window)) = windows.get(model) else { return };
@@ -60,8 +60,8 @@ impl ServedModels {
         }
     }
 
-    /// Asks the server about a model, unless it was asked before. `base` is the address
-    /// that `/chat/completions` is appended to.
+    /// Queries the server about a model, unless it was asked before. `base` is the URL that
+    /// `/chat/completions` is appended to.
     pub(crate) async fn ask(&self, client: &LazyClient, headers: &HeaderMap, base: &str, model: &str) {
         let Some(server) = self.server.filter(|_| !self.is_asked(model)) else { return };
         let Ok(client) = client.get() else { return };
@@ -78,13 +78,13 @@ impl ServedModels {
     }
 }
 
-/// The window that an entry of `/v1/models` tells: vLLM's `max_model_len`, llama.cpp's
+/// Returns the context window in an entry of `/v1/models`: vLLM's `max_model_len` or llama.cpp's
 /// `meta.n_ctx`.
 pub fn listed_window(entry: &Value) -> Option<u64> {
     entry["max_model_len"].as_u64().or_else(|| entry["meta"]["n_ctx"].as_u64())
 }
 
-/// Questions to a server about a model.
+/// Sends the queries about one model.
 struct Questions<'a> {
     client: &'a Client,
     headers: &'a HeaderMap,
@@ -97,7 +97,7 @@ impl Questions<'_> {
         let window = match server {
             "ollama" => self.ollama().await,
             "lmstudio" => self.lmstudio().await,
-            // A slot of llama.cpp may have less than the list tells.
+            // A slot of llama.cpp may have a smaller window than the list says.
             "llamacpp" => match tokio::join!(self.listed(), self.props()) {
                 (Some(listed), Some(slot)) => Some(ServedWindow::Is(listed.min(slot))),
                 (listed, slot) => listed.or(slot).map(ServedWindow::Is),
@@ -127,8 +127,8 @@ impl Questions<'_> {
         loaded.or_else(|| entry["max_context_length"].as_u64().map(ServedWindow::AtMost))
     }
 
-    /// What the model was made with, else what it is loaded with, else what it was
-    /// trained with.
+    /// Returns the `num_ctx` of the Modelfile, else the window the model is loaded with, else the one it
+    /// was trained with.
     async fn ollama(&self) -> Option<ServedWindow> {
         let shown = self.client.post(format!("{}/api/show", self.root)).json(&json!({"model": self.model}));
         let (shown, running) = tokio::join!(self.answer(shown), self.get("/api/ps"));
@@ -143,7 +143,7 @@ impl Questions<'_> {
         set.or_else(loaded).map(ServedWindow::Is).or_else(|| trained().map(ServedWindow::AtMost))
     }
 
-    /// The entry of the model in a list.
+    /// Finds the model's entry in a list.
     fn entry<'v>(&self, list: &'v Value, name: &str) -> Option<&'v Value> {
         let is_it = |it: &str| it == self.model || it.strip_suffix(":latest") == Some(self.model);
         list.as_array()?.iter().find(|entry| entry[name].as_str().is_some_and(is_it))

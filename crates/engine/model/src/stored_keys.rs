@@ -1,4 +1,4 @@
-//! Keys that `haft login` has kept.
+//! Keys stored by `haft login`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ModelError, SecretString};
 
-/// The providers a key can be kept for, and the variable that would hold it.
+/// Providers whose key can be stored, and the variable that otherwise holds it.
 const PROVIDERS: [(&str, &str); 4] = [
     ("anthropic", "ANTHROPIC_API_KEY"),
     ("openai", "OPENAI_API_KEY"),
@@ -14,25 +14,25 @@ const PROVIDERS: [(&str, &str); 4] = [
     ("openrouter", "OPENROUTER_API_KEY"),
 ];
 
-/// Keys by provider, as they stand in `~/.haft/credentials.json`.
+/// Keys by provider, as stored in `~/.haft/credentials.json`.
 ///
 /// **Invariant:** neither `Debug` nor an error shows a key.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct StoredKeys {
-    /// Who answers when the environment names nobody: the last login.
+    /// Provider used when the environment selects none: the one of the last login.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
     keys: BTreeMap<String, StoredKey>,
 }
 
-/// A key, or where it is kept.
+/// A key, or the command that prints it.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoredKey {
     /// The key itself.
     Key(String),
-    /// A command that prints it: the login of a keyring.
+    /// A command that prints the key, for keys in a system keyring.
     Command(String),
 }
 
@@ -46,10 +46,10 @@ impl std::fmt::Debug for StoredKey {
 }
 
 impl StoredKeys {
-    /// Reads what is in the file.
+    /// Parses the file's content. Errors give the position but never quote the content.
     pub fn parse(bytes: &[u8]) -> Result<Self, ModelError> {
         serde_json::from_slice(bytes).map_err(|err| {
-            // The words of a parser may hold a piece of what it read.
+            // The parser's message may quote a part of the key.
             let (line, column) = (err.line(), err.column());
             ModelError::config(format!(
                 "not a list of keys (line {line}, column {column}); move the file away and log in again"
@@ -57,33 +57,33 @@ impl StoredKeys {
         })
     }
 
-    /// The names of providers a key can be kept for.
+    /// Returns the names of providers whose key can be stored.
     pub fn providers() -> impl Iterator<Item = &'static str> {
         PROVIDERS.iter().map(|(name, _)| *name)
     }
 
-    /// The variable that would hold the key of a provider.
+    /// Returns the environment variable that holds the provider's key.
     pub fn variable(provider: &str) -> Option<&'static str> {
         PROVIDERS.iter().find(|(name, _)| *name == provider).map(|(_, variable)| *variable)
     }
 
-    /// The key of a provider.
+    /// Returns the provider's key.
     pub fn get(&self, provider: &str) -> Option<&StoredKey> {
         self.keys.get(provider)
     }
 
-    /// The providers there are keys for.
+    /// Returns the providers that have a key.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.keys.keys().map(String::as_str)
     }
 
-    /// Keeps a key; its provider answers from now on when nobody is named.
+    /// Stores a key and makes its provider the default.
     pub fn put(&mut self, provider: &str, key: StoredKey) {
         self.keys.insert(provider.to_owned(), key);
         self.default = Some(provider.to_owned());
     }
 
-    /// Forgets a key. Says whether there was one.
+    /// Removes a key. Returns whether there was one.
     pub fn remove(&mut self, provider: &str) -> bool {
         let removed = self.keys.remove(provider).is_some();
         if self.default.as_deref() == Some(provider) {
@@ -92,7 +92,7 @@ impl StoredKeys {
         removed
     }
 
-    /// The key as it goes into a header, where it is at hand.
+    /// Returns the key itself; `None` for a command.
     pub fn secret(key: &StoredKey) -> Option<SecretString> {
         match key {
             StoredKey::Key(text) => Some(SecretString::new(text)),

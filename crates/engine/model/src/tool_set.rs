@@ -12,29 +12,29 @@ use serde_json::{
 
 use crate::{Repair, RepairKind, tool_wire_name::wire_name, wire_schema::wire_schema};
 
-/// What a model is told about a tool.
+/// A tool definition as sent to the model.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ToolDef {
-    /// Its name in Haft; it may need another one on the wire.
+    /// Name in Haft. The name on the wire may differ ([`wire_name`](crate::wire_name)).
     pub name: String,
-    /// What it does.
+    /// Description for the model.
     pub description: String,
-    /// JSON Schema of its input.
+    /// JSON Schema of the input.
     pub input_schema: Arc<Value>,
-    /// Where it comes from.
+    /// Whether the tool is built in.
     #[serde(default)]
     pub origin: ToolOrigin,
-    /// Whether the model sees it from the start.
+    /// Whether the model sees the definition from the start.
     #[serde(default)]
     pub loading: ToolLoading,
-    /// Fields for the Messages form only, put in as they are
-    /// (`eager_input_streaming`, `strict`, …).
+    /// Additional fields of the definition, sent over the Messages API only (`eager_input_streaming`,
+    /// `strict`, …).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
 }
 
 impl ToolDef {
-    /// A built-in tool that the model sees from the start.
+    /// Creates a built-in tool that the model sees from the start.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -51,37 +51,36 @@ impl ToolDef {
     }
 }
 
-/// Where a tool comes from. Built-in ones come first and share a cache
-/// breakpoint of their own, so that external ones can come and go.
+/// Where a tool comes from. Built-in tools come first and have their own cache breakpoint, so that
+/// external tools can change without invalidating it.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolOrigin {
     /// Part of the program.
     #[default]
     Builtin,
-    /// From a server or an embedder.
+    /// From an MCP server or an embedding program.
     External,
 }
 
-/// Whether a model sees a tool from the start.
+/// Whether a model sees a tool definition from the start.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolLoading {
     /// From the start.
     #[default]
     Eager,
-    /// Once a `tool_reference` in the conversation names it.
+    /// Only after a `tool_reference` in the conversation names it.
     Deferred,
-    /// It was loaded in the middle of the conversation. Where references are
-    /// followed it is sent like a deferred one, so that the cached prefix stays
-    /// as it is; elsewhere it is sent behind the others.
+    /// Loaded in the middle of the conversation. Sent like a deferred tool if the provider supports
+    /// references, which keeps the cached prefix unchanged; otherwise appended to the tool list.
     Late,
 }
 
-/// The tools of a request, checked once and serialised once.
+/// The tools of a request, checked and serialised once.
 ///
-/// The bytes of a set depend on nothing but its definitions in their order, so
-/// a session that keeps its set keeps its prefix.
+/// The serialised bytes depend only on the definitions and their order, so a session that keeps its set
+/// keeps its cached prefix.
 #[derive(Debug, Default)]
 pub struct ToolSet {
     tools: Vec<Arc<WireTool>>,
@@ -92,7 +91,7 @@ pub struct ToolSet {
     encoded: Mutex<HashMap<ToolEncoding, Bytes>>,
 }
 
-/// A definition and what it is on the wire.
+/// A definition with its name and schema on the wire.
 #[derive(Debug)]
 pub(crate) struct WireTool {
     pub(crate) def: ToolDef,
@@ -113,14 +112,14 @@ impl WireTool {
         self.def.loading != ToolLoading::Eager
     }
 
-    /// The schema as it is sent.
+    /// Returns the schema as serialised JSON.
     pub(crate) fn schema_text(&self) -> &RawValue {
-        // A value is always JSON.
+        // Serialising a `Value` cannot fail.
         self.schema_text
             .get_or_init(|| to_raw_value(&self.schema).unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
-    /// A number for all that is said about it.
+    /// Returns a hash of the definition.
     pub(crate) fn print(&self) -> u64 {
         *self.print.get_or_init(|| {
             let said = (&self.wire_name, &self.def.description, self.schema_text(), &self.def.extra);
@@ -129,24 +128,24 @@ impl WireTool {
     }
 }
 
-/// What the serialised form of a set depends on besides its definitions.
+/// What the serialised form of a set depends on besides its definitions; key of the cache.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct ToolEncoding {
     pub(crate) form: &'static str,
     pub(crate) cache: crate::CachePolicy,
-    /// Whether deferred tools are sent as such.
+    /// Whether deferred tools are marked as such.
     pub(crate) follows_references: bool,
-    /// Wire names of deferred tools that are to be sent like eager ones.
+    /// Wire names of deferred tools that are sent like eager ones.
     pub(crate) loaded: Vec<String>,
-    /// Wire names that are left out.
+    /// Wire names of tools left out.
     pub(crate) without: Vec<String>,
-    /// Fields that are left out.
+    /// Names of fields left out.
     pub(crate) without_fields: Vec<String>,
 }
 
 impl ToolSet {
-    /// Checks definitions. What no provider would take is repaired or left out;
-    /// [`ToolSet::repairs`] says so.
+    /// Checks the definitions. Definitions that providers would reject are repaired or left out; see
+    /// [`ToolSet::repairs`].
     pub fn new(definitions: impl IntoIterator<Item = ToolDef>) -> Self {
         let mut set = Self::default();
         let mut names = HashSet::new();
@@ -204,17 +203,17 @@ impl ToolSet {
         self.repairs.push(Repair { kind, place: format!("tool {tool}"), detail });
     }
 
-    /// What had to be changed or left out.
+    /// Returns what was changed or left out.
     pub fn repairs(&self) -> &[Repair] {
         &self.repairs
     }
 
-    /// The definitions that are offered, in order.
+    /// Returns the definitions that are sent, in order.
     pub fn definitions(&self) -> Vec<&ToolDef> {
         self.tools.iter().map(|tool| &tool.def).collect()
     }
 
-    /// Bytes of what the model sees from the start.
+    /// Returns the bytes of all definitions the model sees from the start.
     pub(crate) fn weight(&self) -> usize {
         *self.weight.get_or_init(|| {
             let seen = self.tools.iter().filter(|tool| tool.def.loading != ToolLoading::Deferred);
@@ -225,9 +224,8 @@ impl ToolSet {
         })
     }
 
-    /// The same set, in a session that may load more tools. What that needs is
-    /// asked for from the first request on: asking for it later would be another
-    /// request for the cache.
+    /// Marks the set as one that may load more tools later. The beta feature this needs is then
+    /// requested from the first request on, because adding it later would change the cache key.
     #[must_use]
     pub fn that_may_grow(self) -> Self {
         Self { may_grow: true, ..self }
@@ -237,12 +235,12 @@ impl ToolSet {
         self.may_grow
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// The tool a model means by a name on the wire.
+    /// Finds the tool with this name on the wire.
     pub(crate) fn by_wire_name(&self, name: &str) -> Option<&WireTool> {
         self.by_wire_name.get(name).map(|at| &*self.tools[*at])
     }
@@ -251,13 +249,13 @@ impl ToolSet {
         &self.tools
     }
 
-    /// The bytes of a form, made once by `encode`.
+    /// Returns the serialised tools for `key`, calling `encode` only the first time.
     pub(crate) fn encoded<T: Serialize>(&self, key: ToolEncoding, encode: impl FnOnce() -> Vec<T>) -> Bytes {
         let mut cache = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bytes) = cache.get(&key) {
             return bytes.clone();
         }
-        // What is said about tools is always JSON.
+        // Serialising tool definitions cannot fail.
         let bytes = Bytes::from(serde_json::to_vec(&encode()).unwrap_or_default());
         cache.insert(key, bytes.clone());
         bytes

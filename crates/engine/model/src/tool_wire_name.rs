@@ -1,13 +1,13 @@
-//! Tool names every provider takes.
+//! Tool names and call ids that every provider accepts.
 
 use sha2::{Digest, Sha256};
 
-/// Most characters of a name on the wire.
+/// Maximum characters of a name on the wire.
 pub(crate) const MAX: usize = 64;
-/// What is kept of a name that needs an alias; the rest is for the hash.
+/// Characters kept of a name that needs an alias; the rest is for the hash.
 const KEPT: usize = MAX - 9;
 
-/// Whether a name can go on the wire as it is.
+/// Whether a name is valid on the wire unchanged.
 pub(crate) fn is_wire(name: &str) -> bool {
     (1..=MAX).contains(&name.len()) && name.bytes().all(is_allowed)
 }
@@ -16,8 +16,8 @@ fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// The name on the wire: itself, or an alias that depends on nothing but the
-/// name, so that it is the same after a restart and in any order of tools.
+/// Returns the name on the wire: `name` itself if valid, else an alias with a hash. The alias depends
+/// only on the name, so it is stable across restarts and tool order.
 pub fn wire_name(name: &str) -> String {
     if is_wire(name) {
         return name.to_owned();
@@ -30,7 +30,7 @@ pub fn wire_name(name: &str) -> String {
     format!("{kept}_{}", short_hash(name))
 }
 
-/// An id of a call every provider takes.
+/// Returns a call id that every provider accepts.
 pub(crate) fn wire_id(id: &str) -> String {
     let fits = (1..=MAX).contains(&id.len()) && id.bytes().all(is_allowed);
     if fits {
@@ -39,7 +39,7 @@ pub(crate) fn wire_id(id: &str) -> String {
     format!("call_{}", short_hash(id))
 }
 
-/// Eight hex digits of a text's hash.
+/// Returns eight hex digits of a hash.
 pub(crate) fn short_hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }

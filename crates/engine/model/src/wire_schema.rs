@@ -1,20 +1,20 @@
-//! Input schemas every provider takes.
+//! Input schemas that every provider accepts.
 //!
-//! The schema on the wire is for the model to read; calls are checked against
-//! the original elsewhere. So a keyword that cannot go on the wire is left out
-//! with a note, while a schema that is not about an object at all is refused.
+//! The schema on the wire only informs the model; calls are validated against the original schema
+//! elsewhere. So a keyword that providers reject is dropped with a note, while a schema whose root is
+//! not an object is an error.
 
 use serde_json::{Map, Value, json};
 
-/// Deeper schemas are taken for an attack.
+/// Maximum nesting depth; deeper schemas are rejected.
 const MAX_DEPTH: usize = 64;
 const TYPES: [&str; 7] = ["string", "number", "integer", "object", "array", "boolean", "null"];
-/// What no provider takes at the root.
+/// Keywords that providers reject at the root.
 const ROOT_ONLY: [&str; 7] = ["not", "enum", "const", "if", "then", "else", "dependentSchemas"];
-/// What says that a schema is made of others.
+/// Keywords that compose schemas.
 const COMBINED: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
-/// A schema for the wire.
+/// A schema that providers accept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WireSchema {
     /// The schema as the provider takes it.
@@ -23,7 +23,7 @@ pub struct WireSchema {
     pub notes: Vec<String>,
 }
 
-/// Makes a schema that goes on the wire, or says why there is none.
+/// Converts a schema to the form sent on the wire. Returns the reason if that is impossible.
 pub fn wire_schema(schema: &Value) -> Result<WireSchema, String> {
     let mut notes = Vec::new();
     let any_object;
@@ -74,7 +74,7 @@ fn root_type(fields: &mut Map<String, Value>, notes: &mut Vec<String>) -> Result
     Ok(())
 }
 
-/// Follows a local `$ref` and merges unions at the root into one object.
+/// Resolves a local `$ref` and merges unions at the root into a single object schema.
 fn merge_root(root: &Value, here: &Value, notes: &mut Vec<String>, depth: usize) -> Result<Value, String> {
     if depth > MAX_DEPTH {
         return Err("$ref: goes in circles at the root".to_owned());
@@ -130,12 +130,12 @@ fn object_arms(
     Ok(out)
 }
 
-/// How two object schemas become one.
+/// How two object schemas are merged.
 #[derive(Clone, Copy, PartialEq)]
 enum SchemaJoin {
-    /// Both hold.
+    /// `allOf`: both apply.
     All,
-    /// One of them holds.
+    /// `anyOf`/`oneOf`: one of them applies.
     Any,
 }
 
@@ -148,7 +148,7 @@ fn join(left: &Value, right: &Value, how: SchemaJoin) -> Value {
                 out.insert(key.clone(), join_properties(mine, value, how));
             }
             ("required", _) => {}
-            // An open arm makes the union open.
+            // If one branch allows additional properties, the union does.
             ("additionalProperties", mine) if how == SchemaJoin::Any && mine != Some(value) => {
                 out.shift_remove(key);
             }
@@ -212,12 +212,12 @@ fn join_required(left: Option<&Value>, right: Option<&Value>, how: SchemaJoin) -
     both
 }
 
-/// The part a local `$ref` points to.
+/// Resolves a local `$ref`.
 fn pointed<'a>(root: &'a Value, target: &str) -> Option<&'a Value> {
     root.pointer(target.strip_prefix('#')?)
 }
 
-/// Drops keywords whose values are not what the draft says.
+/// Removes keywords whose values violate the JSON Schema draft.
 fn clean(schema: &mut Value, path: &str, notes: &mut Vec<String>, depth: usize) -> Result<(), String> {
     if depth > MAX_DEPTH {
         return Err(format!("{path}: nested too deeply"));
@@ -279,7 +279,7 @@ fn clean(schema: &mut Value, path: &str, notes: &mut Vec<String>, depth: usize) 
     Ok(())
 }
 
-/// The type as the draft writes it.
+/// Returns the `type` keyword in the draft's spelling.
 fn known_type(kind: &Value) -> Option<Value> {
     let one = |name: &str| -> Option<&'static str> {
         let lower = name.to_ascii_lowercase();
@@ -318,7 +318,7 @@ fn keyword_fits(key: &str, value: &Value) -> bool {
         }
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => value.is_number(),
         "title" | "description" | "pattern" | "format" | "$schema" | "$id" | "$comment" => value.is_string(),
-        // Providers fetch nothing.
+        // Providers do not fetch remote references.
         "$ref" => value.as_str().is_some_and(|target| target.starts_with('#')),
         _ => true,
     }

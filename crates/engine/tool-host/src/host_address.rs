@@ -1,57 +1,52 @@
-//! Where a host is: `ssh://user@box/dir`, `https://box/`, `http://127.0.0.1:7070/`.
+//! Addresses of tool hosts: `ssh://user@box/dir`, `https://box/`, `http://127.0.0.1:7070/`.
 
 use std::{fmt, path::PathBuf};
 
 use url::Url;
 
-/// What a host is called in a session.
+/// Name of a tool host in a session.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct HostName(String);
 
-/// Where a host is.
+/// Address of a tool host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum HostAddress {
     /// A machine with `ssh` and Haft.
     Ssh {
-        /// `user@box`, or only the box: what `ssh` is told.
+        /// `user@box` or `box`, passed to `ssh`.
         destination: String,
-        /// Its port, if it is no usual one.
+        /// Port, if it is not the default.
         port: Option<u16>,
-        /// The directory; `~` is the home.
+        /// Directory; `~` is the home directory.
         dir: String,
     },
-    /// `haft tool-host --http` at an address.
-    Web {
-        /// The address.
-        url: Url,
-    },
+    /// `haft tool-host --http`.
+    Web { url: Url },
 }
 
-/// A host, and how it is reached.
+/// A tool host and how to connect to it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HostConfig {
-    /// What it is called.
     pub name: HostName,
-    /// Where it is.
     pub address: HostAddress,
-    /// The program `ssh` and its first arguments.
+    /// The `ssh` program and its first arguments.
     pub ssh: Vec<String>,
-    /// The program `haft` over there.
+    /// Command that runs Haft on the host.
     pub command: String,
-    /// What opens the door of a web address.
+    /// Token for an HTTP address.
     pub token: Option<HostToken>,
 }
 
-/// A token that is shown to nobody but the host.
+/// A token; never shown in `Debug` output.
 #[derive(Clone, Eq, PartialEq)]
 pub struct HostToken(pub(crate) String);
 
-/// What is wrong with an address.
+/// Why an address is invalid.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HostAddressError(pub String);
 
 impl HostName {
-    /// Letters, digits, `-`, `_` and `.`, not too long: models type it.
+    /// Validates a name: letters, digits, `-`, `_` and `.`, limited in length, because models type it.
     pub fn new(text: &str) -> Result<Self, HostAddressError> {
         let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
         if !text.is_empty() && text.len() <= 40 && text.chars().all(fits) {
@@ -63,7 +58,6 @@ impl HostName {
         }
     }
 
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -76,7 +70,7 @@ impl fmt::Display for HostName {
 }
 
 impl HostAddress {
-    /// Reads an address.
+    /// Parses an address.
     pub fn read(text: &str) -> Result<Self, HostAddressError> {
         let wrong = |why: &str| HostAddressError(format!("`{text}` is no address of a host: {why}"));
         let url = Url::parse(text.trim())
@@ -100,7 +94,7 @@ impl HostAddress {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let user = unescaped(url.username());
         let destination = if user.is_empty() { host.to_owned() } else { format!("{user}@{host}") };
-        // Ssh would take it for an option.
+        // `ssh` would take it for an option.
         if destination.starts_with('-') || destination.chars().any(|it| it.is_control() || it == ' ') {
             return Err(String::from("its machine or user cannot be told to ssh"));
         }
@@ -115,7 +109,7 @@ impl HostAddress {
         Ok(Self::Ssh { destination, port: url.port(), dir })
     }
 
-    /// The directory it names. Hosts at an address have one of their own.
+    /// Returns the directory in the address. An HTTP host has its own default directory.
     pub fn dir(&self) -> String {
         match self {
             Self::Ssh { dir, .. } => dir.clone(),
@@ -143,7 +137,7 @@ impl fmt::Display for HostAddress {
 }
 
 fn unescaped(text: &str) -> String {
-    // Only escapes of the URL itself: what they stand for goes over as it is.
+    // Decodes percent-escapes only; the resulting bytes are passed on unchanged.
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -173,12 +167,12 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 impl HostConfig {
-    /// A host at an address, reached in the usual way.
+    /// Creates a configuration with default settings.
     pub fn new(name: HostName, address: HostAddress) -> Self {
         Self { name, address, ssh: vec![String::from("ssh")], command: String::from("haft"), token: None }
     }
 
-    /// Reads `NAME=ADDRESS`.
+    /// Parses `NAME=ADDRESS`.
     pub fn read(text: &str) -> Result<Self, HostAddressError> {
         let (name, address) = text.split_once('=').ok_or_else(|| {
             HostAddressError(format!("`{text}` is no host; use NAME=ssh://user@box/dir or NAME=https://box/"))
@@ -186,7 +180,7 @@ impl HostConfig {
         Ok(Self::new(HostName::new(name.trim())?, HostAddress::read(address)?))
     }
 
-    /// Uses this program in place of `ssh`: words, the first is the program.
+    /// Replaces `ssh` by another program: words separated by spaces, the first is the program.
     pub fn with_ssh(mut self, line: &str) -> Self {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         if !words.is_empty() {
@@ -195,24 +189,24 @@ impl HostConfig {
         self
     }
 
-    /// Calls Haft by this name over there.
+    /// Sets the command that runs Haft on the host.
     pub fn with_command(mut self, command: &str) -> Self {
         command.clone_into(&mut self.command);
         self
     }
 
-    /// Opens the door with this token.
+    /// Sets the token.
     pub fn with_token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(HostToken(token.into()));
         self
     }
 
-    /// What starts the connection to a machine with `ssh`: program and arguments.
+    /// Returns program and arguments of the `ssh` command; `None` for an HTTP address.
     pub(crate) fn ssh_line(&self) -> Option<(PathBuf, Vec<String>)> {
         let HostAddress::Ssh { destination, port, .. } = &self.address else { return None };
         let (program, first) = self.ssh.split_first()?;
         let mut args: Vec<String> = first.to_vec();
-        // Nobody is there to type a password, and a connection without an answer ends.
+        // Never prompt for a password, and detect a dead connection.
         for option in ["BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15"] {
             args.extend([String::from("-o"), option.to_owned()]);
         }

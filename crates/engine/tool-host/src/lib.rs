@@ -1,20 +1,14 @@
-//! Tools of a session that run on another machine: both ends of the connection.
+//! Runs tools of a session on another machine: client and server.
 //!
-//! The near end ([`HostLink`], [`HostSet`]) puts far tools into a session under
-//! their own names. The far end ([`HostRunRegistry`], [`serve_socket`], [`serve_web`])
-//! lends the pipeline of a session without a model. Between them are lines of JSON
-//! ([`protocol`]) over whatever carries lines: the standard streams of `ssh`, a
-//! socket, a WebSocket, also one that the far end opened ([`serve_through`]) and that
-//! a meeting point ([`serve_meeting`]) put through.
+//! The client ([`HostLink`], [`HostSet`]) adds the host's tools to a session under their usual names.
+//! The server ([`HostRunRegistry`], [`serve_socket`], [`serve_web`]) provides the call pipeline of a
+//! session without a model. They exchange lines of JSON ([`protocol`]) over the standard streams of
+//! `ssh`, a socket, or a WebSocket. A host behind a router can connect out ([`serve_through`]) to a
+//! rendezvous server ([`serve_meeting`]).
 //!
-//! **Does not know** which tools there are, settings files, or how a session is
-//! opened: the far end takes sessions from a [`SessionFactory`].
+//! **Out of scope**: which tools exist, settings files, opening sessions: the server gets sessions from a [`SessionFactory`].
 //!
-//! **Invariants:** a call that may act is in the journal of its run, on the disk,
-//! before it runs, and runs at most once whatever becomes of connections and
-//! processes. A caller whose turn is over (a lower epoch) runs nothing. Nothing of
-//! the near side but calls and answers travels: no variables, no keys. The far
-//! rules decide at the far side; whatever the near side allowed is no permit there.
+//! **Invariants:** a call with side effects is synced to its run's journal before it runs, and runs at most once whatever happens to connections and processes. A client with an outdated epoch runs nothing. Only calls and answers leave the client: no environment variables, no keys. The host's permission rules decide on the host; a permission granted at the client is not valid there.
 
 mod client;
 mod host_address;

@@ -1,4 +1,4 @@
-//! Lines of text both ways, whatever carries them.
+//! Line-based connections over any transport.
 
 use std::time::Duration;
 
@@ -16,26 +16,26 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
 };
 
-/// A longer line ends the connection: no result is worth more memory.
+/// Maximum bytes of a line; a longer one ends the connection.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// Lines that wait for an end that does not read.
+/// Maximum queued lines for a peer that does not read.
 const WAITING_LINES: usize = 256;
 
-/// How long the last lines may take.
+/// Maximum time to send the last lines when closing.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// A connection, as lines. Dropping it ends the connection.
+/// A connection that carries lines. Dropping it closes the connection.
 pub struct LinePipe {
-    /// What the other end says; closed when the connection is.
+    /// Received lines; closed with the connection.
     pub incoming: mpsc::Receiver<String>,
-    /// What is said to it.
+    /// Lines to send.
     pub outgoing: mpsc::Sender<String>,
     _end: DropGuard,
 }
 
 impl LinePipe {
-    /// Lines over two byte streams.
+    /// Creates a connection over two byte streams.
     pub fn of_streams<R, W>(from: R, mut to: W) -> Self
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -63,7 +63,7 @@ impl LinePipe {
         pipe
     }
 
-    /// Lines over a WebSocket, a message each.
+    /// Creates a connection over a WebSocket, one message per line.
     pub fn of_socket<S>(socket: WebSocketStream<S>) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -104,7 +104,7 @@ impl LinePipe {
     }
 }
 
-/// What was said last may still go out; an end that does not read is left.
+/// Lets queued lines be sent for at most [`LAST_WORDS`] after the end.
 async fn until_a_little_after(end: CancellationToken, writing: impl Future<Output = ()>) {
     let late = async {
         end.cancelled().await;
@@ -116,7 +116,7 @@ async fn until_a_little_after(end: CancellationToken, writing: impl Future<Outpu
     }
 }
 
-/// How long messages of a WebSocket may be.
+/// Returns the limits on WebSocket messages.
 pub(crate) fn socket_limits() -> WebSocketConfig {
     WebSocketConfig::default().max_message_size(Some(MAX_LINE_BYTES)).max_frame_size(Some(MAX_LINE_BYTES))
 }

@@ -1,7 +1,7 @@
-//! What the two ends say to each other: one JSON object per line.
+//! The protocol between client and host: one JSON object per line.
 //!
-//! Every frame may come twice. A call, an order and a question go by a name; who
-//! hears a name again answers as before.
+//! Every frame may be received twice. Calls, commands and questions have ids; a repeated id gets the
+//! same answer again.
 
 use std::path::PathBuf;
 
@@ -14,354 +14,301 @@ use haft_types::{AgentId, CallId, Content, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The language both ends must speak. It changes when an older end would
-/// misunderstand a newer one.
+/// Protocol version; must be equal on both sides. Increment it when an older peer would misinterpret a
+/// frame.
 pub const PROTOCOL: u32 = 1;
 
-/// What the near end says.
+/// A frame from client to host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub enum ClientFrame {
-    /// The first line.
+    /// The first frame.
     Hello(Hello),
-    /// Runs a call, or tells what came of it if it ran already.
+    /// Runs a call, or returns its report if it already ran.
     Call(Box<CallFrame>),
-    /// Tells what came of a call, and runs nothing.
-    Find {
-        /// Which.
-        key: CallKey,
-    },
-    /// Nobody wants the call any more.
-    Cancel {
-        /// Which.
-        key: CallKey,
-    },
-    /// What was answered to a question.
-    Answer {
-        /// Which question.
-        question: u64,
-        /// The answer.
-        answer: AnswerFrame,
-    },
-    /// The report of a call was heard.
-    Heard {
-        /// Which.
-        key: CallKey,
-    },
-    /// Something that is no call.
+    /// Returns the report of a call without running it.
+    Find { key: CallKey },
+    /// Cancels a call.
+    Cancel { key: CallKey },
+    /// Answers a permission question.
+    Answer { question: u64, answer: AnswerFrame },
+    /// Acknowledges the report of a call.
+    Heard { key: CallKey },
+    /// A command other than a call.
     Order {
-        /// Orders of one caller count up.
+        /// Increasing number per client process.
         id: u64,
-        /// What.
         order: HostCommand,
     },
-    /// I am still here.
+    /// Keep-alive.
     Ping,
-    /// The session is over: ends what it left running.
+    /// The session has ended: stop everything it left running.
     Bye,
 }
 
-/// What the far end says.
+/// A frame from host to client.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub enum HostFrame {
-    /// The caller may call.
+    /// The client was admitted.
     Welcome(Box<Welcome>),
-    /// The caller may not call. The connection ends.
+    /// The client was rejected; the connection ends.
     Refused {
-        /// Why, for programs.
+        /// Machine-readable reason.
         kind: AdmissionErrorKind,
-        /// Why, and what to do.
+        /// Reason and advice for the user.
         reason: String,
     },
-    /// How far a call is.
+    /// Progress of a call.
     Progress {
-        /// Which.
         key: CallKey,
-        /// What the tool says.
+        /// Progress data of the tool.
         data: Value,
     },
-    /// A rule wants the person to be asked.
+    /// A permission question for the user.
     Ask(Box<QuestionFrame>),
-    /// Nobody waits for the answer any more.
-    Withdrawn {
-        /// Which question.
-        question: u64,
-    },
-    /// What came of a call.
-    Report {
-        /// Which.
-        key: CallKey,
-        /// What.
-        report: Box<ReportFrame>,
-    },
-    /// The call never came here: it had no effect.
-    Absent {
-        /// Which.
-        key: CallKey,
-    },
-    /// What came of an order.
+    /// A question is no longer relevant.
+    Withdrawn { question: u64 },
+    /// Report of a finished call.
+    Report { key: CallKey, report: Box<ReportFrame> },
+    /// The host never received the call, so it had no effect.
+    Absent { key: CallKey },
+    /// Result of a command.
     Done {
-        /// Which.
         id: u64,
-        /// A value, or what went wrong in words.
+        /// A value, or an error message.
         outcome: Result<Value, String>,
     },
-    /// These agents have something to be told: see [`HostCommand::TakeNews`].
-    NewsWaits {
-        /// Which.
-        agents: Vec<AgentId>,
-    },
-    /// Something the person should know.
-    Notice {
-        /// What.
-        text: String,
-    },
-    /// I am still here.
+    /// Notices for these agents are waiting; fetch them with [`HostCommand::TakeNews`].
+    NewsWaits { agents: Vec<AgentId> },
+    /// A message for the user.
+    Notice { text: String },
+    /// Keep-alive.
     Ping,
 }
 
-/// Who calls.
+/// Identifies the client.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Hello {
     /// See [`PROTOCOL`].
     pub protocol: u32,
-    /// The version of the near program.
+    /// Version of the client program.
     pub version: String,
-    /// The session; its calls belong together.
+    /// Session id; all calls of a session belong to one run.
     pub session: String,
-    /// The process: one that is restarted has another.
+    /// Random id of the client process; a restarted process has another one.
     pub instance: String,
-    /// The caller's turn, where somebody else counts turns.
+    /// Epoch of the client, if an external party assigns epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    /// The directory to work in; `~` is the far home.
+    /// Working directory on the host; `~` is its home directory.
     pub dir: String,
-    /// Whether a person can be asked.
+    /// Whether a user can answer permission questions.
     pub attended: bool,
-    /// How often the near end says that it is still here, in milliseconds.
+    /// Interval of the client's keep-alives in milliseconds.
     pub ping_ms: u64,
 }
 
-/// What the near end learns about the far one.
+/// Information about the host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Welcome {
     /// See [`PROTOCOL`].
     pub protocol: u32,
-    /// The version of the far program.
+    /// Version of the host program.
     pub version: String,
-    /// The caller's turn.
+    /// Epoch granted to the client.
     pub epoch: u64,
-    /// How often the far end says that it is still here, in milliseconds.
+    /// Interval of the host's keep-alives in milliseconds.
     pub ping_ms: u64,
     /// Where calls run.
     pub place: HostLocation,
-    /// The names of the tools there are.
+    /// Names of available tools.
     pub tools: Vec<String>,
 }
 
-/// Where calls run, as a model should know it.
+/// Where calls run, as described to the model.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct HostLocation {
-    /// The working directory.
     pub cwd: PathBuf,
-    /// What `~` means.
+    /// Home directory.
     pub home: Option<PathBuf>,
-    /// Other directories that count as part of the workspace.
+    /// Additional workspace directories.
     #[serde(default)]
     pub extra_dirs: Vec<PathBuf>,
     /// Whether the directory is in a git repository.
     pub is_git_repository: bool,
-    /// The operating system.
+    /// Operating system.
     pub platform: String,
-    /// More lines about the place.
+    /// Additional lines for the model.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// Which call: ids are one agent's.
+/// Identifies a call; call ids are unique per agent only.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct CallKey {
-    /// Who called.
+    /// The calling agent.
     pub agent: AgentId,
     /// The `tool_use` id.
     pub call: CallId,
 }
 
-/// A call.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct CallFrame {
-    /// Who calls, and when.
     #[serde(rename = "_meta")]
     pub meta: CallMeta,
-    /// The tool's name.
     pub tool: String,
-    /// Its input.
     pub input: Value,
-    /// Where it runs; the far working directory when nobody says.
+    /// Working directory on the host; default: the one of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
 }
 
-/// Who calls, and when.
+/// Origin of a call.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct CallMeta {
-    /// The session.
     pub session: String,
-    /// The agent and the call.
     #[serde(flatten)]
     pub key: CallKey,
-    /// The caller's turn: filled in with what the far end granted.
+    /// Epoch; set by the client to the one the host granted.
     pub epoch: u64,
 }
 
-/// Why a caller may not call.
+/// Why a client was rejected.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdmissionErrorKind {
-    /// The two ends speak different languages.
+    /// Different protocol versions.
     Version,
-    /// A later process has taken the session over.
+    /// A later client process has taken over the session.
     Fenced,
-    /// The directory cannot be worked in.
+    /// The directory cannot be used.
     Place,
-    /// Another process of the far machine has the session, or there is no room.
+    /// Another host process has the session, or the maximum number of sessions is reached.
     Busy,
 }
 
-/// Something that is no call.
+/// A command other than a call.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum HostCommand {
-    /// What an agent has not been told yet about what runs in the background: a
-    /// list of [`HostNotice`].
-    TakeNews {
-        /// Which agent.
-        agent: AgentId,
-    },
-    /// Ends a task in the background.
-    StopTask {
-        /// Which.
-        id: String,
-    },
-    /// Takes back what these calls changed, or says what that would be.
+    /// Returns an agent's undelivered notices about background tasks: a list of [`HostNotice`].
+    TakeNews { agent: AgentId },
+    /// Stops a background task.
+    StopTask { id: String },
+    /// Reverts the changes of calls, or reports what would be reverted.
     Rewind {
-        /// Which calls.
         calls: Vec<CallId>,
-        /// Whether nothing is changed.
+        /// Only report, change nothing.
         dry_run: bool,
     },
-    /// Takes a change back.
+    /// Undoes a change.
     Undo {
-        /// Which call, entry or turn; the latest change when nothing is named.
+        /// Call, journal entry or turn; default: the latest change.
         id: Option<String>,
-        /// Whether the whole turn is meant.
+        /// Whether to undo the whole turn.
         turn: bool,
     },
-    /// Brings back what the latest undo took.
+    /// Redoes the latest undo.
     Redo,
-    /// What was changed, newest first.
+    /// Returns the changes, newest first.
     History,
 }
 
-/// What an agent is told about what runs in the background.
+/// A notice to an agent about a background task.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct HostNotice {
-    /// Which task.
+    /// Task id.
     pub task: String,
-    /// Whether it runs no more.
+    /// Whether the task has ended.
     pub ended: bool,
-    /// In words.
+    /// Text for the model.
     pub text: String,
 }
 
-/// A question of the far rules.
+/// A permission question raised by the host's rules.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct QuestionFrame {
-    /// Which question.
     pub question: u64,
-    /// About which call.
+    /// The call it is about.
     pub key: CallKey,
-    /// The tool's name.
     pub tool: String,
-    /// Its input, as the far side understands it.
+    /// Input as interpreted by the host.
     pub input: Value,
-    /// One line that says what would happen.
+    /// One-line description of the effect.
     pub description: String,
-    /// Whether it loses data that cannot be brought back.
+    /// Whether the call destroys data irrecoverably.
     pub is_destructive: bool,
-    /// What a person should see of it.
+    /// Rendering for the user.
     pub shown: RenderedFrame,
-    /// Why it is asked.
+    /// Why the user is asked.
     pub reason: String,
-    /// What would answer it for the rest of the session.
+    /// Permission updates that would answer it for the rest of the session.
     #[serde(default)]
     pub suggestions: Vec<PermissionUpdate>,
 }
 
-/// What a person answered.
+/// The user's answer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "behavior", rename_all = "snake_case")]
 pub enum AnswerFrame {
-    /// Run it.
+    /// Run the call.
     Allow {
-        /// And allow this for the rest of the session.
+        /// Permission updates for the rest of the session.
         #[serde(default)]
         updates: Vec<PermissionUpdate>,
     },
-    /// Do not run it.
+    /// Do not run the call.
     Deny {
-        /// What the model is told.
+        /// Message for the model.
         message: String,
-        /// End the whole turn.
+        /// Whether to end the whole turn.
         interrupt: bool,
     },
 }
 
-/// What came of a call, whole.
+/// Complete report of a call.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ReportFrame {
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// What the model reads.
+    /// Content for the model.
     pub content: Content,
-    /// Set when the call failed at any stage.
+    /// Set if the call failed at any stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorKind>,
-    /// The structured result.
+    /// Structured result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// Messages to add after the result.
+    /// Messages to append after the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub new_messages: Vec<Message>,
-    /// What far hooks want the model to know.
+    /// Context from the host's hooks, for the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<String>,
-    /// Session changes.
+    /// Changes of the session's context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ContextChange>,
-    /// What the outside wants to see.
+    /// Metadata for the embedder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Value>,
-    /// What a person sees.
+    /// Rendering for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered: Option<RenderedFrame>,
-    /// What far hooks want the person to know.
+    /// Messages from the host's hooks, for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
-    /// How a person lets a denied call run the next time, over there.
+    /// How the user can allow a denied call on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way_out: Option<String>,
 }
 
-/// What a person sees of a call.
+/// Rendering of a call.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RenderedFrame {
-    /// See [`Rendered::headline`].
     pub headline: String,
-    /// See [`Rendered::lines`].
     pub lines: Vec<(WireStyle, String)>,
-    /// What stands below.
+    /// Lines shown below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<(WireStyle, String)>,
 }
@@ -370,17 +317,16 @@ pub struct RenderedFrame {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WireStyle {
-    /// As it is.
     Plain,
-    /// Less important.
+    /// Secondary text.
     Dim,
-    /// Was added.
+    /// Added line.
     Added,
-    /// Was removed.
+    /// Removed line.
     Removed,
-    /// Where in a file.
+    /// Hunk header of a diff.
     Hunk,
-    /// Something went wrong.
+    /// Error.
     Error,
 }
 
@@ -400,7 +346,7 @@ impl From<&Rendered> for RenderedFrame {
         match &rendered.rest {
             CollapsedLines::Nothing => (),
             CollapsedLines::Lines(rest) => lines.extend(rest.iter().map(wire)),
-            // A path means another file over there.
+            // A path would refer to another file on the client.
             CollapsedLines::File { path, hidden } => {
                 let words = format!("… {hidden} more lines in {} on the host", path.display());
                 notes.insert(0, (WireStyle::Dim, words));
@@ -450,14 +396,13 @@ impl From<&CallReport> for ReportFrame {
 }
 
 impl ReportFrame {
-    /// A call that did not run, or failed.
+    /// Creates the report of a call that did not run, or failed.
     pub fn failure(name: &str, kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { name: name.to_owned(), content: Content::text(message), error: Some(kind), ..Self::default() }
     }
 
-    /// Without what only this machine may say to a session: a host changes where
-    /// calls run and tells what they did, and nothing else. Modes, directories,
-    /// messages of the user and tools are not its to give.
+    /// Removes everything a host must not control: it may change its working directory and report
+    /// results, but not change modes or directories of the session or add messages.
     pub(crate) fn harmless(&mut self) {
         self.changes.retain(|it| matches!(it, ContextChange::Cwd(_) | ContextChange::Trace(_)));
         self.new_messages.clear();
@@ -465,7 +410,7 @@ impl ReportFrame {
         self.meta = None;
     }
 
-    /// What a tool would have returned here.
+    /// Converts to the result of a local tool.
     pub fn into_outcome(self) -> Result<Output, ToolError> {
         if let Some(kind) = self.error {
             let mut message = self.content.to_text();

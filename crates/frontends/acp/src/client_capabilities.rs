@@ -1,28 +1,28 @@
-//! What the editor can do, as it says at the beginning.
+//! Capabilities of the editor, from `initialize`.
 
 use serde_json::Value;
 
-/// What the editor can do. What it does not say, it cannot.
+/// Capabilities of the editor; false unless declared.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct EditorCapabilities {
-    /// Reads files with what is unsaved in them.
+    /// `fs/read_text_file`, including unsaved changes.
     pub(crate) reads_files: bool,
-    /// Writes files through its buffers.
+    /// `fs/write_text_file`, through its buffers.
     pub(crate) writes_files: bool,
-    /// Shows forms.
+    /// Form elicitation.
     pub(crate) forms: bool,
-    /// Opens addresses a server asks for.
+    /// URL elicitation.
     pub(crate) addresses: bool,
-    /// Shows notices.
+    /// Notices to the user.
     pub(crate) notices: bool,
-    /// Runs the program in a terminal, for a login.
+    /// Runs Haft in a terminal for a login.
     pub(crate) terminal_login: bool,
-    /// Shows that the conversation is summed up.
+    /// Displays compaction of the conversation.
     pub(crate) compaction: bool,
 }
 
 impl EditorCapabilities {
-    /// What `initialize` says.
+    /// Parses the parameters of `initialize`.
     pub(crate) fn read(params: &Value) -> Self {
         let abilities = &params["clientCapabilities"];
         let has = |value: &Value| value.is_object();

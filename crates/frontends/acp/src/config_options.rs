@@ -1,4 +1,4 @@
-//! What the person can choose in a session: mode, model, effort.
+//! Options the user can set in a session: mode, model, effort.
 
 use std::sync::Arc;
 
@@ -6,30 +6,29 @@ use haft_model::{Catalog, Effort};
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
-/// Names of the options on the wire.
+/// Ids of the options in the protocol.
 pub(crate) const MODE: &str = "mode";
 pub(crate) const MODEL: &str = "model";
 pub(crate) const EFFORT: &str = "effort";
 
-/// The value that leaves a choice to the model.
+/// Value that leaves the effort to the model.
 const UNSAID: &str = "default";
 
-/// What is chosen, and what can be.
+/// Current and available values of the options.
 #[derive(Clone)]
 pub(crate) struct SessionChoices {
     pub(crate) mode: PermissionMode,
     pub(crate) may_bypass: bool,
-    /// Models by the names a person may use; the first is the one the session
-    /// began with.
+    /// Models by the names a user may use; the first is the initial one.
     pub(crate) models: Vec<(String, String)>,
-    /// The model that answers, by its whole name.
+    /// Full name of the current model.
     pub(crate) model: String,
     pub(crate) effort: Option<Effort>,
     pub(crate) catalog: Arc<Catalog>,
 }
 
 impl SessionChoices {
-    /// The window of the model that answers, in tokens.
+    /// Returns the context window of the current model in tokens.
     pub(crate) fn window(&self) -> u64 {
         self.catalog.get(&self.model).window
     }
@@ -41,17 +40,17 @@ impl SessionChoices {
             .filter(move |it| *it != PermissionMode::BypassPermissions || may_bypass || now == *it)
     }
 
-    /// The mode of this name, if it is offered.
+    /// Returns the mode with this name, if it is offered.
     pub(crate) fn read_mode(&self, name: &str) -> Option<PermissionMode> {
         self.offered_modes().find(|it| it.name() == name)
     }
 
-    /// Whether a model of this name is among the values of the option.
+    /// Whether a model with this name is offered.
     pub(crate) fn offers_model(&self, name: &str) -> bool {
         name == self.model || self.models.iter().any(|(short, _)| short == name)
     }
 
-    /// The effort of this name: one, or none in particular.
+    /// Parses an effort: a level, or `Some(None)` for the model's default. `None` if invalid.
     pub(crate) fn read_effort(&self, name: &str) -> Option<Option<Effort>> {
         if name == UNSAID {
             return Some(None);
@@ -64,7 +63,7 @@ impl SessionChoices {
         self.catalog.get(&self.model).efforts
     }
 
-    /// The state of modes, for editors that know only these.
+    /// Returns the modes in the older format, for editors that do not know options.
     pub(crate) fn modes(&self) -> Value {
         let modes: Vec<Value> = self
             .offered_modes()
@@ -73,7 +72,7 @@ impl SessionChoices {
         json!({"currentModeId": self.mode.name(), "availableModes": modes})
     }
 
-    /// All options.
+    /// Returns all options.
     pub(crate) fn options(&self) -> Value {
         let modes: Vec<Value> = self
             .offered_modes()

@@ -1,4 +1,4 @@
-//! The editor at the other end: what it is told, and what it is asked.
+//! Messages to the editor: responses, notifications and requests.
 
 use std::{
     sync::{
@@ -18,10 +18,10 @@ use crate::{
     updates::AcpUpdate,
 };
 
-/// How the protocol calls what is told about a session.
+/// Method of session notifications.
 const UPDATE: &str = "session/update";
 
-/// The editor. Clones are the same one.
+/// The connection to the editor. Clones share it.
 #[derive(Clone)]
 pub(crate) struct EditorPeer(Arc<EditorLine>);
 
@@ -45,27 +45,27 @@ impl EditorPeer {
         self.0.out.lock().unwrap_or_else(PoisonError::into_inner).frame(line);
     }
 
-    /// How much the editor has not read yet.
+    /// Returns how many bytes the editor has not read yet.
     pub(crate) fn waiting(&self) -> &OutputBacklog {
         &self.0.waiting
     }
 
-    /// Answers a request of the editor.
+    /// Responds to a request of the editor.
     pub(crate) fn answer(&self, id: &Value, answer: &Result<Value, AcpError>) {
         self.write(&answer_line(id, answer));
     }
 
-    /// Says something.
+    /// Sends a notification.
     pub(crate) fn notify(&self, method: &'static str, params: &impl Serialize) {
         self.write(&NotificationLine::new(method, params));
     }
 
-    /// Tells what happened in a session.
+    /// Sends a session update.
     pub(crate) fn update(&self, session_id: &str, update: &Value) {
         self.notify(UPDATE, &SessionUpdate { session_id, update });
     }
 
-    /// Tells what happened in a session when the batch is full, or finished.
+    /// Adds a session update to a batch, and sends the batch if it is full.
     pub(crate) fn update_many(&self, batch: &mut LineBatch, session_id: &str, update: &AcpUpdate<'_>) {
         batch.add(&NotificationLine::new(UPDATE, &SessionUpdate { session_id, update }));
         if batch.is_full() {
@@ -73,13 +73,13 @@ impl EditorPeer {
         }
     }
 
-    /// Tells the rest of a batch.
+    /// Sends the rest of a batch.
     pub(crate) fn finish_batch(&self, batch: &mut LineBatch) {
         self.0.out.lock().unwrap_or_else(PoisonError::into_inner).batch(batch);
     }
 
-    /// Asks, and waits for the answer. Dropping the future takes the question
-    /// back. An editor that is gone answers at once, with an error.
+    /// Sends a request and waits for the response. Dropping the future cancels it. Fails at once if the
+    /// editor is gone.
     pub(crate) async fn ask(&self, method: &str, params: &Value) -> Result<Value, AcpError> {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
         let send = || self.write(&request_line(id, method, params));
@@ -87,24 +87,24 @@ impl EditorPeer {
         self.0.questions.ask(id, send, take_back).await.unwrap_or_else(|| Err(gone()))
     }
 
-    /// The editor answered. Answers to what nobody asks any more are ignored.
+    /// Handles a response of the editor; ignored if the request was cancelled.
     pub(crate) fn answered(&self, id: &Value, answer: Result<Value, AcpError>) {
         if let Some(id) = id.as_u64() {
             self.0.questions.answered(&id, answer);
         }
     }
 
-    /// The editor answers nothing any more.
+    /// Fails all pending and future requests.
     pub(crate) fn close(&self) {
         self.0.questions.close();
     }
 
-    /// Nobody reads any more.
+    /// Cancelled when the editor has closed its input.
     pub(crate) fn broken(&self) -> CancellationToken {
         self.0.out.lock().unwrap_or_else(PoisonError::into_inner).broken()
     }
 
-    /// Waits until everything is written, as long as somebody reads it.
+    /// Waits until everything is written or the editor has closed its input, for at most `patience`.
     pub(crate) async fn finish(&self, patience: Duration) {
         let mut out = {
             let mut held = self.0.out.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What the editor shows of a file, saved or not.
+//! Content of files in the editor, saved or not.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,24 +12,23 @@ use tokio::runtime::Handle;
 
 use crate::{client_capabilities::EditorCapabilities, editor::EditorPeer, jsonrpc::AcpError};
 
-/// How long an editor may take to say what it shows.
+/// Timeout for reading a file from the editor.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long it may take to save.
+/// Timeout for writing a file through the editor.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After it did not answer, it is left alone for so long.
+/// How long the editor is not asked again after a timeout.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
 
-/// The buffers of an editor, for one session. Its functions wait; they are called
-/// from threads that may.
+/// The editor's buffers, for one session. Methods block; call them on blocking threads.
 pub(crate) struct EditorBuffers {
     editor: EditorPeer,
     abilities: EditorCapabilities,
     runtime: Handle,
-    /// Directories as they are and as the editor calls them.
+    /// Workspace directories: resolved path and the path the editor uses.
     roots: Vec<(PathBuf, PathBuf)>,
-    /// The session, as soon as it has a name.
+    /// Session id, once it is known.
     session: OnceLock<String>,
     silent_until: Mutex<Option<Instant>>,
 }
@@ -41,8 +40,8 @@ impl std::fmt::Debug for EditorBuffers {
 }
 
 impl EditorBuffers {
-    /// The buffers of an editor that has opened these directories. Called on a
-    /// thread of the runtime.
+    /// Creates the buffers for the directories the editor has opened. Must be called within a Tokio
+    /// runtime.
     pub(crate) fn new<'a>(
         editor: EditorPeer,
         abilities: EditorCapabilities,
@@ -54,19 +53,19 @@ impl EditorBuffers {
         Self { editor, abilities, runtime: Handle::current(), roots, session, silent_until }
     }
 
-    /// From now on the editor can be asked.
+    /// Sets the session id, from when on the editor can be asked.
     pub(crate) fn belong_to(&self, session: &str) {
         self.session.set(session.to_owned()).ok();
     }
 
-    /// A file by the name the editor knows it by.
+    /// Returns the path under which the editor knows a file.
     fn named(&self, path: &Path) -> PathBuf {
         let below = |(real, named): &(PathBuf, PathBuf)| Some(named.join(path.strip_prefix(real).ok()?));
         self.roots.iter().find_map(below).unwrap_or_else(|| path.to_owned())
     }
 
-    /// Asks, and waits so long; nothing when there was no answer. A question nobody
-    /// waits for any more is taken back.
+    /// Sends a request and blocks for at most `patience`; `None` without a response. A request that
+    /// timed out is cancelled.
     fn ask(
         &self,
         method: &'static str,

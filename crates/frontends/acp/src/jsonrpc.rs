@@ -1,9 +1,9 @@
-//! Lines of JSON-RPC 2.0, taken apart and put together.
+//! Parses and builds JSON-RPC 2.0 messages.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The protocol's own codes beside those of JSON-RPC.
+/// Error codes of JSON-RPC and of the protocol.
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
@@ -13,20 +13,31 @@ pub(crate) const AUTH_REQUIRED: i64 = -32000;
 pub(crate) const NOT_FOUND: i64 = -32002;
 pub(crate) const CANCELLED: i64 = -32800;
 
-/// One message of a line.
+/// A received message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RpcMessage {
-    /// The editor wants something.
-    Request { id: Value, method: String, params: Value },
-    /// The editor says something.
-    Notification { method: String, params: Value },
-    /// The editor answers one of our requests.
-    Answer { id: Value, answer: Result<Value, AcpError> },
-    /// What cannot be understood, and has to be told so.
-    Broken { id: Value, problem: AcpError },
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
+    /// Response to a request of this side.
+    Answer {
+        id: Value,
+        answer: Result<Value, AcpError>,
+    },
+    /// An invalid message that needs an error response.
+    Broken {
+        id: Value,
+        problem: AcpError,
+    },
 }
 
-/// Why a request was not carried out.
+/// An error response.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AcpError {
     pub(crate) code: i64,
@@ -54,13 +65,13 @@ impl AcpError {
     }
 }
 
-/// The messages of a line: one, or all of a batch. An empty line has none.
+/// Parses a line: one message, or a batch. An empty line contains none.
 pub(crate) fn parse_line(line: &[u8]) -> Vec<RpcMessage> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     if line.trim_ascii().is_empty() {
         return Vec::new();
     }
-    // A broken character is no reason to lose a message.
+    // Invalid UTF-8 is replaced, so that the message is not lost.
     let lossy = || serde_json::from_str(&whole_characters(&String::from_utf8_lossy(line))).ok();
     match serde_json::from_slice::<Value>(line).ok().or_else(lossy) {
         None => vec![broken(Value::Null, PARSE_ERROR, "the line is not JSON")],
@@ -69,13 +80,13 @@ pub(crate) fn parse_line(line: &[u8]) -> Vec<RpcMessage> {
     }
 }
 
-/// What is said to a line that was not read to its end.
+/// Returns the error for a line that exceeds the maximum length.
 pub(crate) fn too_long(most: usize) -> RpcMessage {
     broken(Value::Null, PARSE_ERROR, &format!("the line is longer than {most} bytes"))
 }
 
-/// A line of JSON in which halves of characters are replaced: an editor whose texts
-/// are made of pairs writes them where a person cut a pair apart.
+/// Replaces escapes of lone surrogates. Editors that use UTF-16 send them when the user has cut a
+/// character in half.
 fn whole_characters(line: &str) -> String {
     let code = |at: &str| at.strip_prefix("\\u").and_then(|it| u16::from_str_radix(it.get(..4)?, 16).ok());
     let (mut out, mut rest) = (String::with_capacity(line.len()), line);
@@ -118,7 +129,7 @@ fn message(mut value: Value) -> RpcMessage {
         (Some(Value::String(method)), Some(id)) => RpcMessage::Request { id, method, params },
         (Some(Value::String(method)), None) => RpcMessage::Notification { method, params },
         (Some(_), id) => broken(id.unwrap_or(Value::Null), INVALID_REQUEST, "`method` is a text"),
-        // Some clients write both and mean the one that is not null; an error is never a yes.
+        // Some clients send both result and error, one of them null. If both are set, the error counts.
         (None, Some(id))
             if fields.contains_key("result") && fields.get("error").is_none_or(Value::is_null) =>
         {
@@ -136,7 +147,7 @@ fn message(mut value: Value) -> RpcMessage {
     }
 }
 
-/// An answer to a request of the editor.
+/// Builds a response.
 pub(crate) fn answer_line(id: &Value, answer: &Result<Value, AcpError>) -> Value {
     match answer {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -146,12 +157,12 @@ pub(crate) fn answer_line(id: &Value, answer: &Result<Value, AcpError>) -> Value
     }
 }
 
-/// A request of ours.
+/// Builds a request.
 pub(crate) fn request_line(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// Something we say.
+/// A notification to be serialised.
 #[derive(Serialize)]
 pub(crate) struct NotificationLine<'a, P> {
     jsonrpc: &'static str,
@@ -165,7 +176,7 @@ impl<'a, P> NotificationLine<'a, P> {
     }
 }
 
-/// What is told about a session.
+/// Parameters of a session update.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionUpdate<'a, U> {
@@ -206,7 +217,7 @@ mod tests {
             ),
             ("  ", vec![]),
             ("\u{feff}{\"method\":\"n\"}\r\n", vec![said("n")]),
-            // Halves of characters, whole ones, and backslashes that begin none.
+            // Lone surrogates, pairs, and backslashes that do not start an escape.
             (r#"{"method":"a\ud800b"}"#, vec![said("a\u{fffd}b")]),
             (r#"{"method":"\udc00\ud83d"}"#, vec![said("\u{fffd}\u{fffd}")]),
             (r#"{"method":"\ud800\ud83d\ude00 \\ud800 \n\"é\\"}"#, vec![said("\u{fffd}😀 \\ud800 \n\"é\\")]),
@@ -224,7 +235,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_line_breaks_the_reader(line in prop::collection::vec(any::<u8>(), 0..200)) {
-            // Every line is answered or acted on, and no line becomes more messages than it has bytes.
+            // Every line gives a message, and never more messages than it has bytes.
             let messages = parse_line(&line).len();
             prop_assert!(messages <= line.len().max(1), "{messages}");
         }

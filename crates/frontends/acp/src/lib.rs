@@ -1,25 +1,18 @@
-//! Sessions for editors: the agent's side of the Agent Client Protocol, version 1.
+//! Sessions for editors: the agent side of the Agent Client Protocol (ACP), version 1.
 //!
-//! One connection carries any number of sessions. [`AcpServer`] reads lines, knows
-//! which session each is about and answers what is about none; every session has
-//! a driver of its own (`driver`), which turns requests into commands of the
-//! engine and events of the engine into updates. What is shown is made in one
-//! place (`project`), from what an event and a line of the log both hold, so that
-//! loading a session shows what was shown live.
+//! One connection carries any number of sessions. [`AcpServer`] reads lines and dispatches them to
+//! sessions or answers them itself. Each session has a driver (`session_driver`) that turns requests
+//! into commands to the engine, and events of the engine into updates. Updates are built in one place
+//! (`updates`), from data that both events and log lines contain, so that a loaded session looks like
+//! the live one.
 //!
-//! **Does not know** terminals, flags, or how a session is put together: whoever
-//! starts the face hands it a function from a place to a spec.
+//! **Out of scope**: terminals, flags, building a session: the caller passes a function that returns the spec for a location.
 //!
-//! **Invariant:** every line is one JSON-RPC 2.0 message of at most
-//! [`MAX_LINE`](haft_json_lines::MAX_LINE) bytes; every request is answered exactly
-//! once.
+//! **Invariant:** every line is one JSON-RPC 2.0 message of at most [`MAX_LINE`](haft_json_lines::MAX_LINE) bytes; every request is answered exactly once.
 //!
-//! **Invariant:** an editor that does not answer, answers nonsense or is gone is
-//! never taken for a yes.
+//! **Invariant:** a missing or invalid response of the editor never counts as approval.
 //!
-//! **Invariant:** outside of a prompt an editor hears only of titles, options,
-//! commands and usage. What else happens then is told when the next prompt comes,
-//! and questions are answered with no.
+//! **Invariant:** outside of a prompt the editor gets only titles, options, commands and usage. Other updates are sent with the next prompt, and permission requests are denied.
 
 mod client_capabilities;
 mod config_options;

@@ -1,4 +1,4 @@
-//! Sessions there are, for editors that list them.
+//! Lists existing sessions.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use crate::jsonrpc::AcpError;
 
-/// Sessions on one page.
+/// Sessions per page.
 const PAGE: usize = 50;
 
-/// How much of a log is looked at for the directory it worked in, in bytes.
+/// Bytes of a log that are searched for its working directory.
 const LOOKED_AT: u64 = 64 << 10;
 
-/// The sessions of a directory, or of all, newest first. Waits for the disk.
+/// Returns the sessions of a directory, or all, newest first. Blocks.
 pub(crate) fn list_sessions(place: &LocationSpec, params: &Value) -> Result<Value, AcpError> {
     let logs = SessionLogs::new(place, &LogDestination::Own);
     let dirs = match params["cwd"].as_str() {
@@ -55,14 +55,14 @@ fn entry(info: &SessionInfo, params: &Value) -> Option<Value> {
     Some(entry)
 }
 
-/// The directories of logs of all projects.
+/// Returns the log directories of all projects.
 fn all_projects(logs: &SessionLogs) -> Vec<PathBuf> {
     let roots = logs.dirs().iter().filter_map(|it| it.parent());
     let dirs = roots.flat_map(|root| std::fs::read_dir(root).into_iter().flatten().flatten());
     dirs.map(|it| it.path()).filter(|it| it.is_dir()).collect()
 }
 
-/// Where the session of a log worked.
+/// Returns the working directory of a log.
 fn cwd_of(log: &Path) -> Option<PathBuf> {
     let lines = BufReader::new(std::fs::File::open(log).ok()?.take(LOOKED_AT)).lines();
     let mut found = lines.map_while(Result::ok).filter_map(|line| {
@@ -72,9 +72,9 @@ fn cwd_of(log: &Path) -> Option<PathBuf> {
     found.next()
 }
 
-/// A moment as ISO 8601, to the second.
+/// Formats a time as ISO 8601, to the second.
 fn iso(moment: SystemTime) -> String {
-    // RFC 7231 spells the same moment; only the order of its words differs.
+    // Reuses the RFC 7231 formatter and reorders its parts.
     let words = httpdate::fmt_http_date(moment);
     let parts: Vec<&str> = words.split([' ', ',']).filter(|it| !it.is_empty()).collect();
     let [_, day, month, year, time, _] = parts.as_slice() else { return words };
@@ -83,9 +83,9 @@ fn iso(moment: SystemTime) -> String {
     format!("{year}-{month:02}-{day}T{time}Z")
 }
 
-/// Removes the log of a session. Waits for the disk.
+/// Deletes the log of a session. Blocks.
 pub(crate) fn delete_session(logs: &[PathBuf], id: &str) -> Result<(), AcpError> {
-    // An id is the name of a file, and nothing else.
+    // An id must be a plain file name.
     if id.is_empty() || id.contains(['/', '\\', '\0']) || id.starts_with('.') {
         return Err(AcpError::no_session(id));
     }
@@ -98,7 +98,7 @@ pub(crate) fn delete_session(logs: &[PathBuf], id: &str) -> Result<(), AcpError>
     if found { Ok(()) } else { Err(AcpError::no_session(id)) }
 }
 
-/// Every directory that may hold the log of a session. Waits for the disk.
+/// Returns every directory that may contain the log of a session. Blocks.
 pub(crate) fn log_dirs(place: &LocationSpec) -> Vec<PathBuf> {
     all_projects(&SessionLogs::new(place, &LogDestination::Own))
 }

@@ -1,4 +1,4 @@
-//! Questions of a session, as the editor reads them.
+//! Permission requests and other questions, in the protocol's format.
 
 use haft_json_lines::read_elicitation;
 use haft_mcp_client::{ElicitAnswer, Elicitation};
@@ -17,8 +17,8 @@ const ALLOW_ONCE: &str = "allow-once";
 const REJECT_ONCE: &str = "reject-once";
 const ALLOW_ALWAYS: &str = "allow-always-";
 
-/// The parameters of `session/request_permission`. Waits for the disk, and for the
-/// editor where it has a file unsaved.
+/// Builds the parameters of `session/request_permission`. Blocks on disk and, for a file with unsaved
+/// changes, on the editor.
 pub(crate) fn permission_request(
     session: &str,
     question: &PermissionQuestion,
@@ -54,7 +54,7 @@ fn text_content(words: &str) -> Value {
     json!({"type": "content", "content": {"type": "text", "text": words}})
 }
 
-/// Why it is asked, part by part.
+/// Formats the reasons of a decision.
 fn why(decision: &Decision) -> String {
     let mut words = format!("Asks because {}", decision.reason);
     let asked = decision.parts.iter().filter(|part| part.decision != Behavior::Allow);
@@ -67,7 +67,7 @@ fn why(decision: &Decision) -> String {
     words
 }
 
-/// The rule that would be kept, and where.
+/// Returns a label for the rule that would be saved, and where.
 fn lasting_name(update: &PermissionUpdate) -> String {
     let scope = update.destination().label();
     match update {
@@ -86,7 +86,7 @@ fn lasting_name(update: &PermissionUpdate) -> String {
     }
 }
 
-/// What the editor answered. Anything but an option that was offered is a no.
+/// Parses the editor's response. Anything but an offered option is a denial.
 pub(crate) fn read_permission(
     answer: Result<Value, AcpError>,
     suggestions: &[PermissionUpdate],
@@ -109,7 +109,8 @@ pub(crate) fn read_permission(
     })
 }
 
-/// The parameters of `elicitation/create`; none for what the editor cannot show.
+/// Builds the parameters of `elicitation/create`; `None` if the editor does not support the kind of
+/// question.
 pub(crate) fn elicitation_request(
     session: &str,
     question: &Elicitation,
@@ -131,7 +132,7 @@ pub(crate) fn elicitation_request(
     }
 }
 
-/// What the editor answered to a server. One that cannot ask has declined.
+/// Parses the editor's response to an MCP server's question. An error counts as declined.
 pub(crate) fn read_elicited(answer: Result<Value, AcpError>) -> QuestionAnswer {
     QuestionAnswer::Elicitation(match answer {
         Ok(answer) => read_elicitation(&answer),
@@ -139,7 +140,7 @@ pub(crate) fn read_elicited(answer: Result<Value, AcpError>) -> QuestionAnswer {
     })
 }
 
-/// The question whether a server of the project may start, as a permission.
+/// Builds the permission request for starting a project's MCP server.
 pub(crate) fn trust_request(session: &str, waiting: &WaitingServer) -> Value {
     let summary = waiting.server.summary();
     let tool_call = json!({
@@ -154,7 +155,7 @@ pub(crate) fn trust_request(session: &str, waiting: &WaitingServer) -> Value {
     json!({"sessionId": session, "toolCall": tool_call, "options": options})
 }
 
-/// Whether the server may start.
+/// Parses the response: whether the server may start.
 pub(crate) fn read_trust(answer: &Result<Value, AcpError>) -> QuestionAnswer {
     let chosen = answer.as_ref().ok().map(|it| &it["outcome"]);
     QuestionAnswer::ServerTrust(

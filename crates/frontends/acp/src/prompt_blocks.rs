@@ -1,15 +1,15 @@
-//! What the person says, as blocks for the model.
+//! Converts the editor's prompts to message blocks.
 
 use haft_types::{MediaSource, MessageBlock, text};
 use serde_json::Value;
 
 use crate::{file_uri_path, jsonrpc::AcpError};
 
-/// Longest text of an embedded resource that is taken whole, in bytes.
+/// Maximum bytes of an embedded resource that is included whole.
 const MAX_RESOURCE_BYTES: usize = 400_000;
 
-/// The blocks of a prompt. Links become mentions, which the session reads; what
-/// is embedded is shown as it is.
+/// Converts a prompt. Links become mentions, which the session resolves; embedded content is included as
+/// text.
 pub(crate) fn read_blocks(prompt: &Value) -> Result<Vec<MessageBlock>, AcpError> {
     let list = prompt.as_array().ok_or_else(|| AcpError::params("`prompt` is a list of blocks"))?;
     let blocks = list.iter().map(read_block).collect::<Result<Vec<_>, _>>()?;
@@ -45,8 +45,7 @@ fn shown(block: &Value) -> String {
     text::one_line(&block.to_string(), 120)
 }
 
-/// A link: a file is mentioned the way a person mentions one, so that the session
-/// reads it under its rules.
+/// Converts a link to an `@` mention, so that the session reads the file under its permission rules.
 fn mention(uri: &str, name: Option<&str>) -> String {
     match file_uri_path(uri) {
         Some(path) => {
@@ -60,7 +59,7 @@ fn mention(uri: &str, name: Option<&str>) -> String {
     }
 }
 
-/// What the editor shows of a resource, with the name it has.
+/// Converts an embedded resource to text with its name.
 fn embedded(resource: &Value) -> Result<String, AcpError> {
     let uri = resource["uri"].as_str().unwrap_or_default();
     let name = file_uri_path(uri).map_or_else(|| uri.to_owned(), |path| path.display().to_string());
@@ -76,7 +75,7 @@ fn embedded(resource: &Value) -> Result<String, AcpError> {
     Ok(haft_session::as_context(&name, &format!("{cut}{note}")))
 }
 
-/// Neighbouring texts are one: a mention belongs to the sentence around it.
+/// Merges adjacent texts, because a mention belongs to the surrounding sentence.
 fn join_texts(blocks: Vec<MessageBlock>) -> Vec<MessageBlock> {
     let mut joined: Vec<MessageBlock> = Vec::new();
     for block in blocks {

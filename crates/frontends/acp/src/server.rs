@@ -1,5 +1,4 @@
-//! The connection to an editor: which session a line is about, and what is about
-//! none.
+//! The connection to an editor: dispatches messages to sessions and handles all others.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,38 +25,38 @@ use crate::{
     session_location::SessionLocation,
 };
 
-/// The version of the protocol we speak.
+/// Supported protocol version.
 pub const PROTOCOL_VERSION: u64 = 1;
 
-/// The name of the one way to log in.
+/// Id of the only authentication method.
 const KEY_METHOD: &str = "api-key";
 
-/// What an editor adds to the command line for a login in a terminal.
+/// Argument that editors add to the command line for a login in a terminal.
 const LOGIN_FLAG: &str = "--login";
 
-/// How long sessions may take to end when the editor is gone.
+/// Maximum time for sessions to end after the editor has disconnected.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// How often, and after which time, a session that was just closed is tried again.
+/// How often, and with which delay, opening a session that was just closed is retried.
 const MAX_TRIES: u32 = 40;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
-/// Makes the spec of a session in a place. Waits for the disk.
+/// Builds the spec of a session for a location. May block.
 pub type SpecBuilderFn = Arc<dyn Fn(&SessionLocation) -> Result<SessionSpec, String> + Send + Sync>;
 
-/// A signal that asks the program to end.
+/// A signal that asks the program to exit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AcpShutdown {
-    /// At once.
+    /// Exit at once.
     Terminate,
-    /// After sessions had the time to end.
+    /// Exit after sessions had time to end.
     Interrupt,
 }
 
-/// Sessions for an editor at standard input and output.
+/// ACP server on standard input and output.
 pub struct AcpServer {
     shared: Arc<SharedAcpServer>,
-    /// What sessions and openings run on.
+    /// Tasks of sessions and of requests to open one.
     tasks: JoinSet<()>,
 }
 
@@ -67,11 +66,11 @@ struct SharedAcpServer {
     version: String,
     abilities: Mutex<EditorCapabilities>,
     sessions: Mutex<HashMap<String, mpsc::UnboundedSender<EditorRequest>>>,
-    /// Sessions that were open here before.
+    /// Sessions that were open on this connection before.
     closed: Mutex<HashSet<String>>,
 }
 
-/// A session, its events, and whether it may be switched to the bypass mode.
+/// A session, its events, and whether the bypass mode is permitted.
 type OpenedSession = (SessionHandle, EventStream, bool);
 
 /// How a session is opened.
@@ -84,7 +83,7 @@ enum Opening {
 }
 
 impl AcpServer {
-    /// A face that opens sessions by `maker`, as a program of this version.
+    /// Creates a server. `maker` builds session specs; `version` is reported to the editor.
     pub fn new(maker: SpecBuilderFn, version: impl Into<String>) -> Self {
         let shared = SharedAcpServer {
             editor: EditorPeer::new(),
@@ -97,8 +96,7 @@ impl AcpServer {
         Self { shared: Arc::new(shared), tasks: JoinSet::new() }
     }
 
-    /// Works until the editor has nothing more to say. The exit code of the
-    /// program.
+    /// Runs until the editor closes its output. Returns the exit code.
     pub async fn run(mut self, mut signals: mpsc::UnboundedReceiver<AcpShutdown>) -> u8 {
         let mut lines = read_lines();
         let broken = self.shared.editor.broken();
@@ -154,12 +152,12 @@ impl AcpServer {
                     orders.send(EditorRequest::CancelRequest(params["requestId"].clone())).ok();
                 }
             }
-            // Newer editors say newer things.
+            // Unknown notifications of newer editors are ignored.
             _ => (),
         }
     }
 
-    /// Carries a request out, or hands it on to whoever answers it.
+    /// Handles a request, or forwards it to its session.
     fn request(&mut self, id: &Value, method: &str, params: Value) -> Result<(), AcpError> {
         let id = id.clone();
         let to_session = |order: EditorRequest| {
@@ -200,7 +198,7 @@ impl AcpServer {
         }
     }
 
-    /// Answers a request from a thread that may wait for the disk.
+    /// Handles a request on a blocking thread.
     fn in_background(
         &mut self,
         id: Value,
@@ -220,7 +218,7 @@ impl AcpServer {
             return Err(AcpError::params("`sessionId` is missing"));
         }
         let replays = how == Opening::Load;
-        // A session that is open here is shown again, not opened twice.
+        // A session that is open here is replayed, not opened twice.
         if matches!(how, Opening::Load | Opening::Resume)
             && let Some(orders) = old.as_deref().and_then(|id| self.shared.sessions().get(id).cloned())
         {
@@ -272,7 +270,7 @@ impl SharedAcpServer {
         self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session that parameters name.
+    /// Returns the session named in the parameters.
     fn session(&self, params: &Value) -> Result<mpsc::UnboundedSender<EditorRequest>, AcpError> {
         let id = params["sessionId"].as_str().ok_or_else(|| AcpError::params("`sessionId` is missing"))?;
         self.sessions().get(id).cloned().ok_or_else(|| AcpError::no_session(id))
@@ -318,7 +316,7 @@ impl SharedAcpServer {
         (self.maker)(place).map_err(AcpError::params)
     }
 
-    /// Whether there is a key now.
+    /// Checks whether a key is available now.
     fn authenticate(&self, params: &Value) -> Result<Value, AcpError> {
         if params["methodId"] != KEY_METHOD {
             return Err(AcpError::params(format!("there is no such method: {}", params["methodId"])));
@@ -340,7 +338,7 @@ impl SharedAcpServer {
         list_sessions(&self.spec(&place)?.place, params)
     }
 
-    /// A session, opened and not yet introduced.
+    /// Opens a session without announcing it yet.
     async fn opened(
         self: &Arc<Self>,
         place: &SessionLocation,
@@ -354,7 +352,7 @@ impl SharedAcpServer {
             loop {
                 let opened = shared.open_now(&place, old.clone(), how, abilities);
                 tried += 1;
-                // What we have just closed may take a moment to let go of its locks.
+                // A session that was just closed may take a moment to release its locks.
                 let was_ours = old.as_ref().is_some_and(|id| shared.closed_here(id));
                 if opened.is_ok() || !was_ours || MAX_TRIES <= tried {
                     return opened;
@@ -377,7 +375,7 @@ impl SharedAcpServer {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
     }
 
-    /// Opens a session. Waits for the disk.
+    /// Opens a session. Blocks.
     fn open_now(
         &self,
         place: &SessionLocation,
@@ -412,7 +410,7 @@ impl SharedAcpServer {
     }
 }
 
-/// Why a session cannot be opened, for the editor.
+/// Converts the error of opening a session.
 fn of_open(error: OpenError) -> AcpError {
     let words = error.to_string();
     match error {

@@ -1,5 +1,5 @@
-//! Prompts of MCP servers as commands of a session: told when their server is
-//! there, and again when they change.
+//! Prompts of MCP servers as slash commands; reported when their server is connected and when they
+//! change.
 
 use haft_mcp_client::{McpManager, PromptCommand, ServerEvent};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Watches the servers of a session.
+/// Watches the MCP servers of a session.
 pub(crate) struct ServerPrompts {
     news: mpsc::UnboundedReceiver<Vec<Value>>,
     task: JoinHandle<()>,
@@ -35,7 +35,7 @@ impl ServerPrompts {
                         return;
                     }
                 }
-                // Whatever else a server does leaves its prompts as they are.
+                // Other events of servers do not affect prompts.
                 loop {
                     match events.recv().await {
                         Err(RecvError::Closed) => return,
@@ -49,7 +49,7 @@ impl ServerPrompts {
         Self { news, task }
     }
 
-    /// All prompts there are now, when they are others than before.
+    /// Waits until the prompts have changed and returns all of them.
     pub(crate) async fn next(&mut self) -> Vec<Value> {
         match self.news.recv().await {
             Some(commands) => commands,

@@ -1,4 +1,4 @@
-//! One session of an editor: requests in, updates out.
+//! Drives one session of an editor: requests in, updates out.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,7 +33,7 @@ use crate::{
     user_question::{ask_person, asked_choices},
 };
 
-/// Updates that may come at any time; others belong into a prompt.
+/// Updates that may be sent at any time; others only during a prompt.
 const ANY_TIME: [&str; 6] = [
     "session_info_update",
     "config_option_update",
@@ -43,29 +43,29 @@ const ANY_TIME: [&str; 6] = [
     "notice",
 ];
 
-/// Most updates that wait for the next prompt; the log has them all.
+/// Maximum updates held back until the next prompt; the log contains all of them.
 const MAX_HELD: usize = 5_000;
 
-/// Something an editor wants of a session. `id` is the request to be answered.
+/// A request to a session. `id` identifies the request to respond to.
 pub(crate) enum EditorRequest {
-    /// Answers with what the session is, after its whole conversation if that is
-    /// wanted. `named` says the answer carries the session's id.
+    /// Responds with the session's state, after replaying its conversation if `replays`. `named`: the
+    /// response contains the session id.
     Introduce { id: Value, replays: bool, named: bool },
-    /// Works on a prompt.
+    /// Runs a prompt.
     Prompt { id: Value, blocks: Vec<MessageBlock> },
-    /// Stops what is being worked on.
+    /// Cancels the current turn.
     Cancel,
-    /// The editor does not wait for this request any more.
+    /// Cancels a single request.
     CancelRequest(Value),
-    /// Another mode.
+    /// Changes the mode.
     SetMode { id: Value, mode: String },
-    /// Another choice.
+    /// Changes an option.
     SetOption { id: Value, option: String, value: Value },
-    /// Ends the session.
+    /// Closes the session.
     Close { id: Option<Value>, how: CloseMode },
 }
 
-/// A session, and who speaks for it towards the editor.
+/// A session and its connection to the editor.
 pub(crate) struct SessionDriver {
     pub(crate) editor: EditorPeer,
     pub(crate) id: String,
@@ -77,27 +77,27 @@ pub(crate) struct SessionDriver {
     pub(crate) commands: Vec<SlashCommand>,
 }
 
-/// What changes while a session is driven.
+/// Mutable state of a driven session.
 struct DrivenSession {
     teller: UpdateBuilder,
     journal: JournalView,
-    /// Requests that wait for the end of a prompt, by the name of the prompt.
+    /// Prompt requests to respond to when their turn ends, by prompt id.
     prompts: HashMap<String, Value>,
-    /// Prompts whose requests were cancelled one by one.
+    /// Prompts whose requests were cancelled individually.
     unwanted: HashSet<String>,
-    /// Questions the editor was asked, by id.
+    /// Questions to the editor in progress, by id.
     asking: HashMap<String, JoinHandle<()>>,
-    /// Questions that nobody waits for any more, and the editor may still answer.
+    /// Questions whose answer is not needed any more but may still arrive.
     unwanted_answers: Vec<JoinHandle<()>>,
-    /// What happened outside of a prompt.
+    /// Updates from outside of a prompt.
     held: Vec<Value>,
-    /// What waits because the editor does not read.
+    /// Updates that wait because the editor does not read.
     backlog: UpdateBacklog,
-    /// The editor knows the session.
+    /// Whether the editor knows the session.
     is_introduced: bool,
-    /// Commands that came since the session was opened.
+    /// Commands that were added since the session was opened.
     new_commands: Vec<String>,
-    /// Prompts of servers, as commands.
+    /// Prompts of MCP servers as commands.
     server_commands: Vec<Value>,
     last_usage: Usage,
     usd: Option<f64>,
@@ -107,7 +107,7 @@ struct DrivenSession {
 }
 
 impl SessionDriver {
-    /// What a session says about itself, taken in before it is driven.
+    /// Builds the initial options from the session's introduction.
     pub(crate) fn choices(
         handle: &SessionHandle,
         introduction: &SessionIntroduction,
@@ -125,8 +125,8 @@ impl SessionDriver {
         })
     }
 
-    /// Works until the session is closed. Requests to close it are handed back:
-    /// they are answered when nobody can find the session any more.
+    /// Runs until the session is closed. Returns the pending close requests, to be answered once the
+    /// session is no longer registered.
     pub(crate) async fn run(mut self) -> Vec<Value> {
         let calls = self.handle.calls();
         let looks = CallInspector {
@@ -181,7 +181,7 @@ impl SessionDriver {
         self.tell_backlog(&mut driven);
         let gone: PromptResponse = Err(AcpError::new(INTERNAL_ERROR, "the session was closed"));
         driven.prompts.values().for_each(|id| self.editor.answer(id, &gone));
-        // Whoever still asks holds the session: it could not be opened again.
+        // Tasks that still ask hold the session, so that it could not be opened again.
         driven.asking.values().chain(&driven.unwanted_answers).for_each(JoinHandle::abort);
         driven.closing
     }
@@ -190,7 +190,7 @@ impl SessionDriver {
         self.editor.update(&self.id, update);
     }
 
-    /// Tells an update, now or when the next prompt comes.
+    /// Sends an update now, or holds it back until the next prompt.
     fn show(&self, update: Value, driven: &mut DrivenSession) {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         if !driven.prompts.is_empty() || ANY_TIME.contains(&kind) {
@@ -204,7 +204,7 @@ impl SessionDriver {
         }
     }
 
-    /// Tells what waited until the editor read again.
+    /// Sends updates that waited for the editor to read.
     fn tell_backlog(&self, driven: &mut DrivenSession) {
         driven.backlog.drain().for_each(|update| self.update(&update));
     }
@@ -215,7 +215,7 @@ impl SessionDriver {
                 self.introduce(&id, replays, named, driven).await
             }
             EditorRequest::Prompt { id, blocks } => self.prompt(id, blocks, driven),
-            // One that comes when nothing is asked must not stop what is asked next.
+            // Without a running prompt, a cancel must not affect the next one.
             EditorRequest::Cancel if driven.prompts.is_empty() => (),
             EditorRequest::Cancel => {
                 driven.cancelling = true;
@@ -251,11 +251,11 @@ impl SessionDriver {
         driven.titled |= replays;
         driven.is_introduced = true;
         self.tell_commands(driven);
-        // Their prompts are commands: an editor shows them before anything is asked.
+        // The editor shows their prompts as commands before the first turn.
         self.handle.send(Command::StartServers);
     }
 
-    /// Shows the whole conversation again.
+    /// Sends the whole conversation again.
     async fn replay(&self, driven: &mut DrivenSession) -> Result<(), AcpError> {
         let Some(path) = self.handle.log_path().map(ToOwned::to_owned) else { return Ok(()) };
         let mut teller = UpdateBuilder::new(driven.teller.looks.clone(), self.abilities);
@@ -264,7 +264,7 @@ impl SessionDriver {
         let runtime = tokio::runtime::Handle::current();
         let replayed = tokio::task::spawn_blocking(move || {
             let mut batch = LineBatch::default();
-            // A conversation is not put into memory because an editor reads slowly.
+            // A slow editor must not cause the conversation to be buffered in memory.
             let tell = |update: AcpUpdate<'_>| {
                 if editor.waiting().is_behind() {
                     runtime.block_on(editor.waiting().caught_up());
@@ -278,9 +278,9 @@ impl SessionDriver {
         replayed.await.map_err(|err| AcpError::internal(err.to_string()))?
     }
 
-    /// The commands of the session.
+    /// Sends the list of commands.
     fn tell_commands(&self, driven: &DrivenSession) {
-        // A new conversation is what the editor's own button begins.
+        // Editors have their own button for a new conversation.
         let shown = self.commands.iter().filter(|it| it.name != "clear").map(|it| {
             let mut command = json!({"name": it.name, "description": it.description});
             if !it.argument_hint.is_empty() {
@@ -333,7 +333,7 @@ impl SessionDriver {
         Ok(())
     }
 
-    /// Tells a mode that is another one than before.
+    /// Reports a changed mode.
     fn mode_is(&mut self, mode: haft_types::PermissionMode, driven: &mut DrivenSession) {
         if std::mem::replace(&mut self.choices.mode, mode) != mode {
             self.show(json!({"sessionUpdate": "current_mode_update", "currentModeId": mode.name()}), driven);
@@ -423,7 +423,7 @@ impl SessionDriver {
         }
     }
 
-    /// Commands that came since.
+    /// Adds commands that became available.
     fn meet_commands(&self, names: &[String], driven: &mut DrivenSession) {
         let is_new = |name: &&String| !self.commands.iter().any(|it| it.name == **name);
         let new: Vec<String> = names.iter().filter(is_new).cloned().collect();
@@ -446,7 +446,7 @@ impl SessionDriver {
         self.show(update, driven);
     }
 
-    /// The diffs of what a command changed, when it is done.
+    /// Returns the diffs of what a finished command changed.
     async fn changes(&self, event: &SessionEvent, driven: &DrivenSession) -> Vec<Value> {
         let SessionEventKind::Agent(AgentEvent::Result(it)) = &event.what else { return Vec::new() };
         let call = it.report.id.clone();
@@ -457,7 +457,7 @@ impl SessionDriver {
         tokio::task::spawn_blocking(move || journal.diffs(&call)).await.unwrap_or_default()
     }
 
-    /// Answers the request of a prompt, once.
+    /// Responds to a prompt request, once.
     fn finish(&self, name: &str, answer: PromptResponse, driven: &mut DrivenSession) {
         let Some(id) = driven.prompts.remove(name) else { return };
         self.tell_backlog(driven);
@@ -470,7 +470,7 @@ impl SessionDriver {
         driven.cancelling &= !driven.prompts.is_empty();
     }
 
-    /// Hands a question on to the editor. The answer finds its own way back.
+    /// Forwards a question to the editor in a task of its own.
     fn ask(&self, question: &Arc<SessionQuestion>, driven: &mut DrivenSession) {
         if driven.prompts.is_empty() {
             let why = "nobody is at the editor between prompts; ask again when the user has said something";
@@ -515,8 +515,8 @@ impl SessionDriver {
     }
 }
 
-/// Nobody waits for the answer to a question any more. A person who cancelled
-/// answers it anyway; others are told.
+/// Ends a question whose answer is no longer needed. If the user cancelled, the editor still answers it;
+/// otherwise the request is cancelled.
 fn settle(id: &str, how: QuestionOutcome, driven: &mut DrivenSession) {
     let Some(asking) = driven.asking.remove(id) else { return };
     match how {

@@ -1,4 +1,4 @@
-//! Where a session of an editor works, and what the editor brings to it.
+//! Location of a session, and the MCP servers the editor provides.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,18 @@ use url::Url;
 
 use crate::jsonrpc::AcpError;
 
-/// Where a session works, as the editor says.
+/// Location of a session, from the editor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionLocation {
-    /// The working directory.
     pub cwd: PathBuf,
-    /// Other directories of the workspace.
+    /// Additional workspace directories.
     pub extra_dirs: Vec<PathBuf>,
     /// `{"mcpServers": {name: configuration}}`.
     pub servers: Value,
 }
 
 impl SessionLocation {
-    /// What `session/new` and its kin say.
+    /// Parses the parameters of `session/new`, `session/load` and similar requests.
     pub(crate) fn read(params: &Value) -> Result<Self, AcpError> {
         let cwd = absolute(&params["cwd"], "cwd")?;
         let listed = params["additionalDirectories"].as_array().into_iter().flatten();
@@ -33,7 +32,7 @@ impl SessionLocation {
         Ok(Self { cwd, extra_dirs, servers: json!({"mcpServers": servers}) })
     }
 
-    /// Whether the editor brings servers.
+    /// Whether the editor provides servers.
     pub(crate) fn has_servers(&self) -> bool {
         self.servers["mcpServers"].as_object().is_some_and(|it| !it.is_empty())
     }
@@ -44,7 +43,7 @@ fn absolute(value: &Value, what: &str) -> Result<PathBuf, AcpError> {
     path.ok_or_else(|| AcpError::params(format!("`{what}` must be an absolute path, not {value}")))
 }
 
-/// A server as the protocol spells it, in the form of our settings.
+/// Converts a server from the protocol's format to that of Haft's settings.
 fn server_config(server: &Value) -> Result<(String, Value), AcpError> {
     let name = server["name"].as_str().filter(|it| !it.is_empty());
     let name = name.ok_or_else(|| AcpError::params("an MCP server has no `name`"))?;
@@ -76,7 +75,7 @@ fn server_config(server: &Value) -> Result<(String, Value), AcpError> {
     Ok((name.to_owned(), config))
 }
 
-/// The path of a `file://` address; none for other addresses.
+/// Returns the path of a `file://` URI; `None` for other URIs.
 pub fn file_uri_path(uri: &str) -> Option<PathBuf> {
     Url::parse(uri).ok().filter(|it| it.scheme() == "file")?.to_file_path().ok()
 }

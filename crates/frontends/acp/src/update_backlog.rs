@@ -1,14 +1,14 @@
-//! Updates that wait because the editor does not read: words are joined, and of
-//! what a call prints meanwhile only the last counts.
+//! Updates that wait because the editor does not read: text chunks are merged, and only the last
+//! progress of a call is kept.
 
 use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-/// Longest text of joined words, in bytes: a line stays short.
+/// Maximum bytes of merged text chunks.
 const MAX_CHUNK_BYTES: usize = 64 << 10;
 
-/// Updates of one session that wait, in order.
+/// Waiting updates of one session, in order.
 #[derive(Default)]
 pub(crate) struct UpdateBacklog(VecDeque<Value>);
 
@@ -17,7 +17,7 @@ impl UpdateBacklog {
         self.0.is_empty()
     }
 
-    /// Adds an update behind the others.
+    /// Adds an update at the end.
     pub(crate) fn add(&mut self, update: Value) {
         if self.0.back_mut().is_some_and(|last| join(last, &update)) {
             return;
@@ -32,7 +32,7 @@ impl UpdateBacklog {
         self.0.push_back(update);
     }
 
-    /// Takes everything out, in order.
+    /// Removes and returns all updates, in order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Value> {
         std::mem::take(&mut self.0).into_iter()
     }
@@ -42,7 +42,7 @@ fn is_progress(update: &Value) -> bool {
     update["sessionUpdate"] == "tool_call_update" && update["status"] == "in_progress"
 }
 
-/// Puts words behind the words they continue. Whether that was possible.
+/// Appends a text chunk to the previous one, if both belong together. Returns whether it did.
 fn join(last: &mut Value, next: &Value) -> bool {
     let is_words = |it: &Value| {
         matches!(it["sessionUpdate"].as_str(), Some("agent_message_chunk" | "agent_thought_chunk"))

@@ -1,5 +1,5 @@
-//! A call that is itself a question to the person: a form where the editor has
-//! forms, else one question with the answers as options after the other.
+//! Calls that ask the user a question (`AskUserQuestion`): as a form if the editor supports it, else as
+//! one permission request per question with the answers as options.
 
 use haft_session::{PermissionQuestion, QuestionAnswer};
 use haft_tool_runtime::Answer;
@@ -10,18 +10,18 @@ use crate::{client_capabilities::EditorCapabilities, editor::EditorPeer, jsonrpc
 const CHOICE: &str = "answer-";
 const NONE: &str = "no-answer";
 
-/// One question of a call.
+/// A question of a call.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ChoiceQuestion {
     question: String,
     header: String,
-    /// Labels and what they mean.
+    /// Labels with their descriptions.
     options: Vec<(String, String)>,
     many: bool,
 }
 
-/// The questions of a call; none when it asks nobody anything. Answers are kept by
-/// the words of their questions, so those must differ.
+/// Returns the questions of a call; empty for other calls. Question texts must be distinct, because
+/// answers are keyed by them.
 pub(crate) fn asked_choices(asked: &PermissionQuestion) -> Vec<ChoiceQuestion> {
     if asked.needs_person { choices_of(&asked.input) } else { Vec::new() }
 }
@@ -48,7 +48,7 @@ fn choices_of(input: &Value) -> Vec<ChoiceQuestion> {
     all
 }
 
-/// Asks the person, and makes what they say the input of the call.
+/// Asks the user and returns the call's input with the answers.
 pub(crate) async fn ask_person(
     editor: &EditorPeer,
     session: &str,
@@ -82,7 +82,7 @@ fn headline(choices: &[ChoiceQuestion]) -> String {
     }
 }
 
-/// A field for every question, and one for other words.
+/// Builds a form with a choice and a free text field per question.
 fn form(choices: &[ChoiceQuestion]) -> Value {
     let mut fields = Map::new();
     for (at, choice) in choices.iter().enumerate() {
@@ -111,7 +111,7 @@ fn form(choices: &[ChoiceQuestion]) -> Value {
     json!({"type": "object", "properties": fields})
 }
 
-/// What a form was answered with. Labels that were not offered are other words.
+/// Parses the response to a form. Labels that were not offered count as free text.
 fn read_form(
     answer: Result<Value, AcpError>,
     choices: &[ChoiceQuestion],
@@ -145,7 +145,7 @@ fn read_form(
     Ok(answers)
 }
 
-/// Every question as a permission question whose options are the answers.
+/// Asks each question as a permission request with the answers as options.
 async fn one_by_one(
     editor: &EditorPeer,
     session: &str,

@@ -1,5 +1,4 @@
-//! Files of a run between workers: what differs from where it began, and the
-//! journal of its changes.
+//! Checkpoints of a run for a takeover: changed files of its workspace, and the undo journal.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,36 +16,36 @@ use crate::{
     secret_rules::ValueMask,
 };
 
-/// The files of a workspace at one moment.
+/// State of a workspace.
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct TreeManifest {
-    /// Where the workspace was.
+    /// Path of the workspace.
     cwd: PathBuf,
-    /// What differs from where it began, by path.
+    /// Files that differ from the workspace's base, by path.
     files: BTreeMap<String, CheckpointedFile>,
-    /// Commits that were made.
+    /// Commits made since the base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     commits: Option<CheckpointedCommits>,
-    /// Files of the journal, by path.
+    /// Files of the undo journal, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     journal: BTreeMap<String, BlobHash>,
 }
 
-/// One file.
+/// State of a file.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum CheckpointedFile {
-    /// A file with this content.
+    /// A regular file.
     File {
         hash: BlobHash,
         mode: u32,
-        /// Whether names of secrets stand for their values in it.
+        /// Whether values of secrets in it were replaced by placeholders.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         masked: bool,
     },
-    /// A link to there.
+    /// A symlink to this target.
     Link(String),
-    /// It is gone.
+    /// Deleted.
     Gone,
 }
 
@@ -57,10 +56,10 @@ struct CheckpointedCommits {
     bundle: BlobHash,
 }
 
-/// A single file may not be larger: it would fill the store.
+/// Maximum bytes of a file; larger ones are not stored, because they would fill the store.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Keeps the files of one run.
+/// Creates and restores checkpoints of one run.
 pub(crate) struct Checkpoints {
     store: FleetStore,
     tenant: FleetName,
@@ -68,7 +67,7 @@ pub(crate) struct Checkpoints {
     mask: ValueMask,
     workspace: RunWorkspace,
     state_dir: PathBuf,
-    /// Files that were hashed, and what they were like then.
+    /// Hashed files with their size and modification time.
     known: HashMap<PathBuf, (u64, Option<SystemTime>, CheckpointedFile)>,
     stored: std::collections::HashSet<BlobHash>,
 }
@@ -94,8 +93,7 @@ impl Checkpoints {
         }
     }
 
-    /// Keeps the files as they are now. Nothing when they stay where they are
-    /// anyway.
+    /// Stores the current state. `None` if the workspace is persistent and needs no checkpoint.
     pub(crate) async fn keep(&mut self) -> Result<Option<BlobHash>, String> {
         if self.workspace.is_lasting() {
             return Ok(None);
@@ -111,7 +109,8 @@ impl Checkpoints {
         for file in files_below(&journal) {
             let Ok(name) = file.strip_prefix(&journal) else { continue };
             let (Some(name), Ok(bytes)) = (name.to_str(), std::fs::read(&file)) else { continue };
-            // Undo of something that holds a secret stays on this worker.
+            // Journal files that contain a secret are not stored, so such changes cannot be undone after
+            // a takeover.
             if self.mask.mask_bytes(&bytes).is_none() {
                 let hash = self.put(bytes).await?;
                 manifest.journal.insert(name.to_owned(), hash);
@@ -125,7 +124,7 @@ impl Checkpoints {
         self.state_dir.join("journal").join(haft_workspace::workspace_key(&self.workspace.dir))
     }
 
-    /// Paths that may differ from where the workspace began.
+    /// Returns paths that may differ from the workspace's base.
     async fn changed(&self) -> Result<Vec<String>, String> {
         let Some(compared) = self.workspace.base.comparable(&self.workspace.dir).await? else {
             return Ok(Vec::new());
@@ -186,7 +185,8 @@ impl Checkpoints {
         let hash = self.put(masked.unwrap_or(bytes)).await?;
         let kept =
             CheckpointedFile::File { hash, mode: about.permissions().mode() & 0o7777, masked: is_masked };
-        // What was written this very moment may still change within the same time stamp.
+        // A file modified just now may change again within the resolution of its timestamp, so it is not
+        // cached.
         let is_old = now.1.and_then(|it| it.elapsed().ok()).is_some_and(|it| 2 <= it.as_secs());
         if is_old {
             self.known.insert(path, (now.0, now.1, kept.clone()));
@@ -227,7 +227,7 @@ impl Checkpoints {
         Ok(hash)
     }
 
-    /// Makes the workspace what a checkpoint says, which began where this one did.
+    /// Restores a checkpoint into a workspace with the same base.
     pub(crate) async fn restore(&mut self, hash: BlobHash) -> Result<(), String> {
         let manifest = self.get(hash).await?;
         let manifest: TreeManifest = serde_json::from_slice(&manifest)
@@ -244,7 +244,7 @@ impl Checkpoints {
             let path = below(&journal, name)?;
             let mut bytes = self.get(*hash).await?.to_vec();
             if name == "log.jsonl" {
-                // The journal names files by their whole paths.
+                // The journal contains absolute paths.
                 bytes = String::from_utf8_lossy(&bytes).replace(&was, &is).into_bytes();
             }
             write_new(&path, &bytes, 0o600)?;
@@ -313,7 +313,7 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<(), String> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)
 }
 
-/// A path below a directory, without links on the way out of it.
+/// Joins a relative path to a directory; an error if it would leave it, also through symlinks.
 fn below(root: &Path, name: &str) -> Result<PathBuf, String> {
     let wrong = || format!("the checkpoint names {name:?}");
     let mut path = root.to_owned();

@@ -1,4 +1,4 @@
-//! What people and programs do with a fleet: queue, list, follow, say, end.
+//! Client operations on a fleet: submit, list, follow, send messages, cancel.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -19,17 +19,17 @@ use crate::{
     pack_tree::pack_tree,
 };
 
-/// So many jobs are queued in one step.
+/// Maximum jobs submitted in one call.
 const SUBMIT_STEP: usize = 500;
 
-/// A fleet as one tenant sees it.
+/// A fleet as seen by one tenant.
 #[derive(Clone, Debug)]
 pub struct FleetClient {
     store: FleetStore,
     tenant: FleetName,
 }
 
-/// Why something could not be done, for a person.
+/// Why an operation failed, worded for the user.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct JobFailure(pub String);
@@ -46,67 +46,63 @@ impl From<String> for JobFailure {
     }
 }
 
-/// What became of jobs that were submitted.
+/// Result of a submission.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SubmitReport {
-    /// All of them, in order.
+    /// Ids of all jobs, in order.
     pub ids: Vec<RunId>,
-    /// How many are new.
+    /// Number of new jobs.
     pub queued: usize,
-    /// How many were there already.
+    /// Number of jobs that already existed.
     pub known: usize,
 }
 
-/// What a name on the command line means.
+/// What a name on the command line refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SubmitTarget {
-    /// One job.
     Run(Box<JobRecord>),
     /// All jobs of a batch.
     Batch(FleetName),
 }
 
-/// A line of a run that is followed.
+/// A line of a followed run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FollowedLine {
-    /// Its number.
     pub number: u64,
-    /// The line.
     pub text: String,
 }
 
-/// What came of a job.
+/// A job and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResult {
-    /// The job.
     pub record: JobRecord,
 }
 
-/// How jobs that were waited for ended.
+/// How the awaited jobs ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WaitedCounts {
-    /// By state.
+    /// Counts by state.
     pub counts: JobCounts,
 }
 
 impl WaitedCounts {
-    /// Whether all of them ended well.
+    /// Whether all of them succeeded.
     pub fn all_done(&self) -> bool {
         self.counts.of(JobState::Done) == self.counts.all()
     }
 }
 
-/// Whether a stage lets the next one go.
+/// Whether the next rollout stage may start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StageVerdict {
-    /// All jobs of the stage ended well.
+    /// All jobs of the stage succeeded.
     GoOn,
-    /// These did not.
+    /// These jobs did not.
     Stop(Vec<RunId>),
 }
 
 impl RunResult {
-    /// For programs. Equal on every engine but for ids and times.
+    /// Returns JSON for programs; the same on every engine except for ids and times.
     pub fn to_json(&self) -> Value {
         let JobRecord { head, state, reason, summary, lost, deliveries, .. } = &self.record;
         json!({
@@ -118,30 +114,28 @@ impl RunResult {
         })
     }
 
-    /// The blob with the patch, if there is one.
+    /// Returns the blob with the patch, if there is one.
     pub fn patch(&self) -> Option<BlobHash> {
         BlobHash::parse(self.record.summary["patch"]["blob"].as_str()?).ok()
     }
 }
 
 impl FleetClient {
-    /// A tenant's view of a store.
+    /// Creates a client for a tenant.
     pub fn new(store: FleetStore, tenant: FleetName) -> Self {
         Self { store, tenant }
     }
 
-    /// The store.
     pub fn store(&self) -> &FleetStore {
         &self.store
     }
 
-    /// The tenant.
     pub fn tenant(&self) -> &FleetName {
         &self.tenant
     }
 
-    /// Queues jobs of a plan. Files that jobs name are looked for beside `dir` and
-    /// packed. Limits of the batch are set first.
+    /// Submits jobs of a plan, after setting the limits of its batch. Files that jobs refer to are
+    /// resolved relative to `dir`, packed and uploaded.
     pub async fn submit(
         &self,
         plan: &JobPlan,
@@ -247,7 +241,7 @@ impl FleetClient {
         Ok(NewJob { head, not_before: None, body })
     }
 
-    /// The job or the batch of a name; ids may be cut short.
+    /// Resolves a run id, a unique id prefix, or a batch name.
     pub async fn find(&self, name: &str) -> Result<SubmitTarget, JobFailure> {
         let of_batch = FleetName::parse(name).ok();
         if let Some(batch) = of_batch {
@@ -273,7 +267,7 @@ impl FleetClient {
         }
     }
 
-    /// The job of a name.
+    /// Resolves a name that must refer to a single job.
     pub async fn run(&self, name: &str) -> Result<JobRecord, JobFailure> {
         match self.find(name).await? {
             SubmitTarget::Run(record) => Ok(*record),
@@ -283,12 +277,12 @@ impl FleetClient {
         }
     }
 
-    /// All jobs of this tenant.
+    /// Returns a filter for all jobs of this tenant.
     pub fn filter(&self) -> JobFilter {
         JobFilter { tenant: Some(self.tenant.clone()), ..JobFilter::default() }
     }
 
-    /// The jobs that are meant by a target.
+    /// Returns a filter for the jobs of a target.
     pub fn filter_of(&self, target: &SubmitTarget) -> JobFilter {
         match target {
             SubmitTarget::Run(record) => {
@@ -298,7 +292,7 @@ impl FleetClient {
         }
     }
 
-    /// All jobs that fit, however many.
+    /// Returns all matching jobs.
     pub async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>, JobFailure> {
         let (mut all, mut page) = (Vec::new(), PageOfJobs::default());
         loop {
@@ -312,7 +306,7 @@ impl FleetClient {
         }
     }
 
-    /// Waits until all jobs that fit have ended. What changes is told.
+    /// Waits until all matching jobs have ended; calls `tell` on changes.
     pub async fn wait(
         &self,
         filter: &JobFilter,
@@ -331,7 +325,7 @@ impl FleetClient {
         }
     }
 
-    /// Whether the jobs of a stage let the next one go.
+    /// Whether the jobs of a stage allow the next one to start.
     pub async fn verdict(&self, ids: &[RunId]) -> Result<StageVerdict, JobFailure> {
         let filter = JobFilter { ids: Some(ids.to_vec()), ..self.filter() };
         self.wait(&filter, |_| ()).await?;
@@ -341,8 +335,8 @@ impl FleetClient {
         Ok(if bad.is_empty() { StageVerdict::GoOn } else { StageVerdict::Stop(bad) })
     }
 
-    /// The lines of a run from a number on; with `follows` also those that come,
-    /// until the run has ended.
+    /// Streams the lines of a run from a number on. With `follows`, includes future ones until the run
+    /// has ended.
     pub async fn lines(
         &self,
         run: &RunId,
@@ -398,7 +392,7 @@ impl FleetClient {
                             }
                         }
                     }
-                    // A cut line is taken up where it was.
+                    // Resume an interrupted stream.
                     Some(Err(err)) if err.is_passing() => {
                         tokio::time::sleep(Duration::from_millis(300)).await;
                         lines = self.store.log.follow(run.clone(), next);
@@ -417,7 +411,7 @@ impl FleetClient {
         Ok(page.jobs.first().is_none_or(|it| it.state.is_ended()))
     }
 
-    /// Says something to a run; it hears it with its next request, once.
+    /// Sends a message to a run. The agent gets it with its next request, exactly once.
     pub async fn say(&self, run: &RunId, text: &str) -> Result<(), JobFailure> {
         if self.has_ended(run).await? {
             return Err(JobFailure(format!("{run} has ended; `haft fleet retry` goes on with it")));
@@ -428,9 +422,8 @@ impl FleetClient {
         Ok(())
     }
 
-    /// Says something to a run, as the answer where it waits for one; whether it did.
-    /// Several questions are answered one after another. The first answer to a
-    /// question counts.
+    /// Sends a message to a run: as the answer if it waits for one, oldest question first. Returns
+    /// whether it was an answer. If several clients answer a question, the first answer counts.
     pub async fn say_or_answer(&self, run: &RunId, text: &str) -> Result<bool, JobFailure> {
         let filter = JobFilter { ids: Some(vec![run.clone()]), ..self.filter() };
         let page = self.store.queue.jobs(filter, PageOfJobs { after: None, most: 1 }).await?;
@@ -449,7 +442,7 @@ impl FleetClient {
         Ok(true)
     }
 
-    /// Ends jobs; what became of each.
+    /// Cancels jobs; returns what happened to each, for display.
     pub async fn cancel(&self, filter: &JobFilter) -> Result<Vec<(RunId, String)>, JobFailure> {
         let mut told = Vec::new();
         for job in self.jobs(filter).await? {
@@ -464,7 +457,7 @@ impl FleetClient {
         Ok(told)
     }
 
-    /// Puts ended jobs back into the queue; which.
+    /// Returns ended jobs to the queue, either resumed or (`fresh`) from the start. Returns their ids.
     pub async fn retry(&self, filter: &JobFilter, fresh: bool) -> Result<Vec<RunId>, JobFailure> {
         let how = if fresh { Requeue::Fresh } else { Requeue::Resume };
         let mut again = Vec::new();
@@ -475,8 +468,8 @@ impl FleetClient {
         Ok(again)
     }
 
-    /// Keeps a batch from starting anything, also what is added to it later, or lets
-    /// it; how many of its jobs wait by then, or waited for it.
+    /// Pauses or resumes a batch, including jobs added to it later. Returns the number of its queued
+    /// jobs.
     pub async fn pause_batch(&self, batch: &FleetName, pauses: bool) -> Result<u64, JobFailure> {
         let scope = PauseScope::Batch(self.tenant.clone(), batch.clone());
         let filter =
@@ -486,8 +479,8 @@ impl FleetClient {
         if pauses { Ok(self.store.queue.counts(filter).await?.all()) } else { Ok(waited) }
     }
 
-    /// Keeps single jobs from starting, or lets them; which are paused by now, and
-    /// which are not.
+    /// Pauses or resumes single jobs that have not ended. Returns each with its current state (`true` =
+    /// paused).
     pub async fn pause_jobs(
         &self,
         filter: &JobFilter,
@@ -506,12 +499,13 @@ impl FleetClient {
         if pauses { self.store.queue.pause(scope).await } else { self.store.queue.resume(scope).await }
     }
 
-    /// A blob of this tenant.
+    /// Returns a blob of this tenant.
     pub async fn blob(&self, hash: BlobHash) -> Result<bytes::Bytes, JobFailure> {
         Ok(self.store.blobs.get(self.tenant.clone(), hash).await?)
     }
 
-    /// What jobs cost, added up by labels, `model`, `state` or `batch`.
+    /// Sums the cost of jobs, grouped by labels or by `model`, `state`, `batch`. Returns key, US dollars
+    /// and number of jobs. Grouped by model, a job counts once per model.
     pub fn costs(jobs: &[JobRecord], by: &[String]) -> Vec<(Vec<String>, f64, u64)> {
         let mut sums: BTreeMap<Vec<String>, (f64, u64)> = BTreeMap::new();
         for job in jobs {

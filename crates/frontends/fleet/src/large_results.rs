@@ -1,5 +1,5 @@
-//! Results of calls that were too large to show: files of a worker, blobs in the
-//! store, and files again at whoever goes on.
+//! Large tool results: files on a worker, uploaded as blobs, and downloaded to files by the worker that
+//! takes over.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,29 +11,28 @@ use haft_fleet_store::{BlobHash, FleetName, FleetStore, RunId, StoreError};
 
 use crate::run_log_lines::RunHistory;
 
-/// What the path of a result becomes in the store begins so.
+/// Prefix that replaces the path of an uploaded result.
 const BLOB: &str = "blob:";
-/// A larger result stays where it is.
+/// Maximum bytes of a result that is uploaded.
 const LARGEST: u64 = 64 << 20;
 
-/// Where one run has its large results.
+/// Directories with large results of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct LargeResults {
     tenant: FleetName,
-    /// Results of calls, and what commands printed; each also as it is written in a
-    /// line of JSON.
+    /// Directories of tool results and command output, each also JSON-escaped.
     dirs: [(PathBuf, String); 2],
 }
 
-/// A result that a line names.
+/// A result file whose path appears in a line.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct NamedResult {
-    /// The path, as the line has it.
+    /// The path as it appears in the line.
     pub(crate) written: String,
     path: PathBuf,
 }
 
-/// What became of a blob that should be a file.
+/// Result of downloading a blob to a file.
 #[derive(Debug)]
 pub(crate) enum BlobDownload {
     There(PathBuf),
@@ -52,19 +51,19 @@ impl BlobDownload {
 }
 
 impl LargeResults {
-    /// Of the session of a run whose own directory of Haft is `state`.
+    /// Creates the directories' description for a run whose state directory is `state`.
     pub(crate) fn new(tenant: FleetName, state: &Path, run: &RunId) -> Self {
         let results = state.join("sessions").join(run.as_str()).join("tool-results");
         let dirs = [results, state.join("tasks").join(run.as_str())];
         Self { tenant, dirs: dirs.map(|dir| (dir.clone(), written(&dir))) }
     }
 
-    /// Whose they are.
+    /// Returns the tenant that owns the blobs.
     pub(crate) fn tenant(&self) -> &FleetName {
         &self.tenant
     }
 
-    /// The results that a line names, the longest names first: one may begin like
+    /// Returns the result files named in a line, longest path first, because one may be a prefix of
     /// another.
     pub(crate) fn named_in(&self, line: &str) -> Vec<NamedResult> {
         let mut found = BTreeSet::new();
@@ -86,7 +85,7 @@ impl LargeResults {
         found
     }
 
-    /// What a result is, if it is a file that can be carried.
+    /// Reads a result, if it is a regular file of at most [`LARGEST`] bytes.
     pub(crate) async fn read(&self, file: &NamedResult) -> Option<Bytes> {
         let about = tokio::fs::symlink_metadata(&file.path).await.ok()?;
         if !about.is_file() || LARGEST < about.len() {
@@ -95,8 +94,8 @@ impl LargeResults {
         tokio::fs::read(&file.path).await.ok().map(Bytes::from)
     }
 
-    /// Makes files of the results that a run has in the store, and names them so in
-    /// what the session will read.
+    /// Downloads the uploaded results of a run to files, and replaces their names in its history by
+    /// paths.
     pub(crate) async fn bring_back(
         &self,
         store: &FleetStore,
@@ -122,8 +121,8 @@ impl LargeResults {
         Ok(())
     }
 
-    /// What is said to a run, with files in the place of the results it names: of this
-    /// run or of others of its tenant.
+    /// Downloads the results named in a message, of this or other runs of the tenant, and replaces their
+    /// names by paths.
     pub(crate) async fn with_files(&self, store: &FleetStore, said: &str) -> Result<String, StoreError> {
         let mut text = said.to_owned();
         for hash in blobs_in(said) {
@@ -134,8 +133,7 @@ impl LargeResults {
         Ok(text)
     }
 
-    /// Makes a file of a blob; a text may look like the name of one that the tenant
-    /// does not have.
+    /// Downloads a blob to a file. A text may contain a name that is not a blob of the tenant.
     pub(crate) async fn file_of(
         &self,
         store: &FleetStore,
@@ -165,7 +163,7 @@ async fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.flush().await
 }
 
-/// A path as it stands in a line of JSON.
+/// Returns a path as it appears in a line of JSON.
 fn written(path: &Path) -> String {
     let quoted = serde_json::Value::from(path.display().to_string()).to_string();
     quoted[1..quoted.len() - 1].to_owned()
@@ -175,7 +173,7 @@ fn is_of_name(it: char) -> bool {
     it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.' | '/')
 }
 
-/// The blobs that a text names.
+/// Returns the blobs named in a text.
 pub(crate) fn blobs_in(text: &str) -> BTreeSet<BlobHash> {
     let named =
         text.match_indices(BLOB).filter_map(|(at, _)| text.get(at + BLOB.len()..at + BLOB.len() + 64));

@@ -1,5 +1,4 @@
-//! The clock leases are measured by: it goes on while the machine sleeps and is
-//! never set.
+//! Clock for leases: monotonic, includes suspend.
 
 use std::{
     sync::{
@@ -11,7 +10,7 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time since the machine was booted.
+/// Returns the time since boot.
 pub(crate) fn since_boot() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -19,38 +18,38 @@ pub(crate) fn since_boot() -> Duration {
     Duration::new(seconds, nanos)
 }
 
-/// When the store last said that a worker's leases hold. Clones are the same.
+/// When the store last confirmed a worker's leases. Clones share the state.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseClock {
     confirmed_ms: Arc<AtomicU64>,
-    /// How long the word of the store counts here: shorter than the lease.
+    /// How long a confirmation counts; shorter than the lease.
     counts: Duration,
 }
 
-/// So much earlier than others we count a lease as lost.
+/// How much earlier than other processes this worker considers its lease expired.
 const MARGIN: Duration = Duration::from_secs(3);
 
 impl LeaseClock {
-    /// For leases of this length, confirmed now.
+    /// Creates a clock for leases of this length, confirmed now.
     pub(crate) fn new(lease: Duration) -> Self {
-        // Very short leases are for tests; half of them still is a margin.
+        // Very short leases are used in tests only; half of them is still a margin.
         let counts = lease.saturating_sub(MARGIN).max(lease / 2);
         let clock = Self { confirmed_ms: Arc::default(), counts };
         clock.confirm(since_boot());
         clock
     }
 
-    /// The store answered a question that was asked at this moment.
+    /// Records a confirmation of a request that was sent at time `asked`.
     pub(crate) fn confirm(&self, asked: Duration) {
         self.confirmed_ms.fetch_max(millis(asked), Ordering::AcqRel);
     }
 
-    /// Whether the leases hold for sure.
+    /// Whether the leases are certainly valid.
     pub(crate) fn is_fresh(&self) -> bool {
         !self.left().is_zero()
     }
 
-    /// How long they hold for sure.
+    /// Returns how long they are certainly valid.
     pub(crate) fn left(&self) -> Duration {
         let confirmed = Duration::from_millis(self.confirmed_ms.load(Ordering::Acquire));
         (confirmed + self.counts).saturating_sub(since_boot())

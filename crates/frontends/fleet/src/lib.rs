@@ -1,20 +1,15 @@
-//! Sessions on many machines: job files become jobs, workers run them as
-//! sessions whose logs a store keeps, and whoever takes over goes on there.
+//! Runs sessions on many machines: job files become jobs, workers run them as sessions whose logs are
+//! kept in a store, and another worker can take over at any time.
 //!
-//! A [`job_file::JobPlan`] is what a file means. A [`FleetClient`] queues, lists,
-//! follows and ends jobs. A [`FleetWorker`] takes jobs, gives each a workspace and a
-//! session, and hands back what came of it. What flags mean is asked of whoever
-//! embeds it ([`JobSessions`]).
+//! [`job_file::JobPlan`] is a parsed job file. [`FleetClient`] submits, lists, follows and cancels jobs.
+//! [`FleetWorker`] takes jobs, runs each in a workspace with a session, and returns the results. The
+//! embedding program interprets the job's flags ([`JobSessions`]).
 //!
-//! **Does not know** how an engine keeps anything (`haft-fleet-store` does), flags
-//! of a command line, or terminals.
+//! **Out of scope**: the storage engines (`haft-fleet-store`), command line flags, terminals.
 //!
-//! **Invariant:** a call that may act runs only when the store has the line that
-//! says so, under the epoch of this worker, and the lease is fresh by the boot
-//! clock.
+//! **Invariant:** a tool call with side effects starts only after the store has acknowledged its `started` line under this worker's epoch, and while the lease is fresh by the boot clock.
 //!
-//! **Invariant:** the value of a secret leaves a worker neither in a line, a blob,
-//! a summary nor a result.
+//! **Invariant:** the value of a secret leaves a worker in no line, blob, summary or result.
 
 mod checkout;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! Jobs that go on in another store.
+//! Moves jobs to another store.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -12,24 +12,23 @@ use crate::{
     run_log_lines::FleetState,
 };
 
-/// Why a job that goes on elsewhere has ended here.
+/// Reason with which a moved job ends in the old store.
 const MOVED: &str = "moved to another store";
 
-/// What became of a move.
+/// Result of a move.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct MoveReport {
-    /// So many jobs go on over there.
+    /// Number of jobs moved.
     pub moved: usize,
-    /// So many are open and stay: they run, are paused, or were set aside.
+    /// Number of open jobs that stay, because they are running, paused or parked.
     pub stayed: usize,
 }
 
 impl FleetClient {
-    /// Carries queued jobs with their logs, what was said to them and what they and
-    /// their batches have spent over to another store. They are cancelled here when
-    /// they are there, and not started in between. Paused ones stay. A move that
-    /// broke off is begun again and goes on; the one job it left paused here waits
-    /// for whoever resumes it. `whole` is the store that this is one tenant's view of.
+    /// Moves queued jobs to another store, with their logs, control entries, and the money spent by them
+    /// and their batches. A job is paused during its move and cancelled here when it is complete there.
+    /// Paused jobs stay. An interrupted move can be repeated; the one job it left paused must be resumed
+    /// by the user. `whole` is the unrestricted store behind this client.
     pub async fn move_to(&self, whole: &FleetStore, to: &FleetStore) -> Result<MoveReport, JobFailure> {
         let filter = JobFilter { states: vec![JobState::Queued], ..self.filter() };
         let mut report = MoveReport::default();
@@ -38,7 +37,7 @@ impl FleetClient {
             let id = job.head.id.clone();
             let is_there = JobFilter { ids: Some(vec![id.clone()]), ..JobFilter::default() };
             if 0 < to.queue.counts(is_there).await?.all() {
-                // A move before came as far as that.
+                // An earlier, interrupted move got this far.
                 self.store().queue.cancel(id, String::from(MOVED)).await?;
                 report.moved += 1;
                 continue;
@@ -47,7 +46,7 @@ impl FleetClient {
                 continue;
             }
             self.store().queue.pause(PauseScope::Run(id.clone())).await?;
-            // Somebody may have taken it just before.
+            // A worker may have taken it just before.
             let is_here = JobFilter { ids: Some(vec![id.clone()]), ..filter.clone() };
             if self.store().queue.counts(is_here).await?.all() == 0 {
                 self.store().queue.resume(PauseScope::Run(id)).await?;
@@ -80,7 +79,7 @@ impl FleetClient {
         }
         move_money(whole, to, &money_of(self.tenant(), None, Some(&id))).await?;
         let mut head = job.head;
-        // What was done here is not there, and needs no waiting for.
+        // Dependencies that are done here do not exist there and are dropped.
         let done =
             JobFilter { ids: Some(head.needs.runs.clone()), states: vec![JobState::Done], ..self.filter() };
         let done: HashSet<RunId> = self.jobs(&done).await?.into_iter().map(|it| it.head.id).collect();
@@ -91,7 +90,7 @@ impl FleetClient {
         Ok(())
     }
 
-    /// Whether a job waits for one that is neither done nor gone over.
+    /// Whether a job depends on one that is neither done nor moved.
     async fn needs_what_stays(&self, to: &FleetStore, job: &JobRecord) -> Result<bool, JobFailure> {
         let needed = &job.head.needs.runs;
         if needed.is_empty() {
@@ -117,7 +116,7 @@ impl FleetClient {
         Ok(lines)
     }
 
-    /// Blobs that a job or its log names.
+    /// Copies the blobs named in a job or its log.
     async fn move_blobs(&self, to: &FleetStore, body: &Value, lines: &[String]) -> Result<(), JobFailure> {
         let mut seen = HashSet::new();
         let mut waiting: Vec<BlobHash> = hashes_in(&body["job"]["workspace"].to_string()).collect();
@@ -132,7 +131,7 @@ impl FleetClient {
                 continue;
             }
             let Ok(bytes) = self.store().blobs.get(self.tenant().clone(), hash).await else { continue };
-            // A manifest names others.
+            // A manifest names further blobs.
             if let Ok(text) = std::str::from_utf8(&bytes)
                 && text.starts_with("{\"cwd\"")
             {
@@ -144,14 +143,14 @@ impl FleetClient {
     }
 }
 
-/// What looks like the name of a blob.
+/// Returns texts that look like blob names.
 fn hashes_in(text: &str) -> impl Iterator<Item = BlobHash> + '_ {
     text.split(|it: char| !it.is_ascii_hexdigit())
         .filter(|it| it.len() == 64)
         .filter_map(|it| BlobHash::parse(it).ok())
 }
 
-/// What was spent here counts there too, unless something is counted there.
+/// Transfers the amount spent, unless the other store already has one.
 async fn move_money(from: &FleetStore, to: &FleetStore, key: &str) -> Result<(), JobFailure> {
     let is = async |store: &FleetStore| {
         let found = store.clockwork.counters(key.to_owned()).await?;

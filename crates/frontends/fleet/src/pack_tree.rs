@@ -1,4 +1,4 @@
-//! What the submitter has, packed so that a worker needs no way to it.
+//! Packs the submitter's files, so that workers need no access to them.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use haft_fleet_store::{FleetName, FleetStore};
 
 use crate::checkout::FleetGit;
 
-/// A packed tree: what a job says under `bundle` or `tar`.
+/// A packed directory tree: the value of a job's `bundle` or `tar`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PackedTree(pub String);
 
-/// Packs the repository a directory is in, with what is not committed; or an
-/// archive file as it is.
+/// Packs the repository that contains a directory, including uncommitted changes; or an archive file
+/// unchanged.
 pub async fn pack_tree(store: &FleetStore, tenant: &FleetName, path: &Path) -> Result<PackedTree, String> {
     let put = async |bytes: Vec<u8>| {
         let put = store.blobs.put(tenant.clone(), Bytes::from(bytes), None).await;

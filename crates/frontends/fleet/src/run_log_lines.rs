@@ -1,83 +1,69 @@
-//! Lines of a run in the store: those of the session's own log as they are, and
-//! around them what only a fleet knows.
+//! Log lines of a run in the store: the session's own lines unchanged, and lines that only the fleet
+//! uses.
 
 use std::{collections::BTreeMap, path::Path};
 
 use haft_fleet_store::BlobHash;
 use serde::{Deserialize, Serialize};
 
-/// The format of what is written here. A worker that meets a newer one leaves the
-/// run to others.
+/// Format version of these lines. A worker that finds a newer one returns the job to the queue.
 pub(crate) const FORMAT: u32 = 1;
 
-/// A line that is not of the session's own log.
+/// A line that is not part of the session's own log.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(tag = "type", rename = "fleet")]
 pub(crate) struct FleetLine {
-    /// What it says.
     pub(crate) fleet: FleetState,
 }
 
-/// What only a fleet knows about a run.
+/// Content of a fleet line.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum FleetState {
-    /// Who writes what follows.
+    /// The owner of the following lines.
     Owner {
-        /// The format of what follows.
+        /// Format of the following lines.
         format: u32,
-        /// The program.
+        /// Version of the program.
         haft: String,
-        /// The worker.
         worker: String,
-        /// Its epoch.
         epoch: u64,
-        /// Where it works.
+        /// Path of its workspace.
         cwd: String,
-        /// The commit or tree everything began from, where there is one.
+        /// Commit or tree the workspace was created from, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base: Option<String>,
     },
-    /// What the command that makes a workspace ready printed.
-    Setup {
-        /// The text.
-        text: String,
-    },
-    /// The files of the workspace, as they were here.
+    /// Output of the setup command.
+    Setup { text: String },
+    /// A checkpoint of the workspace.
     Checkpoint {
-        /// The manifest.
+        /// Blob of the manifest.
         manifest: BlobHash,
-        /// Calls whose changes it has, and no checkpoint before had.
+        /// Calls whose changes are in this checkpoint but not in an earlier one.
         #[serde(default)]
         calls: Vec<String>,
     },
     /// A branch is about to be pushed.
-    Pushing {
-        /// The commit.
-        commit: String,
-    },
-    /// The lines of another log than the session's own.
+    Pushing { commit: String },
+    /// A line of another log than the session's main one.
     Log {
-        /// Its name, relative to the session.
+        /// Path of the log, relative to the session.
         log: String,
-        /// The line, as text: what is told apart by a field cannot hold raw JSON.
+        /// The line as a string; raw JSON is not possible in an internally tagged enum.
         line: String,
     },
-    /// The content of a small file beside the log.
+    /// Content of a small file beside the log.
     File {
-        /// Its name, relative to the session.
+        /// Path, relative to the session.
         file: String,
-        /// All of it.
         content: String,
     },
-    /// Something whoever pays or waits should know.
-    Warning {
-        /// The text.
-        text: String,
-    },
-    /// Somebody is asked, and the run waits for the answer.
+    /// A warning for the user.
+    Warning { text: String },
+    /// The run waits for an answer to a question.
     Question {
-        /// The call, the tool, what is asked.
+        /// Call id, tool and question.
         question: serde_json::Value,
     },
     /// Written by a newer version.
@@ -86,50 +72,50 @@ pub(crate) enum FleetState {
 }
 
 impl FleetState {
-    /// The line, without its end.
+    /// Returns the line without line break.
     pub(crate) fn to_line(&self) -> String {
         serde_json::to_string(&FleetLine { fleet: self.clone() }).unwrap_or_default()
     }
 
-    /// The state that a line of the store is, if it is one.
+    /// Parses a line of the store; `None` for a session line.
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        // Lines of a session are many and long, and never look like this.
+        // Cheap check first: session lines are many and long, and never start like this.
         let is_ours = line.starts_with("{\"type\":\"fleet\"");
         is_ours.then(|| serde_json::from_str::<FleetLine>(line).map_or(Self::Unknown, |it| it.fleet))
     }
 }
 
-/// What the lines of a run say, taken apart.
+/// The parsed lines of a run.
 #[derive(Debug, Default)]
 pub(crate) struct RunHistory {
-    /// The logs, by their names relative to the session.
+    /// Logs by path relative to the session.
     pub(crate) logs: BTreeMap<String, Vec<u8>>,
-    /// The newest content of small files.
+    /// Newest content of small files.
     pub(crate) files: BTreeMap<String, String>,
-    /// Where the last owner worked, and what it began from.
+    /// Workspace path of the last owner, and the base it was created from.
     pub(crate) last_cwd: Option<String>,
     pub(crate) base: Option<String>,
-    /// The newest checkpoint, and calls that had started or ended by then.
+    /// The newest checkpoint.
     pub(crate) checkpoint: Option<BlobHash>,
-    /// Calls that acted after it, by tool and id.
+    /// Calls with side effects after the checkpoint: tool and id.
     pub(crate) acted_since: Vec<(String, String)>,
     /// Commits that may have been pushed.
     pub(crate) pushed: Vec<String>,
-    /// Calls that began and have no result.
+    /// Calls without a result.
     pub(crate) open: Vec<StartedCall>,
-    /// Names of lines of the conversation: what was said is among them.
+    /// Ids of conversation lines, to detect messages that were already delivered.
     pub(crate) uuids: std::collections::HashSet<String>,
-    /// A format that is newer than ours, and the program that wrote it.
+    /// A newer format found, and the version that wrote it.
     pub(crate) newer: Option<(u32, String)>,
-    /// Owners so far: epoch and worker.
+    /// All owners: epoch and worker.
     pub(crate) owners: Vec<(u64, String)>,
-    /// How many owners there were since a call last ended.
+    /// Number of owners since a call last ended.
     pub(crate) owners_since_progress: u32,
-    /// Whether a prompt has been heard.
+    /// Whether the agent has received a prompt.
     pub(crate) has_begun: bool,
 }
 
-/// A call that began.
+/// A call that was started.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StartedCall {
     pub(crate) id: String,
@@ -137,7 +123,7 @@ pub(crate) struct StartedCall {
 }
 
 impl RunHistory {
-    /// Takes the next line.
+    /// Processes the next line.
     pub(crate) fn take(&mut self, line: &str) {
         match FleetState::parse(line) {
             None => {
@@ -202,7 +188,7 @@ impl RunHistory {
         }
     }
 
-    /// What a call was asked to do, where the conversation says so.
+    /// Returns the input of a call, if the conversation contains it.
     pub(crate) fn input_of(&self, call: &str) -> Option<serde_json::Value> {
         let logs = self.logs.values().filter_map(|log| std::str::from_utf8(log).ok());
         let lines = logs.flat_map(str::lines).filter(|it| it.contains(call) && it.contains("\"tool_use\""));
@@ -213,7 +199,7 @@ impl RunHistory {
         })
     }
 
-    /// Calls that began count as if they had not: who goes on runs them.
+    /// Removes the `started` marks of calls, so that the session runs them again.
     pub(crate) fn forget_starts(&mut self, calls: &[String]) {
         self.open.retain(|it| !calls.contains(&it.id));
         for log in self.logs.values_mut() {
@@ -229,8 +215,7 @@ impl RunHistory {
         }
     }
 
-    /// Writes the logs and files of the session beside `log`, which is the path of
-    /// its own log.
+    /// Writes the logs and files of a session; `log` is the path of its main log.
     pub(crate) fn write_to(&self, log: &Path) -> std::io::Result<()> {
         let dir = log.with_extension("");
         for (name, content) in &self.logs {
@@ -244,7 +229,7 @@ impl RunHistory {
     }
 }
 
-/// A name that leads nowhere but down.
+/// Checks that a relative path does not leave its directory.
 fn safe_name(name: &str) -> std::io::Result<&str> {
     let is_safe =
         !name.starts_with('/') && name.split('/').all(|part| !part.is_empty() && part != ".." && part != ".");
@@ -296,14 +281,14 @@ impl<'a> CallHead<'a> {
     }
 }
 
-/// A line that says that a call begins or has ended.
+/// A line that marks the start or end of a call.
 pub(crate) enum CallMarker {
     Started(String),
     Ended(String),
 }
 
 impl CallMarker {
-    /// The mark that a line is, also as a line of another log.
+    /// Parses a mark, also inside a line of another log.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         if let Some(FleetState::Log { line, .. }) = FleetState::parse(line) {
             return Self::parse(&line);

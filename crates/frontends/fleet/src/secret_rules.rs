@@ -1,41 +1,41 @@
-//! Secrets by name: where a worker finds them, who may have them, and nobody else.
+//! Secrets by name: where a worker finds them and which jobs may use them.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Deserialize;
 
-/// Where the value of a secret is.
+/// Where the value of a secret is found.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SecretLocation {
-    /// In a variable of the worker.
+    /// An environment variable of the worker.
     Env(String),
-    /// In a file.
     File(PathBuf),
-    /// A command prints it.
+    /// A command that prints it.
     Command(String),
 }
 
-/// Which secrets a worker gives out, and to whom.
+/// Which secrets a worker provides, and to which jobs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecretRules {
-    /// Where secrets are, by name. One that is not here is a variable of its name.
+    /// Location of each secret. A secret without an entry is the environment variable of the same name.
     pub sources: BTreeMap<String, SecretLocation>,
-    /// Names that jobs of a tenant or pool may have: `"tenant:NAME"`, `"pool:NAME"`
-    /// or `"*"`. Nothing is allowed that is not named.
+    /// Names of secrets that jobs of a tenant or pool may use, by `"tenant:NAME"`, `"pool:NAME"` or
+    /// `"*"`. All others are denied.
     pub allow: BTreeMap<String, Vec<String>>,
 }
 
 impl SecretRules {
-    /// Whether a job may have a secret.
+    /// Whether a job may use a secret.
     pub fn allows(&self, tenant: &str, pool: &str, name: &str) -> bool {
         let keys = [format!("tenant:{tenant}"), format!("pool:{pool}"), String::from("*")];
         keys.iter().filter_map(|key| self.allow.get(key)).flatten().any(|it| it == name || it == "*")
     }
 
-    /// Variables of the worker that hold secrets: no job sees them unasked.
+    /// Returns the worker's environment variables that contain secrets; they are removed from the
+    /// environment of jobs.
     pub(crate) fn hidden_variables(&self) -> Vec<String> {
         let sources = self.sources.values().filter_map(|it| match it {
             SecretLocation::Env(name) => Some(name.clone()),
@@ -45,7 +45,7 @@ impl SecretRules {
         sources.chain(allowed).collect()
     }
 
-    /// The value of a secret. The error names it and says what to do.
+    /// Returns the value of a secret. Errors name the secret and the fix, but never the value.
     pub(crate) async fn value(&self, tenant: &str, pool: &str, name: &str) -> Result<String, String> {
         if !self.allows(tenant, pool, name) {
             return Err(format!(
@@ -79,12 +79,12 @@ async fn printed(command: &str) -> Result<String, String> {
         Ok(Ok(output)) if output.status.success() => {
             String::from_utf8(output.stdout).map_err(|_| String::from("its command printed no text"))
         }
-        // What it printed may be half a secret.
+        // Its output may be a partial secret, so it is not shown.
         Ok(Ok(output)) => Err(format!("its command ended with {}", output.status)),
     }
 }
 
-/// Takes the values of secrets out of texts, in the forms they may have there.
+/// Replaces the values of secrets in texts, in all encodings they may have there.
 #[derive(Clone, Debug, Default)]
 pub struct ValueMask(Arc<Vec<MaskedForm>>);
 
@@ -92,21 +92,21 @@ pub struct ValueMask(Arc<Vec<MaskedForm>>);
 struct MaskedForm {
     name: String,
     form: String,
-    /// Whether it is the value itself.
+    /// Whether this form is the value itself.
     is_plain: bool,
 }
 
-/// A shorter value would be found in innocent text.
+/// Minimum bytes of a value that is masked; shorter ones would match unrelated text.
 const SHORTEST: usize = 4;
 
 impl ValueMask {
-    /// Knows these secrets.
+    /// Creates a mask from names and values.
     pub fn new<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut forms: Vec<MaskedForm> = Vec::new();
         for (name, value) in secrets.into_iter().filter(|(_, value)| SHORTEST <= value.len()) {
             let quoted = serde_json::to_string(value).unwrap_or_default();
             let quoted = quoted.trim_matches('"').to_owned();
-            // A value inside a text inside a text, as in the input of a call that is shown.
+            // A value inside a JSON string inside a JSON string, as in the displayed input of a call.
             let twice = serde_json::to_string(&quoted).unwrap_or_default().trim_matches('"').to_owned();
             let base64 = BASE64_STANDARD.encode(value).trim_end_matches('=').to_owned();
             let percent: String = percent_encoded(value);
@@ -124,7 +124,7 @@ impl ValueMask {
         Self(Arc::new(forms))
     }
 
-    /// A text without them.
+    /// Returns the text with values replaced.
     pub fn masked(&self, text: &str) -> String {
         let mut masked = std::borrow::Cow::Borrowed(text);
         for it in self.0.iter() {
@@ -135,7 +135,7 @@ impl ValueMask {
         masked.into_owned()
     }
 
-    /// The same for every text of a value.
+    /// Replaces values in all strings of a JSON value.
     pub fn mask_value(&self, value: &mut serde_json::Value) {
         match value {
             serde_json::Value::String(text) => *text = self.masked(text),
@@ -145,8 +145,8 @@ impl ValueMask {
         }
     }
 
-    /// Bytes of a file without the values themselves, to be put back by
-    /// [`ValueMask::unmask_bytes`]; nothing where there are none in it.
+    /// Replaces plain values in the bytes of a file by placeholders that [`ValueMask::unmask_bytes`]
+    /// reverts; `None` if it contains none.
     pub(crate) fn mask_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut masked: Option<Vec<u8>> = None;
         for it in self.0.iter().filter(|it| it.is_plain) {
@@ -166,14 +166,14 @@ impl ValueMask {
         plain
     }
 
-    /// How long the longest of them is: so much of a text that still grows may be
-    /// the beginning of one.
+    /// Returns the bytes of the longest form. That much of a growing text must be held back, because it
+    /// may be the start of one.
     pub(crate) fn longest(&self) -> usize {
         self.0.first().map_or(0, |it| it.form.len())
     }
 }
 
-/// What a token is compared by: the time it takes says nothing about it.
+/// Hashes a token, so that comparing hashes reveals nothing through timing.
 pub fn token_hash(token: &str) -> [u8; 32] {
     *blake3::hash(token.trim().as_bytes()).as_bytes()
 }

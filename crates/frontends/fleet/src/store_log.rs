@@ -1,5 +1,5 @@
-//! The fence of a run: its lines go to the store in order, and whoever waits for
-//! one hears when it is kept or never will be.
+//! Write-ahead log of a run: its lines are sent to the store in order, and a writer can wait until its
+//! line is stored or has failed for good.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -19,14 +19,14 @@ use crate::{
     secret_rules::ValueMask,
 };
 
-/// How many lines one append has at most.
+/// Maximum lines of one append.
 const MAX_LINES: usize = 512;
-/// How many bytes one append has at most, but for a single line.
+/// Maximum bytes of one append, except for a single longer line.
 const MAX_BYTES: usize = 512 << 10;
-/// How long between tries while the store does not answer.
+/// Delay between retries.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// A run's lines on their way to the store. Clones are the same.
+/// Sends a run's lines to the store. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct StoreLog(Arc<StoreLogInner>);
 
@@ -40,9 +40,9 @@ struct StoreLogInner {
     waiting: Mutex<WaitingLines>,
     news: Notify,
     state: watch::Sender<StoreLogState>,
-    /// Fires when the run is not this worker's any more.
+    /// Cancelled when this worker has lost the run.
     lost: CancellationToken,
-    /// What is known about calls that were cut short.
+    /// What is known about interrupted calls, by call id.
     seen: Mutex<std::collections::HashMap<String, String>>,
 }
 
@@ -50,13 +50,13 @@ struct StoreLogInner {
 struct WaitingLines {
     lines: std::collections::VecDeque<String>,
     taken: u64,
-    /// Calls that began and have no result.
+    /// Calls without a result.
     open: std::collections::HashSet<String>,
-    /// How many calls began.
+    /// Number of calls started.
     begun: u64,
-    /// Calls that ended since the last time somebody asked.
+    /// Calls that ended since [`StoreLog::take_ended_calls`] was last called.
     ended: Vec<String>,
-    /// Whether nothing more of the session is taken.
+    /// Whether further session lines are rejected.
     is_sealed: bool,
 }
 
@@ -73,8 +73,8 @@ impl std::fmt::Debug for StoreLog {
 }
 
 impl StoreLog {
-    /// For a run that this worker has; the task that hands lines over ends when
-    /// the last clone is gone or the run is lost.
+    /// Starts the log of a leased run. The background task ends when the last clone is dropped or the
+    /// run is lost.
     pub(crate) fn begin(
         store: &FleetStore,
         key: LeaseKey,
@@ -100,51 +100,50 @@ impl StoreLog {
         Self(inner)
     }
 
-    /// Fires when the run is not this worker's any more.
+    /// Cancelled when this worker has lost the run.
     pub(crate) fn lost(&self) -> CancellationToken {
         self.0.lost.clone()
     }
 
-    /// Why nothing is kept any more, if so.
+    /// Returns why nothing is stored any more, if so.
     pub(crate) fn failure(&self) -> Option<String> {
         self.0.state.borrow().failed.as_ref().map(ToString::to_string)
     }
 
-    /// The run is over for this worker: nothing is written from now on.
+    /// Marks the run as lost to this worker: nothing is written from now on.
     pub(crate) fn fail(&self, why: &str) {
         self.0.fail(why);
     }
 
-    /// Adds a line that is not of the session's own log.
+    /// Appends a fleet line.
     pub(crate) fn note(&self, state: &FleetState) {
         self.0.take(state.to_line());
     }
 
-    /// How many calls that may act began.
+    /// Returns the number of calls with side effects started so far.
     pub(crate) fn calls_begun(&self) -> u64 {
         self.0.waiting().begun
     }
 
-    /// Whether no call that may act is running.
+    /// Whether no call with side effects is running.
     pub(crate) fn is_idle(&self) -> bool {
         self.0.waiting().open.is_empty()
     }
 
-    /// Calls that acted and have ended since the last time.
+    /// Returns the calls with side effects that have ended since this was last called.
     pub(crate) fn take_ended_calls(&self) -> Vec<String> {
         std::mem::take(&mut self.0.waiting().ended)
     }
 
-    /// Takes nothing more of the session, unless a call is running: from now on none
-    /// can begin. What the worker itself has to say still goes through.
+    /// Rejects further session lines, so that no new call can start, unless one is running. Returns
+    /// whether the log is sealed. Fleet lines are still accepted.
     pub(crate) fn seal_if_idle(&self) -> bool {
         let mut waiting = self.0.waiting();
         waiting.is_sealed |= waiting.open.is_empty();
         waiting.is_sealed
     }
 
-    /// Comes when everything that was taken is kept, also when the session's part
-    /// is over.
+    /// Waits until all accepted lines are stored; an error once the run is lost.
     pub(crate) async fn kept(&self) -> Result<(), String> {
         let wanted = self.0.waiting().taken;
         let mut state = self.0.state.subscribe();
@@ -155,17 +154,17 @@ impl StoreLog {
         }
     }
 
-    /// What is known about the effects of a call of an earlier worker.
+    /// Sets what is known about the effects of a call of an earlier worker.
     pub(crate) fn tell_about(&self, call: &str, words: String) {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(call.to_owned(), words);
     }
 
-    /// Text for whoever looks right now.
+    /// Broadcasts live text.
     pub(crate) fn live(&self, text: &str) {
         let inner = Arc::clone(&self.0);
         let text = inner.mask.masked(text);
         tokio::spawn(async move {
-            // Nobody has to hear it.
+            // Best effort.
             inner.store.log.live(inner.key.run.clone(), text).await.ok();
         });
     }
@@ -191,7 +190,7 @@ impl StoreLogInner {
         self.news.notify_one();
     }
 
-    /// A line of the session; whether it was taken.
+    /// Accepts a session line; returns whether it was accepted.
     fn take_of_session(&self, line: String) -> bool {
         let masked = self.mask.masked(&line);
         let mut waiting = self.waiting();
@@ -222,7 +221,7 @@ impl StoreLogInner {
         self.news.notify_one();
     }
 
-    /// The next lines to hand over.
+    /// Returns the next batch of lines.
     fn next(&self) -> Vec<String> {
         let mut waiting = self.waiting();
         let (mut lines, mut bytes) = (Vec::new(), 0);
@@ -236,8 +235,7 @@ impl StoreLogInner {
         lines
     }
 
-    /// Hands lines over, again and again while the store does not answer and the
-    /// lease holds.
+    /// Stores lines, retrying while the store does not answer and the lease is valid.
     async fn keep(&self, mut lines: Vec<String>) -> Result<(), String> {
         let count = lines.len() as u64;
         for line in &mut lines {
@@ -248,8 +246,8 @@ impl StoreLogInner {
         Ok(())
     }
 
-    /// Results that are files of this worker go to the store before the line that
-    /// names them, and the line names them as blobs.
+    /// Uploads the result files named in a line before the line itself, and replaces their paths by blob
+    /// names.
     async fn carry_results(&self, line: &mut String) -> Result<(), String> {
         for file in self.results.named_in(line) {
             let Some(bytes) = self.results.read(&file).await else { continue };
@@ -287,7 +285,7 @@ impl StoreLogInner {
     }
 }
 
-/// Hands lines over while anybody has the fence.
+/// Background task: stores lines as long as a [`StoreLog`] exists.
 async fn hand_over(fence: std::sync::Weak<StoreLogInner>) {
     loop {
         let Some(inner) = fence.upgrade() else { return };
@@ -296,7 +294,7 @@ async fn hand_over(fence: std::sync::Weak<StoreLogInner>) {
             let news = inner.news.notified();
             tokio::select! {
                 () = news => (),
-                // Somebody has to see that nobody has the fence any more.
+                // Wake up regularly to notice that the last clone was dropped.
                 () = tokio::time::sleep(Duration::from_secs(2)) => (),
             }
             continue;
@@ -349,7 +347,7 @@ impl RemoteLog for StoreLog {
                     "this worker may not act for the run any more ({why}). Nothing was done"
                 ));
             }
-            // The process may have slept since: then others may have the run.
+            // The machine may have been suspended, in which case another worker may have the run.
             if !inner.clock.is_fresh() {
                 let why = "the lease was not renewed in time";
                 inner.fail(why);

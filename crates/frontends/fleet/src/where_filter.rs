@@ -1,9 +1,9 @@
-//! `--where 'tenant=x state=parked repo=a'` as a filter.
+//! Parses `--where 'tenant=x state=parked repo=a'` to a filter.
 
 use haft_fleet_store::{FleetName, JobFilter, JobState};
 
-/// Reads words of the form `name=value`: `state`, `tenant`, `pool` and `batch` mean
-/// what they say, everything else is a label.
+/// Parses words of the form `name=value`: `state`, `tenant`, `pool` and `batch` select by that property,
+/// any other name is a label.
 pub fn parse_where(text: &str, filter: &mut JobFilter) -> Result<(), String> {
     for word in text.split_whitespace() {
         let Some((name, value)) = word.split_once('=') else {

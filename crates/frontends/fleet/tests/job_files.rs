@@ -1,4 +1,4 @@
-//! Job files: what they mean, and why they are refused.
+//! Job files: parsing and errors.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::path::Path;
@@ -60,7 +60,7 @@ jobs:
     assert_eq!((last.body.limits.usd, last.body.limits.memory), (Some(3.0), Some(6 << 30)));
     assert_eq!(last.body.results.branch.as_deref(), Some(&*format!("haft/log4j-to-slf4j/{}", last.id)));
     assert_eq!(last.pool, "linux");
-    // The same file twice is the same jobs; what is stored comes back as it was.
+    // The same file gives the same jobs, and a stored body parses to the same value.
     assert_eq!(parse("jobs.yaml", text).unwrap(), plan);
     let stored = serde_json::to_value(&last.body).unwrap();
     assert_eq!(serde_json::from_value::<JobBody>(stored).unwrap(), last.body);
@@ -121,7 +121,7 @@ fn a_bad_file_is_refused_whole_with_places() {
     }
 }
 
-/// What spreadsheets and editors write means what it looks like.
+/// Byte order marks, line endings and similar oddities of spreadsheets and editors are accepted.
 #[test]
 fn odd_files_mean_what_they_look_like() {
     for (name, text) in [
@@ -142,7 +142,7 @@ fn odd_files_mean_what_they_look_like() {
     }
 }
 
-/// Jobs come behind those they need, wherever they stand in the file.
+/// Jobs are sorted after their dependencies, whatever the order of the file.
 #[test]
 fn jobs_stand_behind_what_they_need() {
     let text = "matrix: {os: [linux, mac]}\njobs:\n  - {repo: r, name: ship, needs: {cpu: 2, mem: 1G, jobs: [test]}}\n  - {repo: r, name: test, needs: build}\n  \
@@ -151,7 +151,7 @@ fn jobs_stand_behind_what_they_need() {
     let names: Vec<&str> = plan.jobs.iter().map(|it| it.labels["name"].as_str()).collect();
     assert_eq!(names, ["build", "build", "test", "test", "ship", "ship"]);
     assert_eq!((plan.jobs[4].needs.machine.cpu, plan.jobs[4].needs.machine.mem), (2, 1 << 30));
-    // All of a name, whatever the matrix made of it.
+    // All jobs with the name, including all combinations of a matrix.
     assert_eq!(plan.jobs[4].needs.runs.len(), 2);
     for (at, job) in plan.jobs.iter().enumerate() {
         for run in &job.needs.runs {

@@ -1,4 +1,4 @@
-//! The recipes for starting workers can be read by what reads them.
+//! The example files for starting workers are valid for the programs that read them.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use std::{
@@ -34,7 +34,7 @@ fn the_pilot_job_is_a_script() {
 fn the_unit_is_one() {
     let dir = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(recipe("haft-worker.service")).unwrap();
-    // The program and the user of the recipe are not on this machine.
+    // The recipe's program and user do not exist on this machine.
     let text = text.replace("/usr/bin/haft", "/bin/true").replace("User=haft", "User=root");
     let unit = dir.path().join("haft-worker.service");
     std::fs::write(&unit, text).unwrap();

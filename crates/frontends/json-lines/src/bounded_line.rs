@@ -1,15 +1,14 @@
-//! Lines that no reader chokes on.
+//! JSON lines with a maximum length.
 
 use haft_types::text;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Longest line we write, in bytes: the Python SDK ends the session at 1 MiB.
+/// Maximum bytes of a written line. The Python SDK closes the session at 1 MiB.
 pub const MAX_LINE: usize = 1_000_000;
 
-/// The frame as one line. Where it is too long, its longest texts are cut and
-/// say so; pictures and documents that do not fit are replaced by a word about
-/// them.
+/// Serialises a frame as one line of at most [`MAX_LINE`] bytes. If it is too long, its longest texts
+/// are truncated with a note; images and documents that do not fit are replaced by a note.
 pub fn bounded_line(frame: &impl Serialize) -> String {
     match serde_json::to_string(frame) {
         Ok(line) if line.len() <= MAX_LINE => line,
@@ -18,7 +17,7 @@ pub fn bounded_line(frame: &impl Serialize) -> String {
     }
 }
 
-/// Puts the same line and its end behind what is there.
+/// Appends the line and a line break to a buffer.
 pub(crate) fn push_bounded_line(lines: &mut Vec<u8>, frame: &impl Serialize) {
     let start = lines.len();
     let written = serde_json::to_writer(&mut *lines, frame);
@@ -30,7 +29,7 @@ pub(crate) fn push_bounded_line(lines: &mut Vec<u8>, frame: &impl Serialize) {
     lines.push(b'\n');
 }
 
-/// What stands for a frame that cannot be written.
+/// Returns the line for a frame that cannot be serialised.
 fn broken_line(problem: &serde_json::Error) -> String {
     json!({"error": problem.to_string()}).to_string()
 }
@@ -44,7 +43,7 @@ fn shortened_line(frame: &impl Serialize) -> String {
         if line.len() <= MAX_LINE {
             return line;
         }
-        // Many short texts remain when long ones are gone: then lists are cut.
+        // If many short texts remain, lists are truncated too.
         texts = (texts / 4).max(200);
         items = if texts == 200 { (items / 4).clamp(8, 4_000) } else { items };
         if texts == 200 && items == 8 {
@@ -79,14 +78,14 @@ fn cut(value: &mut Value, texts: usize, items: usize) {
     }
 }
 
-/// Length of the bytes of a picture or document: half of them is worth nothing.
+/// Returns the length of the data of an image or document, which cannot be truncated.
 fn media_bytes(map: &serde_json::Map<String, Value>) -> usize {
     let of_block = map.get("source").and_then(|it| it.get("data"));
     let of_mcp = map.get("data").filter(|_| map.contains_key("mimeType"));
     of_block.or(of_mcp).and_then(Value::as_str).map_or(0, str::len)
 }
 
-/// What is left of a frame that cannot be made short: who it is.
+/// Returns the identifying fields of a frame that cannot be shortened enough.
 fn shell_of(frame: &Value) -> Value {
     let keep = [
         "type",

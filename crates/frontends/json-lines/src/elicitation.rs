@@ -1,10 +1,9 @@
-//! Answers to the questions of MCP servers.
+//! Parses answers to questions of MCP servers.
 
 use haft_mcp_client::ElicitAnswer;
 use serde_json::Value;
 
-/// What a host answers. One that does not know the question, or answers nonsense,
-/// has declined it.
+/// Parses an embedder's answer. An error or invalid answer counts as declined.
 pub fn read_elicitation(answer: &Value) -> ElicitAnswer {
     match (answer["action"].as_str(), &answer["content"]) {
         (Some("accept"), Value::Object(content)) => ElicitAnswer::Accept(content.clone()),

@@ -1,14 +1,11 @@
-//! What faces that speak lines of JSON to another program share: lines in and
-//! out on threads of their own, lines that no reader chokes on, questions that are
-//! taken back when nobody waits any more, and what such a program answers to the
-//! question of an MCP server.
+//! Shared by frontends that exchange JSON lines with another program: input and output threads, bounded
+//! lines, requests that can be cancelled, and answers to questions of MCP servers.
 //!
-//! **Does not know** sessions, or what the lines mean.
+//! **Out of scope**: sessions, and the meaning of the lines.
 //!
-//! **Invariant:** every line that is written is JSON of at most [`MAX_LINE`]
-//! bytes, and lines are written in the order they were handed over.
+//! **Invariant:** every written line is JSON of at most [`MAX_LINE`] bytes, and lines are written in the order in which they were submitted.
 //!
-//! **Invariant:** a program that answers nonsense is never taken for a yes.
+//! **Invariant:** an invalid answer never counts as approval.
 
 mod bounded_line;
 mod elicitation;

@@ -1,5 +1,5 @@
-//! Lines in and out, on threads of their own: neither a host that says nothing
-//! nor one that does not listen keeps the session from working.
+//! Reads and writes lines on threads of their own, so that a peer that neither sends nor reads does not
+//! block the session.
 
 use std::{
     io::{self, BufRead as _, Read as _, Write as _},
@@ -18,29 +18,29 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bounded_line::push_bounded_line;
 
-/// Lines that wait to be looked at.
+/// Maximum queued input lines.
 const WAITING_LINES: usize = 256;
 
-/// Longest line that is taken in, in bytes: a prompt with its pictures is shorter.
+/// Maximum bytes of an input line; must hold a prompt with its images.
 pub const MAX_INPUT: usize = 64 << 20;
 
-/// So many bytes that wait to be written mean that nobody reads.
+/// Bytes of queued output from which the peer counts as behind.
 const BEHIND: usize = 256 << 10;
 
-/// So many bytes are handed over at once where there is much to say: a pipe takes them
-/// in one piece, and the C library tidies up its heap whenever 64 kB are given back.
+/// Bytes of a batch: small enough for a pipe to accept it in one write, and below 64 kB, from which on
+/// freeing memory makes the C library trim its heap.
 const BATCH: usize = 48 << 10;
 
 /// A line of standard input.
 #[derive(Debug)]
 pub enum InputLine {
-    /// All of it, with its end.
+    /// A complete line, including its line break.
     Whole(Vec<u8>),
-    /// More than [`MAX_INPUT`] bytes: how it begins. The rest was not kept.
+    /// The beginning of a line longer than [`MAX_INPUT`] bytes; the rest was discarded.
     TooLong(Vec<u8>),
 }
 
-/// The lines of standard input; the end of the channel is the end of input.
+/// Starts reading standard input on a thread. The channel closes at the end of input.
 pub fn read_lines() -> mpsc::Receiver<InputLine> {
     let (sender, receiver) = mpsc::channel(WAITING_LINES);
     let read = move || {
@@ -51,12 +51,12 @@ pub fn read_lines() -> mpsc::Receiver<InputLine> {
             }
         }
     };
-    // Without a thread there is no input: the channel ends.
+    // If no thread can be started, the channel closes at once.
     std::thread::Builder::new().name(String::from("haft-input")).spawn(read).ok();
     receiver
 }
 
-/// The next line; of one that is too long no more than its beginning is in memory.
+/// Reads the next line; of one that is too long only the beginning is kept in memory.
 fn read_line(input: &mut impl io::BufRead, most: usize) -> io::Result<Option<InputLine>> {
     let mut line = Vec::new();
     let read = input.by_ref().take(most as u64).read_until(b'\n', &mut line)?;
@@ -76,7 +76,7 @@ fn read_line(input: &mut impl io::BufRead, most: usize) -> io::Result<Option<Inp
     }
 }
 
-/// How much waits to be written. Clones are the same.
+/// Bytes of queued output. Clones share the counter.
 #[derive(Clone, Default)]
 pub struct OutputBacklog(Arc<WaitingBytes>);
 
@@ -87,13 +87,12 @@ struct WaitingBytes {
 }
 
 impl OutputBacklog {
-    /// Whether so much waits that more should not be added before some of it is
-    /// read.
+    /// Whether so much is queued that more should wait.
     pub fn is_behind(&self) -> bool {
         BEHIND < self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// Waits until somebody has read enough, or reads nothing any more.
+    /// Waits until the peer has caught up or has closed its input.
     pub async fn caught_up(&self) {
         loop {
             let fewer = self.0.fewer.notified();
@@ -117,15 +116,15 @@ impl OutputBacklog {
         }
     }
 
-    /// Nobody reads any more: nothing waits.
+    /// Resets the counter, because the peer has closed its input.
     fn close(&self) {
         self.0.bytes.store(0, Ordering::Relaxed);
         self.0.fewer.notify_waiters();
     }
 }
 
-/// Lines that are handed over together: waking the thread that writes costs more than
-/// writing a short line.
+/// Lines that are submitted together, because waking the writer thread costs more than writing a short
+/// line.
 #[derive(Default)]
 pub struct LineBatch(Vec<u8>);
 
@@ -138,7 +137,7 @@ impl LineBatch {
         push_bounded_line(&mut self.0, frame);
     }
 
-    /// Whether it is worth being handed over.
+    /// Whether the batch is large enough to be submitted.
     pub fn is_full(&self) -> bool {
         BATCH <= self.0.len()
     }
@@ -153,7 +152,7 @@ pub struct LineWriter {
 }
 
 impl LineWriter {
-    /// Starts the thread that writes.
+    /// Starts the writer thread.
     pub fn start() -> Self {
         let (sender, receiver) = blocking::channel();
         let broken = CancellationToken::new();
@@ -163,7 +162,7 @@ impl LineWriter {
             if write_all(&receiver, &written).is_err() {
                 breaks.cancel();
             }
-            // What is handed over from here on is lost, and waits for nobody.
+            // Output submitted from here on is discarded.
             drop(receiver);
             written.close();
         };
@@ -174,13 +173,13 @@ impl LineWriter {
         Self { lines: Some(sender), thread, broken, waiting }
     }
 
-    /// A writer that writes nothing.
+    /// Creates a writer that discards everything.
     pub fn closed() -> Self {
         let (broken, waiting) = (CancellationToken::new(), OutputBacklog::default());
         Self { lines: None, thread: None, broken, waiting }
     }
 
-    /// Hands a frame over to be written.
+    /// Queues a frame.
     pub fn frame(&self, frame: &impl Serialize) {
         if self.lines.is_some() {
             let mut line = Vec::new();
@@ -189,7 +188,7 @@ impl LineWriter {
         }
     }
 
-    /// Hands over what a batch holds, which is empty afterwards.
+    /// Queues the content of a batch and clears it.
     pub fn batch(&self, batch: &mut LineBatch) {
         if !batch.0.is_empty() {
             self.hand_over(std::mem::take(&mut batch.0));
@@ -204,17 +203,17 @@ impl LineWriter {
         }
     }
 
-    /// How much waits to be written.
+    /// Returns the amount of queued output.
     pub fn waiting(&self) -> OutputBacklog {
         self.waiting.clone()
     }
 
-    /// Nobody reads any more.
+    /// Cancelled when the peer has closed its input.
     pub fn broken(&self) -> CancellationToken {
         self.broken.clone()
     }
 
-    /// Waits until everything is written, as long as somebody reads it.
+    /// Waits until everything is written or the peer has closed its input, for at most `patience`.
     pub async fn finish(&mut self, patience: Duration) {
         self.lines = None;
         let Some(thread) = self.thread.take() else { return };
@@ -251,7 +250,7 @@ mod tests {
             (String::from("a\nb\r\n\nc"), vec![("a\n", true), ("b\r\n", true), ("\n", true), ("c", true)]),
             (format!("{long}\nafter\n"), vec![(&long[..1_000], false), ("after\n", true)]),
             (long.clone(), vec![(&long[..1_000], false)]),
-            // Exactly as long as a line may be, and one byte more.
+            // Exactly the maximum length, and one byte more.
             (
                 format!("{}\nz\n", &long[..9_999]),
                 vec![(&*format!("{}\n", &long[..9_999]), true), ("z\n", true)],

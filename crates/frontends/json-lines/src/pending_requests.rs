@@ -1,4 +1,4 @@
-//! Questions to another program that wait for their answers.
+//! Pending requests to another program.
 
 use std::{
     collections::HashMap,
@@ -9,8 +9,7 @@ use std::{
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// Questions that are open, by what they are called on the line. Answers find them
-/// in any order; `E` is what a program says that cannot answer.
+/// Pending requests by id. Responses may arrive in any order; `E` is the peer's error type.
 pub struct PendingRequests<K, E>(Mutex<PendingReplies<K, E>>);
 
 struct PendingReplies<K, E> {
@@ -18,7 +17,7 @@ struct PendingReplies<K, E> {
     by_id: HashMap<K, oneshot::Sender<Result<Value, E>>>,
 }
 
-/// Takes a question back when nobody waits for its answer any more.
+/// Cancels a request when its caller stops waiting.
 struct PendingRequestGuard<'a, K: Eq + Hash, E, T: FnOnce()> {
     questions: &'a PendingRequests<K, E>,
     id: K,
@@ -41,8 +40,8 @@ impl<K, E> Default for PendingRequests<K, E> {
 }
 
 impl<K: Clone + Eq + Hash, E> PendingRequests<K, E> {
-    /// Asks by `send`, and waits for the answer; nothing when the program is gone.
-    /// Dropping the future takes the question back by `take_back`.
+    /// Sends a request with `send` and waits for the response; `None` if the peer is gone. Dropping the
+    /// future calls `take_back` to cancel the request.
     pub async fn ask(
         &self,
         id: K,
@@ -68,8 +67,7 @@ impl<K: Eq + Hash, E> PendingRequests<K, E> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The program answered. Answers to what nobody asked, or asks no more, are
-    /// ignored.
+    /// Handles a response; ignored if no such request is pending.
     pub fn answered(&self, id: &K, answer: Result<Value, E>) {
         let sender = self.waiting().by_id.remove(id);
         if let Some(sender) = sender {
@@ -77,8 +75,7 @@ impl<K: Eq + Hash, E> PendingRequests<K, E> {
         }
     }
 
-    /// The program will answer nothing any more: all that is open, and whatever is
-    /// asked from now on, has no answer.
+    /// Ends all pending and future requests without a response.
     pub fn close(&self) {
         let mut waiting = self.waiting();
         waiting.closed = true;

@@ -1,5 +1,5 @@
-//! What drawing costs, in bytes, frames and allocations: numbers that do not
-//! depend on how busy the machine is. `cargo bench -p haft-tui`.
+//! Cost of painting in bytes, frames and allocations, which do not depend on the machine's load. `cargo
+//! bench -p haft-tui`.
 #![allow(clippy::print_stdout, missing_docs, reason = "a bench prints")]
 
 use std::{
@@ -11,22 +11,22 @@ use haft_tui::{
     AppState, KeyPress, Painter, PromptHistory, ScreenSize, TermEvent, TerminalCaps, UiUpdate, view,
 };
 
-/// Counts allocations.
+/// An allocator that counts allocations.
 struct Counting;
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 #[expect(unsafe_code, reason = "an allocator is unsafe by nature; this one only counts")]
-// SAFETY: everything is handed on to the system's allocator.
+// SAFETY: forwards everything to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -63,7 +63,7 @@ impl Screen {
         self.frames += usize::from(!bytes.is_empty());
     }
 
-    /// Streams a text at 200 tokens a second and 30 frames a second.
+    /// Streams a text at 200 tokens and 30 frames per second.
     fn stream(&mut self, source: &str) -> usize {
         let chars: Vec<char> = source.chars().collect();
         let tokens: Vec<String> = chars.chunks(4).map(|it| it.iter().collect()).collect();
@@ -106,7 +106,7 @@ fn main() {
     let tokens = screen.stream(&code);
     report("tokens of Rust", &mut screen, tokens, COUNT.load(Ordering::Relaxed) - before);
 
-    // Events that change nothing on the screen write nothing.
+    // Events that do not change the screen write nothing.
     let before = COUNT.load(Ordering::Relaxed);
     for _ in 0..1000 {
         screen.event(TermEvent::Focus(true));
@@ -126,7 +126,7 @@ fn main() {
     screen.frame();
     report("paste of 100 kB", &mut screen, 1, 0);
 
-    // A long session is as cheap as a short one.
+    // A long session costs no more than a short one.
     for _ in 0..100_000 {
         screen.event(TermEvent::News(UiUpdate::Text(String::from("a line of a long session\n\n"))));
         screen.model.drawn();

@@ -1,7 +1,7 @@
-//! What a terminal shows, as a picture: `ansi_picture COLUMNS FIRST_WORDS < output > picture.svg`.
+//! Renders terminal output as an image: `ansi_picture COLUMNS FIRST_WORDS < output > picture.svg`.
 //!
-//! The picture begins with the first line that holds these words. It is text, so
-//! that it stays sharp and can be searched.
+//! The image starts with the first line that contains these words. It consists of text, so that it
+//! scales and can be searched.
 #![allow(clippy::print_stdout, missing_docs, reason = "a program for developers")]
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use avt::{Cell, Color, Pen, Terminal};
 
-/// More rows than any output has: nothing may scroll out of sight.
+/// More rows than any output, so that nothing scrolls away.
 const ROWS: usize = 2_000;
 const CELL: (f64, f64) = (8.4, 19.0);
 const MARGIN: f64 = 18.0;
@@ -62,10 +62,10 @@ fn picture(lines: &[Vec<Cell>], columns: usize) -> String {
             let indent = text.chars().take_while(|it| *it == ' ').count();
             let outside = text.chars().count() - shown.chars().count();
             let left = MARGIN + (column + indent) as f64 * CELL.0;
-            // The length holds columns together whatever font there is.
+            // `textLength` keeps columns aligned with any font.
             let length = (run.len() - outside) as f64 * CELL.0;
             let about = style(run[0].pen());
-            // Blanks that break would be drawn as one.
+            // Non-breaking spaces, because consecutive spaces would collapse.
             let text = shown.replace('&', "&amp;").replace('<', "&lt;").replace(' ', "\u{a0}");
             let place = format!("x=\"{left:.1}\" y=\"{bottom:.1}\" textLength=\"{length:.1}\"");
             writeln!(out, "<text {place}{about}>{text}</text>").ok();
@@ -75,7 +75,7 @@ fn picture(lines: &[Vec<Cell>], columns: usize) -> String {
     out
 }
 
-/// Neighbours that look the same, and where they begin.
+/// Groups adjacent cells of the same style; returns each group with its start column.
 fn runs(cells: &[Cell]) -> Vec<(usize, &[Cell])> {
     let mut at = 0;
     let same = |a: &Cell, b: &Cell| a.pen() == b.pen();

@@ -1,5 +1,5 @@
-//! A terminal without a session that breaks in the way it is told: for tests that look at
-//! what is left of the screen. What is typed says how.
+//! A terminal without a session that crashes in the way its input says, for tests of what remains on the
+//! screen.
 
 use std::sync::{Arc, mpsc};
 
@@ -16,7 +16,7 @@ fn main() -> std::process::ExitCode {
         keys: (KeyMap::default(), Vec::new()),
         greeting: Vec::new(),
         editor: Arc::new(|_| None),
-        // This runs on the thread that draws.
+        // Runs on the terminal thread.
         effects: Arc::new(move |effect| match &effect {
             TermEffect::Send(text) if text == "thread" => panic!("broken-4711 in the thread"),
             _ => drop(sender.send(effect)),
@@ -42,7 +42,7 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-/// Calls itself until there is no room.
+/// Recurses until the stack overflows.
 fn deeper(room: &[u8; 64]) -> u64 {
     let mut more = *room;
     if std::hint::black_box(false) {

@@ -1,8 +1,8 @@
-//! The screen of overlays: all of its rows are ours.
+//! Paints overlays on the alternate screen.
 
 use crate::{layout::ScreenRow, paint::Caret, sgr::Pen, terminal_caps::TerminalCaps};
 
-/// Draws overlays, row by row.
+/// Paints overlays row by row.
 #[derive(Clone, Debug)]
 pub struct AlternatePainter {
     look: TerminalCaps,
@@ -11,21 +11,21 @@ pub struct AlternatePainter {
 }
 
 impl AlternatePainter {
-    /// Goes to the other screen. The wheel moves like arrow keys there; nothing
-    /// else of the mouse is taken.
+    /// Switches to the alternate screen. The mouse wheel sends arrow keys there; no other mouse events
+    /// are captured.
     pub fn enter(look: &TerminalCaps) -> (Self, Vec<u8>) {
         let painter = Self { look: look.clone(), rows: Vec::new(), caret: Caret::default() };
         (painter, b"\x1b[?1049h\x1b[?1007h\x1b[>1u\x1b[2J".to_vec())
     }
 
-    /// Goes to the other screen to stay there: the wheel must not walk through what
-    /// was sent before.
+    /// Switches to the alternate screen for the whole conversation. The mouse wheel does not send arrow
+    /// keys, which would walk through the prompt history.
     pub fn enter_to_stay(look: &TerminalCaps) -> (Self, Vec<u8>) {
         let painter = Self { look: look.clone(), rows: Vec::new(), caret: Caret::default() };
         (painter, b"\x1b[?1049h\x1b[?1007l\x1b[>1u\x1b[2J".to_vec())
     }
 
-    /// The look has changed: everything is drawn again.
+    /// Changes the capabilities; everything is painted again.
     pub fn set_look(&mut self, look: &TerminalCaps) {
         if self.look != *look {
             self.look = look.clone();
@@ -33,12 +33,12 @@ impl AlternatePainter {
         }
     }
 
-    /// Goes back.
+    /// Returns the bytes that leave the alternate screen.
     pub fn leave() -> Vec<u8> {
         b"\x1b[<u\x1b[?1007l\x1b[?1049l".to_vec()
     }
 
-    /// The bytes that turn the screen into these rows.
+    /// Returns the bytes that change the screen to these rows.
     pub fn paint(&mut self, rows: Vec<ScreenRow>, caret: Caret) -> Vec<u8> {
         if rows == self.rows && caret == self.caret {
             return Vec::new();
@@ -60,7 +60,7 @@ impl AlternatePainter {
         out
     }
 
-    /// The screen has another size: everything is drawn again.
+    /// Forgets what is on the screen, after a resize: everything is painted again.
     pub fn forget(&mut self) {
         self.rows.clear();
     }

@@ -1,4 +1,4 @@
-//! Everything the terminal shows, and what it knows to show it.
+//! State of the user interface.
 
 use crate::{
     completion::Completions,
@@ -15,16 +15,14 @@ use crate::{
     vi::ViKeys,
 };
 
-/// Columns and rows of the screen.
+/// Size of the screen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ScreenSize {
-    /// Columns.
     pub columns: usize,
-    /// Rows.
     pub rows: usize,
 }
 
-/// A call that runs.
+/// A running call.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningCall {
     pub(crate) id: String,
@@ -36,52 +34,51 @@ pub(crate) struct RunningCall {
     pub(crate) note: String,
 }
 
-/// An agent that works for another one.
+/// A sub-agent.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentView {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) items: Vec<TranscriptItem>,
-    /// What it is saying.
+    /// Text it is generating.
     pub(crate) speaking: String,
     pub(crate) answer_began: AnswerStart,
 }
 
-/// What the session is doing.
+/// State of the session.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ConversationState {
-    /// It is being opened; prompts wait.
+    /// Being opened; prompts wait.
     Opening,
-    /// It cannot be opened.
+    /// Cannot be opened.
     Closed,
-    /// It waits for a prompt.
+    /// Waiting for a prompt.
     Idle,
-    /// It works since then.
+    /// Working since this time.
     Working(u64, TurnPhase),
 }
 
-/// The voice that is speaking.
+/// The text being streamed.
 #[derive(Clone, Debug)]
 pub(crate) enum StreamingVoice {
     Nobody,
-    /// The answer, with its source.
+    /// An answer: renderer and source.
     Answer(Box<MarkdownStream>, String),
-    /// Thinking: since when, and what.
+    /// Thinking: start time and text.
     Thought(u64, String),
 }
 
-/// Where the transcript was when an answer began.
+/// Position of the transcript when an answer started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AnswerStart {
-    /// So much had been said and done.
+    /// Number of items.
     pub(crate) items: usize,
-    /// What had been answered last.
+    /// The previous answer.
     pub(crate) last_answer: String,
 }
 
 impl AnswerStart {
-    /// Takes the words of the answer out of a transcript; says whether there
-    /// were any.
+    /// Removes the answer from a transcript, because it is repeated. Returns whether there was any text.
     pub(crate) fn take_back(&self, items: &mut Vec<TranscriptItem>) -> bool {
         let before = items.len();
         let later = items.split_off(self.items.min(before));
@@ -92,7 +89,7 @@ impl AnswerStart {
     }
 }
 
-/// A search in what was sent before.
+/// A search in the prompt history.
 #[derive(Clone, Debug)]
 pub(crate) struct HistorySearch {
     pub(crate) typed: Composer,
@@ -100,14 +97,14 @@ pub(crate) struct HistorySearch {
     pub(crate) draft: String,
 }
 
-/// Everything the terminal shows. Changed only by [`AppState::update`].
+/// State of the user interface. Changed only by [`AppState::update`].
 #[derive(Debug)]
 pub struct AppState {
     pub(crate) look: TerminalCaps,
     pub(crate) size: ScreenSize,
     pub(crate) keys: KeyMap,
     pub(crate) now: u64,
-    /// Milliseconds since 1970 when `now` was 0.
+    /// Milliseconds since 1970 at time 0 of the terminal's clock.
     pub(crate) epoch_ms: u64,
     pub(crate) session: ConversationState,
     pub(crate) composer: Composer,
@@ -115,51 +112,51 @@ pub struct AppState {
     pub(crate) search: Option<HistorySearch>,
     pub(crate) offers: Completions,
     pub(crate) slash: Vec<SlashName>,
-    /// Messages that wait for a pause.
+    /// Messages to be sent at the next opportunity.
     pub(crate) queue: Vec<String>,
-    /// A message taken out of the queue to be changed: nothing is sent meanwhile.
+    /// Index of a queued message that is being edited; nothing is sent meanwhile.
     pub(crate) editing_queued: Option<usize>,
     pub(crate) asks: QuestionQueue,
-    /// A row of a question whose text is being edited.
+    /// Question and row whose text is being edited.
     pub(crate) editing_ask: Option<(String, usize)>,
     pub(crate) speaking: StreamingVoice,
     pub(crate) calls: Vec<RunningCall>,
     pub(crate) tasks: Vec<PickerRow>,
-    /// Agents that work for others, and what they said and did.
+    /// Sub-agents with their output.
     pub(crate) agents: Vec<AgentView>,
-    /// When the session came into its phase.
+    /// When the current phase started.
     pub(crate) phase_since: u64,
-    /// Rows above the newest that are shown, on a screen of our own.
+    /// Rows scrolled up, in full-screen mode.
     pub(crate) scrolled: usize,
     pub(crate) todos: Vec<(String, TodoState)>,
     pub(crate) meter: StatusUpdate,
     pub(crate) items: Vec<TranscriptItem>,
-    /// Lines that are finished and not on the screen yet.
+    /// Finished lines that are not painted yet.
     pub(crate) finished: Vec<StyledLine>,
-    /// Whether the last thing that was shown wants a blank line behind it.
+    /// Whether a blank line is needed before the next item.
     pub(crate) wants_gap: bool,
     pub(crate) overlay: Option<Overlay>,
-    /// A short hint in the footer, until then.
+    /// A temporary hint in the footer, and when it disappears.
     pub(crate) hint: Option<(String, u64)>,
-    /// Ctrl-C was pressed when there was nothing to cancel.
+    /// Until when a second Ctrl-C exits, after one with nothing to cancel.
     pub(crate) leaving_until: u64,
-    /// Esc was pressed when there was nothing to stop.
+    /// Until when a second Esc opens the rewind list, after one with nothing to stop.
     pub(crate) rewinding_until: u64,
-    /// Esc stops the agents in the background until then, too.
+    /// Until when another Esc also stops background agents.
     pub(crate) stopping_until: u64,
     pub(crate) focused: bool,
     pub(crate) last_key: u64,
     pub(crate) last_answer: String,
-    /// What the answer that comes in can be taken back to.
+    /// Where the current answer started, in case it is repeated.
     pub(crate) answer_began: AnswerStart,
     pub(crate) ended: bool,
     pub(crate) vi: ViKeys,
-    /// Lines that are shown of a call, by the name of its tool.
+    /// Maximum lines shown of a call, by tool name.
     pub(crate) folds: Vec<(String, usize)>,
 }
 
 impl AppState {
-    /// A terminal on which nothing was said.
+    /// Creates the state before any message.
     pub fn new(look: TerminalCaps, size: ScreenSize, history: PromptHistory) -> Self {
         Self {
             look,
@@ -203,7 +200,7 @@ impl AppState {
         }
     }
 
-    /// Other keys, and what is wrong with them.
+    /// Changes the key bindings and shows their problems.
     pub fn set_keys(&mut self, keys: KeyMap, problems: &[String]) {
         self.keys = keys;
         for problem in problems {
@@ -211,39 +208,39 @@ impl AppState {
         }
     }
 
-    /// The time of day when the terminal's clock was 0.
+    /// Sets the time of day at time 0 of the terminal's clock.
     pub fn set_epoch(&mut self, epoch_ms: u64) {
         self.epoch_ms = epoch_ms;
     }
 
-    /// Lines that belong above everything: shown once.
+    /// Sets lines shown once at the top.
     pub fn greet(&mut self, lines: Vec<StyledLine>) {
         self.finished.extend(lines);
         self.wants_gap = true;
     }
 
-    /// Rows above the newest that are shown, on a screen of our own.
+    /// Returns the number of rows scrolled up, in full-screen mode.
     pub fn scrolled(&self) -> usize {
         self.scrolled
     }
 
-    /// Nothing is above what is shown: so far it was scrolled.
+    /// Limits scrolling, because there are only this many rows above.
     pub fn scrolled_to(&mut self, rows: usize) {
         self.scrolled = rows;
     }
 
-    /// Lines that are finished, handed out once they are drawn.
+    /// Returns finished lines that are not painted yet.
     pub fn finished(&self) -> &[StyledLine] {
         &self.finished
     }
 
-    /// The finished lines were drawn.
+    /// Marks the finished lines as painted.
     pub fn drawn(&mut self) {
         self.finished.clear();
     }
 
-    /// What was drawn last is on the screen since this moment: the terminal took all of it.
-    /// Before that, a question or a choice hears nothing.
+    /// Marks the last frame as visible since `now`, because the terminal has accepted all of it.
+    /// Questions and pickers ignore keys before that.
     pub fn shown(&mut self, now: u64) {
         match &mut self.overlay {
             Some(overlay) => overlay.is_seen(now),
@@ -251,44 +248,44 @@ impl AppState {
         }
     }
 
-    /// How it is shown.
+    /// Returns the terminal's capabilities.
     pub fn look(&self) -> &TerminalCaps {
         &self.look
     }
 
-    /// The view on a screen of its own, if there is one.
+    /// Returns the overlay, if one is open.
     pub fn overlay(&mut self) -> Option<&mut Overlay> {
         self.overlay.as_mut()
     }
 
-    /// Whether the program is to end.
+    /// Whether the program should exit.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// What is written and not sent.
+    /// Returns the prompt being written.
     pub fn draft(&self) -> &Composer {
         &self.composer
     }
 
-    /// Whether the cursor may stand elsewhere than at the caret: the terminal would lose its
-    /// place otherwise, and nobody types, so that no input method opens at it.
+    /// Whether the cursor may be parked away from the caret. Only while terminals need it to track the
+    /// region, and nobody is typing (an input method opens at the cursor).
     pub fn may_park(&self) -> bool {
         let is_typing = !self.composer.is_empty() || self.asks.shown().is_some() || self.search.is_some();
         self.look.wraps_early && !is_typing && !self.ended
     }
 
-    /// Whether a prompt is being worked on.
+    /// Whether a turn is in progress.
     pub fn is_working(&self) -> bool {
         matches!(self.session, ConversationState::Working(..))
     }
 
-    /// Whether only commands of the person run.
+    /// Whether only the user's own shell commands are running.
     pub(crate) fn runs_own_commands(&self) -> bool {
         !self.is_working() && self.calls.iter().any(|call| call.id.starts_with(OWN_COMMAND))
     }
 
-    /// What the window of the terminal is called.
+    /// Returns the title of the terminal window.
     pub fn title(&self) -> String {
         let what = match &self.session {
             _ if !self.asks.waiting.is_empty() => "? haft",
@@ -301,8 +298,8 @@ impl AppState {
         }
     }
 
-    /// Lines that are shown of a call of this tool. The name itself counts before
-    /// one that ends in `*`.
+    /// Returns the maximum lines shown of a call. An exact tool name takes precedence over a pattern
+    /// ending in `*`.
     pub(crate) fn lines_of(&self, tool: &str) -> usize {
         let fits = |name: &str| name.strip_suffix('*').is_some_and(|head| tool.starts_with(head));
         let exact = self.folds.iter().find(|it| it.0 == tool);
@@ -310,7 +307,7 @@ impl AppState {
         found.map_or(crate::rendered_call::MAX_LINES, |it| it.1)
     }
 
-    /// When something changes by itself; nothing when all is still.
+    /// Returns when the display changes without an event; `None` if it does not.
     pub fn deadline(&self) -> Option<u64> {
         if let Some(overlay) = &self.overlay {
             return overlay.deadline().map(|it| it.max(self.now + 1));
@@ -328,7 +325,7 @@ impl AppState {
         soonest.map(|it| it.max(self.now + 1))
     }
 
-    /// Begins something new in the conversation, set apart from what is above.
+    /// Starts a new item, separated from the previous one.
     pub(crate) fn begin_item(&mut self) {
         if std::mem::replace(&mut self.wants_gap, true) {
             self.finished.push(StyledLine::blank());
@@ -336,20 +333,20 @@ impl AppState {
     }
 }
 
-/// How calls begin that are commands of the person.
+/// Prefix of ids of calls that are the user's own shell commands.
 pub const OWN_COMMAND: char = '!';
 
-/// How often the sign of work moves: with the seconds beside it, so that waiting
-/// costs one frame a second.
+/// Interval of the spinner; the same as that of the elapsed seconds, so that waiting costs one frame per
+/// second.
 pub(crate) const SPIN_MS: u64 = 1000;
 
 impl AppState {
-    /// Everything that was said and done, as lines.
+    /// Returns the whole transcript as lines.
     pub fn all_lines(&self) -> Vec<StyledLine> {
         crate::transcript::all_lines(&self.items, &self.look, self.size.columns)
     }
 
-    /// The same, with what is finished of the answer that is being given.
+    /// Like [`all_lines`](Self::all_lines), plus the finished lines of the current answer.
     pub(crate) fn all_finished_lines(&self) -> Vec<StyledLine> {
         let mut lines = self.all_lines();
         if let StreamingVoice::Answer(_, source) = &self.speaking {
@@ -361,15 +358,14 @@ impl AppState {
         lines
     }
 
-    /// The last screenful of the conversation is to be drawn again, before what is
-    /// not drawn yet.
+    /// Schedules the last screenful of the transcript to be painted before unpainted lines.
     pub(crate) fn show_last_screen_first(&mut self) {
         let rest = std::mem::take(&mut self.finished);
         self.show_last_screen();
         self.finished.extend(rest);
     }
 
-    /// The last screenful of the conversation is to be drawn again.
+    /// Schedules the last screenful of the transcript to be painted again.
     pub(crate) fn show_last_screen(&mut self) {
         let lines = self.all_lines();
         let room = self.size.rows.saturating_sub(8);

@@ -1,5 +1,4 @@
-//! What is offered while somebody writes: commands after a slash, files after an
-//! at sign.
+//! Completion: commands after a slash, files after an at sign.
 
 use crate::{
     composer::{CaretMove, Composer},
@@ -7,17 +6,17 @@ use crate::{
     ui_update::SlashName,
 };
 
-/// What is offered.
+/// The list of completions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Completions {
     pub(crate) kind: CompletionKind,
     pub(crate) rows: Vec<SlashName>,
     pub(crate) selected: usize,
-    /// Where what is completed begins.
+    /// Start of the completed word in the prompt.
     from: usize,
-    /// What was typed.
+    /// The typed part of the word.
     pub(crate) typed: String,
-    /// What the person does not want to be offered any more.
+    /// The word for which the user has closed the list.
     dismissed: Option<String>,
 }
 
@@ -34,14 +33,15 @@ impl Completions {
         self.kind != CompletionKind::None && !self.rows.is_empty()
     }
 
-    /// Nothing is offered until something else is typed.
+    /// Closes the list until the word changes.
     pub(crate) fn dismiss(&mut self) {
         self.dismissed = Some(self.typed.clone());
         self.rows.clear();
         self.kind = CompletionKind::None;
     }
 
-    /// The draft has changed. Says which files are wanted, if files are.
+    /// Updates the list after a change of the prompt. Returns the file query, if files are to be
+    /// searched.
     pub(crate) fn look(&mut self, composer: &Composer, others: &[SlashName]) -> Option<String> {
         let (kind, from, typed) = wanted(composer);
         if self.dismissed.as_deref() == Some(&typed) && kind != CompletionKind::None {
@@ -58,7 +58,7 @@ impl Completions {
         match kind {
             CompletionKind::None => self.rows.clear(),
             CompletionKind::Command => self.rows = slash_commands::fitting(&typed, others),
-            // Old files stay until new ones come.
+            // Keep previous files until new results arrive.
             CompletionKind::File => return Some(typed),
         }
         None
@@ -77,7 +77,7 @@ impl Completions {
         self.selected = if back { (self.selected + count - 1) % count } else { (self.selected + 1) % count };
     }
 
-    /// Puts what is selected into the draft.
+    /// Inserts the selected completion.
     pub(crate) fn accept(&mut self, composer: &mut Composer) {
         let Some(row) = self.rows.get(self.selected) else { return };
         let text = match self.kind {
@@ -95,14 +95,14 @@ impl Completions {
         self.typed.clear();
     }
 
-    /// Whether the command that is selected is what was typed.
+    /// Whether the selected command equals what was typed.
     pub(crate) fn is_exact(&self) -> bool {
         self.kind == CompletionKind::Command && slash_commands::find(&self.typed).is_some()
             || self.rows.get(self.selected).is_some_and(|it| it.name == self.typed)
     }
 }
 
-/// What stands before the caret: its kind, where it begins, what was typed.
+/// Returns kind, start and text of the word before the caret.
 fn wanted(composer: &Composer) -> (CompletionKind, usize, String) {
     let head = composer.text().get(..composer.at()).unwrap_or_default();
     if let Some(name) = head.strip_prefix('/')

@@ -1,6 +1,6 @@
-//! Columns of text. Terminals disagree about some graphemes (a heart with a
-//! selector, a hand with a skin tone, several signs of one syllable): those are
-//! guessed until the terminal has said where its cursor stands behind one.
+//! Width of text in columns. Terminals disagree about some graphemes (a heart with a variation selector,
+//! a hand with a skin tone, combining signs): their width is guessed until the terminal has reported the
+//! cursor position after one.
 
 use std::{
     collections::HashMap,
@@ -13,19 +13,19 @@ use std::{
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// What the terminal of this program has said. There is one terminal to a program.
+/// Widths reported by the terminal; a program has only one.
 static LEARNED: RwLock<Option<HashMap<Box<str>, usize>>> = RwLock::new(None);
-/// Whether it has said anything that was not guessed.
+/// Whether any reported width differs from the guess.
 static HAS_LEARNED: AtomicBool = AtomicBool::new(false);
-/// More are not kept in mind: nobody writes so many.
+/// Maximum stored widths.
 const MAX_LEARNED: usize = 2000;
 
-/// Columns a text takes.
+/// Returns the columns of a text.
 pub fn width_of(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.graphemes(true).map(grapheme_width).sum() }
 }
 
-/// Columns one grapheme takes.
+/// Returns the columns of a grapheme.
 pub(crate) fn grapheme_width(grapheme: &str) -> usize {
     if HAS_LEARNED.load(Ordering::Relaxed)
         && is_disputed(grapheme)
@@ -36,7 +36,7 @@ pub(crate) fn grapheme_width(grapheme: &str) -> usize {
     guessed(grapheme)
 }
 
-/// Never more than two.
+/// Guesses the columns of a grapheme, at most two.
 fn guessed(grapheme: &str) -> usize {
     grapheme.width().min(2)
 }
@@ -45,7 +45,7 @@ fn learned(grapheme: &str) -> Option<usize> {
     LEARNED.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(grapheme).copied()
 }
 
-/// Whether terminals disagree: some draw the characters one by one.
+/// Whether terminals disagree about the width, because some draw the code points separately.
 pub(crate) fn is_disputed(grapheme: &str) -> bool {
     let mut chars = grapheme.chars();
     let (Some(_), Some(second)) = (chars.next(), chars.next()) else { return false };
@@ -53,12 +53,12 @@ pub(crate) fn is_disputed(grapheme: &str) -> bool {
     second == '\u{fe0f}' || one_by_one != guessed(grapheme)
 }
 
-/// Whether the terminal has to be asked how wide it draws this.
+/// Whether the terminal has to be asked for the width of a grapheme.
 pub(crate) fn is_to_be_asked(grapheme: &str) -> bool {
     is_disputed(grapheme) && learned(grapheme).is_none()
 }
 
-/// The terminal drew a grapheme so wide; says whether it was guessed wrong.
+/// Stores the reported width of a grapheme. Returns whether the guess was wrong.
 pub(crate) fn learn(grapheme: &str, width: usize) -> bool {
     let mut learned = LEARNED.write().unwrap_or_else(PoisonError::into_inner);
     let learned = learned.get_or_insert_default();
@@ -90,7 +90,7 @@ mod tests {
         ] {
             assert_eq!(is_disputed(grapheme), disputed, "{grapheme}");
         }
-        // No other test draws this one.
+        // No other test uses this grapheme (the table is global).
         let hand = "🤙🏿";
         assert!(is_to_be_asked(hand));
         assert_eq!(width_of(hand), 2);

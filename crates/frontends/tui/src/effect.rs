@@ -1,72 +1,70 @@
-//! What is to be done.
+//! Effects requested by the user interface.
 
 use crate::question_card::CardAnswer;
 
-/// A wish for files whose names fit.
+/// A query for files by name.
 pub type FileQuery = String;
 
-/// Something that is to be done, by the thread of the terminal or by the face.
+/// An effect, carried out by the terminal thread or the frontend.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TermEffect {
-    /// Say this to the session. Comes only when the session is open.
+    /// Send a message to the session. Only after the session is open.
     Send(String),
-    /// Stop what is being worked on.
+    /// Interrupt the current turn.
     Interrupt,
-    /// Stop the agents that work in the background.
+    /// Stop background agents.
     StopAgents,
-    /// A question is answered.
+    /// Answer a question.
     Answer {
-        /// The question.
+        /// Id of the question.
         id: String,
-        /// The answer.
         answer: CardAnswer,
     },
-    /// A command of the terminal that only the face can carry out.
+    /// Run a slash command that the frontend implements.
     Command {
-        /// Its name.
         name: String,
-        /// What followed it.
+        /// Text after the name.
         arguments: String,
     },
-    /// Something was chosen.
+    /// The user has picked a row.
     Picked {
-        /// What for.
+        /// Purpose of the picker.
         purpose: String,
-        /// What.
+        /// Id of the row.
         id: String,
     },
-    /// What a row shows before it is chosen is wanted.
+    /// Load the preview of a row.
     Preview {
-        /// What the choice is for.
+        /// Purpose of the picker.
         purpose: String,
-        /// The row.
+        /// Id of the row.
         id: String,
     },
-    /// This may be the path of a picture; see
+    /// Check whether this text is the path of an image; answered by
     /// [`UiUpdate::Picture`](crate::UiUpdate::Picture).
     Picture(String),
-    /// A picture of the clipboard is wanted.
+    /// Read an image from the clipboard.
     ClipboardPicture,
-    /// The next permission mode.
+    /// Switch to the next permission mode.
     NextMode,
-    /// Find files.
+    /// Search files.
     Files(FileQuery),
-    /// Run a command of the person, and show what it prints.
+    /// Run the user's shell command and show its output.
     Shell(String),
-    /// Keep a note in the project's memory.
+    /// Save a note to the project's memory.
     Remember(String),
-    /// Calls that wait for their commands go on without them.
+    /// Move running commands to the background, so that their calls return.
     ToBackground,
-    /// Edit this text in the person's editor.
+    /// Open this text in the user's editor.
     Edit(String),
-    /// Put this where it can be pasted from.
+    /// Copy to the clipboard.
     Copy(String),
-    /// Make the person look.
+    /// Notify the user.
     Alert(String),
-    /// Stop the program until the shell takes it up again.
+    /// Suspend the program (Ctrl-Z).
     Suspend,
-    /// Draw everything anew.
+    /// Repaint everything.
     Redraw,
-    /// End the program, in order.
+    /// Exit normally.
     Quit,
 }

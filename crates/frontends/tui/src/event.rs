@@ -1,75 +1,56 @@
-//! What the terminal hears of.
+//! Input events of the user interface.
 
 use crate::{app_state::ScreenSize, ui_update::UiUpdate};
 
-/// A key, as far as terminals tell.
+/// A key.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum KeyCode {
-    /// A character; upper case when shift was held.
+    /// A character; upper case with shift.
     Char(char),
-    /// Enter.
     Enter,
-    /// Escape.
     Esc,
-    /// Tab.
     Tab,
-    /// Backspace.
     Backspace,
-    /// Delete.
     Delete,
-    /// Arrow up.
     Up,
-    /// Arrow down.
     Down,
-    /// Arrow left.
     Left,
-    /// Arrow right.
     Right,
-    /// Home.
     Home,
-    /// End.
     End,
-    /// Page up.
     PageUp,
-    /// Page down.
     PageDown,
-    /// Insert.
     Insert,
-    /// A function key.
     F(u8),
 }
 
-/// A key that was pressed, with what was held.
+/// A key press with modifiers.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct KeyPress {
-    /// The key.
     pub code: KeyCode,
-    /// Control was held.
     pub ctrl: bool,
-    /// Alt was held.
     pub alt: bool,
-    /// Shift was held; for characters only where it does not show in the
-    /// character itself.
+    /// Shift; for characters only where it is not visible in the character itself.
     pub shift: bool,
 }
 
 impl KeyPress {
-    /// A key alone.
+    /// A key without modifiers.
     pub const fn plain(code: KeyCode) -> Self {
         Self { code, ctrl: false, alt: false, shift: false }
     }
 
-    /// A character with control held.
+    /// A character with Ctrl.
     pub const fn ctrl(char: char) -> Self {
         Self { code: KeyCode::Char(char), ctrl: true, alt: false, shift: false }
     }
 
-    /// A key with alt held.
+    /// A key with Alt.
     pub const fn alt(code: KeyCode) -> Self {
         Self { code, ctrl: false, alt: true, shift: false }
     }
 
-    /// The character it types, if it types one.
+    /// Returns the character it types, if any.
     pub fn typed(&self) -> Option<char> {
         match self.code {
             KeyCode::Char(it) if !self.ctrl && !self.alt => Some(it),
@@ -77,7 +58,7 @@ impl KeyPress {
         }
     }
 
-    /// As people write it: `ctrl+r`, `alt+enter`, `up`.
+    /// Formats for display: `ctrl+r`, `alt+enter`, `up`.
     pub fn label(&self) -> String {
         let mut label = String::new();
         for (held, name) in [(self.ctrl, "ctrl+"), (self.alt, "alt+"), (self.shift, "shift+")] {
@@ -94,7 +75,7 @@ impl KeyPress {
         label
     }
 
-    /// Reads [`Self::label`].
+    /// Parses the format of [`Self::label`].
     pub fn of_label(label: &str) -> Option<Self> {
         let mut key = Self::plain(KeyCode::Esc);
         let mut rest = label.trim();
@@ -157,25 +138,24 @@ fn code_name(code: KeyCode) -> &'static str {
     }
 }
 
-/// What happened, for [`AppState::update`](crate::AppState::update).
+/// An event for [`AppState::update`](crate::AppState::update).
 #[derive(Clone, Debug)]
 pub enum TermEvent {
-    /// A key.
     Key(KeyPress),
-    /// Text that was pasted, or came in one burst with line breaks in it.
+    /// Pasted text, or a burst of input that contains line breaks.
     Paste(String),
-    /// What was pasted last goes on.
+    /// Continuation of the last paste.
     PasteMore(String),
-    /// The terminal has the keyboard, or not.
+    /// Whether the terminal has the focus.
     Focus(bool),
-    /// The terminal says what its background is.
+    /// The terminal has reported its background.
     Background(crate::theme::TermBackground),
-    /// The screen has this size.
+    /// The screen has a new size.
     Resize(ScreenSize),
-    /// A moment that was asked for has come.
+    /// A time returned by `deadline` has come.
     Tick,
-    /// The session tells something.
+    /// An update from the session.
     News(UiUpdate),
-    /// An editor was left with this text; none when it failed.
+    /// The editor was closed with this text; `None` if it failed.
     Edited(Option<String>),
 }

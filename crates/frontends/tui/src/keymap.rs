@@ -1,11 +1,10 @@
-//! Keys and what they do: the one table that help, documents and settings come
-//! from.
+//! Key bindings: one table, used for help, documentation and settings.
 
 use std::collections::HashMap;
 
 use crate::event::KeyPress;
 
-/// What a key can do.
+/// An action that can be bound to a key.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(missing_docs, reason = "the table below says what each does")]
 pub enum KeyAction {
@@ -48,10 +47,10 @@ pub enum KeyAction {
     Suspend,
 }
 
-/// An action, its name in settings, its usual keys, and what it does.
+/// An action with its name in settings, its default keys and its description.
 type KeyEntry = (KeyAction, &'static str, &'static [&'static str], &'static str);
 
-/// Every action.
+/// All actions.
 pub(crate) const KEYS: &[KeyEntry] = &[
     (KeyAction::Send, "send", &["enter"], "send the message; while it works: queue it for the next pause"),
     (
@@ -107,7 +106,7 @@ pub(crate) const KEYS: &[KeyEntry] = &[
     (KeyAction::Suspend, "suspend", &["ctrl+z"], "back to the shell; `fg` comes back"),
 ];
 
-/// Which key does what.
+/// Key bindings.
 #[derive(Clone, Debug)]
 pub struct KeyMap {
     actions: HashMap<KeyPress, KeyAction>,
@@ -124,8 +123,8 @@ impl Default for KeyMap {
 }
 
 impl KeyMap {
-    /// The usual keys with those of the settings: an action that is named there
-    /// has those keys and no others. What makes no sense is told, and left out.
+    /// Returns the default bindings with changes from the settings; an action named there has exactly
+    /// those keys. Invalid changes are returned as messages and ignored.
     pub fn with(changes: &[(String, Vec<String>)]) -> (Self, Vec<String>) {
         let (mut map, mut problems) = (Self::default(), Vec::new());
         let mut taken: HashMap<KeyPress, &str> = HashMap::new();
@@ -150,12 +149,12 @@ impl KeyMap {
         (map, problems)
     }
 
-    /// What a key does.
+    /// Returns the action of a key.
     pub fn action(&self, key: KeyPress) -> Option<KeyAction> {
         self.actions.get(&key).copied()
     }
 
-    /// The first key of an action, as people write it.
+    /// Formats the first key of an action for display.
     pub fn label(&self, action: KeyAction) -> String {
         let usual = KEYS.iter().find(|it| it.0 == action).map_or(&[][..], |it| it.2);
         let is_usual = |label: &&&str| {
@@ -173,7 +172,7 @@ impl KeyMap {
     }
 }
 
-/// The table, as Markdown.
+/// Returns the table as Markdown.
 pub fn key_table() -> String {
     let mut page = String::from("| key | action | what it does |\n|---|---|---|\n");
     for (_, name, keys, about) in KEYS {

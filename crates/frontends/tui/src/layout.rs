@@ -1,37 +1,35 @@
-//! Lines as rows of the screen.
+//! Wraps lines to screen rows.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::styled_text::{SafeText, StyledLine, StyledSpan, TextStyle, WrapMode, grapheme_width, width_of};
 
-/// One row of the screen.
+/// A row of the screen.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ScreenRow {
-    /// Its stretches.
     pub spans: Vec<StyledSpan>,
-    /// Whether the row before flows on here: nothing but the margin is between
-    /// them.
+    /// Whether the line of the previous row continues here at the right margin (soft wrap).
     pub soft: bool,
 }
 
 impl ScreenRow {
-    /// Its columns.
+    /// Returns its width in columns.
     pub fn width(&self) -> usize {
         self.spans.iter().map(|span| width_of(span.text.as_str())).sum()
     }
 
-    /// Whether nothing is seen of it.
+    /// Whether it is visually empty.
     fn is_blank(&self) -> bool {
         self.spans.iter().all(|it| it.hides_blanks() && it.text.as_str().chars().all(|it| it == ' '))
     }
 
-    /// Its words.
+    /// Returns its text.
     pub fn to_text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 }
 
-/// The rows of a line on a screen of this width.
+/// Wraps a line to rows of this width.
 pub fn layout(line: &StyledLine, width: usize) -> Vec<ScreenRow> {
     let width = width.max(1);
     if line.width() <= width {
@@ -44,12 +42,12 @@ pub fn layout(line: &StyledLine, width: usize) -> Vec<ScreenRow> {
     }
 }
 
-/// All rows of lines.
+/// Wraps all lines.
 pub(crate) fn layout_all(lines: &[StyledLine], width: usize) -> Vec<ScreenRow> {
     lines.iter().flat_map(|line| layout(line, width)).collect()
 }
 
-/// Puts stretches into rows.
+/// Distributes spans over rows.
 struct RowBuilder {
     rows: Vec<ScreenRow>,
     row: ScreenRow,
@@ -100,19 +98,18 @@ fn flowed(line: &StyledLine, width: usize) -> Vec<ScreenRow> {
     }
     maker.rows.push(maker.row);
     let mut rows = maker.rows;
-    // Blanks at the end of a line are not drawn, and a row that flows on has to have something
-    // that does.
+    // Trailing spaces are not painted, and a continued row must contain something visible.
     while 1 < rows.len() && rows.last().is_some_and(ScreenRow::is_blank) {
         rows.pop();
     }
     rows
 }
 
-/// Breaks between words; a word longer than a row is broken where it must.
+/// Wraps between words; a word longer than a row is split.
 fn hung(line: &StyledLine, width: usize, indent: usize) -> Vec<ScreenRow> {
     let indent = if indent + 8 < width { indent } else { 0 };
     let mut maker = RowBuilder::new();
-    // A blank that ends a row is not drawn.
+    // A space at the end of a row is dropped.
     let mut blank: Option<(usize, std::ops::Range<usize>, usize)> = None;
     for (number, span) in line.spans.iter().enumerate() {
         let text = span.text.as_str();
@@ -194,7 +191,7 @@ mod tests {
             ("0123456789", WrapMode::Flow, vec!["0123456789"]),
             ("0123456789ab", WrapMode::Flow, vec!["0123456789", "ab"]),
             ("012345678漢b", WrapMode::Flow, vec!["012345678", "漢b"]),
-            // Blanks that would be a row of their own are none.
+            // Spaces never form a row of their own.
             ("0123456789   ", WrapMode::Flow, vec!["0123456789"]),
             ("0123456789   x", WrapMode::Flow, vec!["0123456789", "   x"]),
             ("01                              ", WrapMode::Flow, vec!["01        "]),

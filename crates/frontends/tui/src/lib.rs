@@ -1,23 +1,18 @@
-//! The terminal of Haft: a conversation in the terminal's own scrollback.
+//! Terminal user interface: a conversation in the terminal's own scrollback.
 //!
-//! Three pure functions and one thread. [`AppState::update`] takes what happened
-//! and says what is to be done; [`fn@view`] turns the model into lines; [`Painter`]
-//! turns lines into bytes, knowing what stands on the screen already. The thread
-//! of [`driver`] owns the tty and connects them with the world.
+//! Three pure functions and a thread. [`AppState::update`] processes an event and returns effects;
+//! [`fn@view`] renders the state to lines; [`Painter`] converts lines to bytes, knowing what is on the
+//! screen. The thread of [`driver`] owns the tty and connects them.
 //!
-//! **Does not know** tools, agents, permissions, servers or sessions: a face
-//! translates its session into [`UiUpdate`] and carries out [`TermEffect`]s.
+//! **Out of scope**: tools, agents, permissions, MCP servers, sessions. A frontend converts session events to [`UiUpdate`]s and carries out [`TermEffect`]s.
 //!
-//! **Invariant:** a finished line is written once. It stands where the terminal
-//! scrolled it, and is never drawn again, moved or erased by us.
+//! **Invariant:** a finished line is written once. It stays where the terminal scrolled it and is never painted again, moved or erased.
 //!
-//! **Invariant:** only [`SafeText`] is drawn: foreign text cannot hold control
-//! characters.
+//! **Invariant:** only [`SafeText`] is painted, which cannot contain control characters.
 //!
-//! **Invariant:** no key that was typed before a question could be read decides
-//! it, and nothing that allows anything is preselected.
+//! **Invariant:** a key typed before a question was visible never answers it, and no option that allows something is preselected.
 //!
-//! **Invariant:** the terminal is given back as it was, however the program ends.
+//! **Invariant:** the terminal's state is restored however the program ends.
 
 mod alternate_screen;
 mod app_state;

@@ -1,5 +1,4 @@
-//! For screen readers and terminals that cannot draw: only lines, one after the
-//! other, never anything above them.
+//! Line mode, for screen readers and terminals without cursor movement: only appends lines.
 
 use std::{
     io::{self, Write},
@@ -16,19 +15,18 @@ use crate::{
     ui_update::{PickerRow, TurnPhase, UiUpdate},
 };
 
-/// A line somebody typed, or something for the model.
+/// A typed line, or an event.
 pub enum PlainInput {
-    /// A line.
     Line(String),
-    /// For the model.
+    /// An event for [`AppState::update`](crate::AppState::update).
     Event(TermEvent),
-    /// Ctrl-C: stops the work; twice when there is none, it leaves.
+    /// Ctrl-C: interrupts the turn; pressed twice without one, exits.
     Interrupt,
-    /// Nobody types any more.
+    /// End of input.
     End,
 }
 
-/// A terminal of lines.
+/// The line-mode terminal.
 pub struct PlainTerminal<W> {
     model: AppState,
     out: W,
@@ -38,16 +36,16 @@ pub struct PlainTerminal<W> {
     phase: String,
     asked: String,
     hint: String,
-    /// What can be chosen by number: what for, and the rows.
+    /// Open picker: purpose and row ids, selectable by number.
     picks: Option<(String, Vec<String>)>,
-    /// A row of a question that has to be said once more.
+    /// Question and row that need a second confirmation.
     confirming: Option<(String, usize)>,
-    /// Lines before this moment were typed before the question was there.
+    /// Lines before this time were typed before the question was visible.
     hears_at: u64,
 }
 
 impl<W: Write> PlainTerminal<W> {
-    /// Says everything on `out`.
+    /// Creates a terminal that writes to `out`.
     pub fn new(setup: TerminalSetup, out: W) -> Self {
         let mut look = setup.look;
         look.colours = crate::terminal_caps::ColorSupport::None;
@@ -71,7 +69,7 @@ impl<W: Write> PlainTerminal<W> {
         }
     }
 
-    /// Works until the session says farewell.
+    /// Runs until [`UiUpdate::Farewell`](crate::UiUpdate::Farewell).
     pub fn run(mut self, input: &mpsc::Receiver<PlainInput>) -> io::Result<()> {
         self.show()?;
         while let Ok(input) = input.recv() {
@@ -109,8 +107,8 @@ impl<W: Write> PlainTerminal<W> {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(0)
     }
 
-    /// A whole line was typed: the answer to a question, or a message. What comes so soon
-    /// after a question that nobody can have heard it is a message.
+    /// Handles a typed line: an answer to the current question, or a message. A line that comes right
+    /// after a question, before anyone can have read it, is a message.
     fn line(&mut self, line: &str) {
         if self.now() < self.hears_at {
             self.picks = None;
@@ -137,7 +135,7 @@ impl<W: Write> PlainTerminal<W> {
         self.update(TermEvent::Key(KeyPress::plain(KeyCode::Enter)));
     }
 
-    /// The answer a line is; what is none is asked again.
+    /// Answers a question with a line; if it is not a valid answer, asks again.
     fn answer(&mut self, card: &QuestionCard, line: &str) {
         self.asked.clear();
         let Some(mut answer) = answer(card, line) else { return };
@@ -150,7 +148,7 @@ impl<W: Write> PlainTerminal<W> {
                 return;
             }
             if let Some(text) = &row.edits {
-                // The question stays until what was edited is understood.
+                // The question stays open until the edited text is accepted.
                 let Some(words) = (self.editor)(text) else { return };
                 choice.words = words;
                 self.asked.clone_from(&card.id);
@@ -165,7 +163,7 @@ impl<W: Write> PlainTerminal<W> {
         (self.effects)(TermEffect::Answer { id: card.id.clone(), answer });
     }
 
-    /// Says what else can be chosen, if nothing was chosen yet.
+    /// Lists additional picker rows, unless a choice was made.
     fn list_more(&mut self, purpose: &str, rows: &[PickerRow]) -> io::Result<()> {
         let Some((_, ids)) = self.picks.as_mut().filter(|(it, _)| it == purpose) else { return Ok(()) };
         let safe = |text: &str| crate::styled_text::SafeText::new(text).as_str().to_owned();
@@ -180,7 +178,7 @@ impl<W: Write> PlainTerminal<W> {
         for line in std::mem::take(&mut self.model.finished) {
             writeln!(self.out, "{}", line.to_text())?;
         }
-        // What opens on a screen of its own is read here, all of it.
+        // Overlays are printed as a whole.
         if let Some(overlay) = self.model.overlay.take() {
             if let Some((purpose, title, rows)) = overlay.listed() {
                 let safe = |text: &str| crate::styled_text::SafeText::new(text).as_str().to_owned();
@@ -217,7 +215,7 @@ impl<W: Write> PlainTerminal<W> {
         self.out.flush()
     }
 
-    /// Says the question that waits, once, and again when its answer was none.
+    /// Prints the current question once, and again after an invalid answer.
     fn ask(&mut self) -> io::Result<()> {
         if let Some(problem) = self.model.asks.state.problem.take() {
             writeln!(self.out, "({})", crate::styled_text::SafeText::new(&problem).as_str())?;
@@ -248,7 +246,7 @@ fn phase_words(model: &AppState) -> String {
         ConversationState::Working(_, phase) => match phase {
             _ if !model.calls.is_empty() => {
                 let heads = model.calls.iter().map(|call| {
-                    // Some tools begin with their own name.
+                    // Some headlines start with the tool's name.
                     let own = call.headline.strip_prefix(&call.name).filter(|it| it.starts_with(' '));
                     format!("{} {}", call.name, own.unwrap_or(&call.headline).trim())
                 });
@@ -291,7 +289,7 @@ fn question_text(card: &QuestionCard) -> String {
     text
 }
 
-/// The answer a line is, if it is one.
+/// Interprets a line as an answer; `None` if it is not one.
 fn answer(card: &QuestionCard, line: &str) -> Option<CardAnswer> {
     let line = line.trim();
     if line == "cancel" {
@@ -303,7 +301,7 @@ fn answer(card: &QuestionCard, line: &str) -> Option<CardAnswer> {
         QuestionKind::Choice(rows) => {
             let row = number.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < rows.len())?;
             let chosen = &rows[row];
-            // A sentence that begins with a number is no answer.
+            // A sentence that starts with a number is not an answer.
             if !words.is_empty() && !chosen.words {
                 return None;
             }

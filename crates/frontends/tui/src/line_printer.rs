@@ -1,5 +1,4 @@
-//! The same look for programs that only print: lines one after the other, on a
-//! terminal that is not ours.
+//! Formats output for programs that only print, without controlling the terminal.
 
 use haft_tool::{Rendered, RenderedLine};
 
@@ -16,7 +15,7 @@ use crate::{
     ui_update::FinishedCall,
 };
 
-/// Turns what was said and done into text with colours.
+/// Formats items as coloured text.
 #[derive(Clone, Debug)]
 pub struct LinePrinter {
     look: TerminalCaps,
@@ -24,18 +23,18 @@ pub struct LinePrinter {
 }
 
 impl LinePrinter {
-    /// For a terminal of this look and width.
+    /// Creates a printer for a terminal with these capabilities and width.
     pub fn new(look: TerminalCaps, columns: usize) -> Self {
         Self { look, columns: columns.max(20) }
     }
 
-    /// For a reader that is no terminal: no colours, no width.
+    /// Creates a printer for output other than a terminal: no colours, no wrapping.
     pub fn plain() -> Self {
         let look = TerminalCaps { colours: ColorSupport::None, links: false, ..TerminalCaps::default() };
         Self { look, columns: 100_000 }
     }
 
-    /// Lines as text. What flows is left to the terminal to wrap.
+    /// Formats lines. Flowing lines are left to the terminal to wrap.
     pub fn lines(&self, lines: &[StyledLine]) -> String {
         let mut out = Vec::new();
         let mut pen = Pen::new(&self.look);
@@ -55,27 +54,27 @@ impl LinePrinter {
         String::from_utf8(out).unwrap_or_default()
     }
 
-    /// An answer, in Markdown.
+    /// Formats a Markdown answer.
     pub fn markdown(&self, source: &str) -> String {
         self.lines(&answer_lines(source, &self.look, self.columns))
     }
 
-    /// What a person said.
+    /// Formats a user message.
     pub fn prompt(&self, words: &str) -> String {
         self.lines(&prompt_lines(words))
     }
 
-    /// Something worth knowing.
+    /// Formats a notice.
     pub fn notice(&self, words: &str) -> String {
         self.lines(&notice_lines(words))
     }
 
-    /// A call that is done, with at most so many lines of what came of it.
+    /// Formats a finished call with at most `most` lines of its result.
     pub fn call(&self, call: &FinishedCall, most: usize) -> String {
         self.lines(&rendered_call::card(call, most))
     }
 
-    /// What a tool shows, whole: its headline, and its lines.
+    /// Formats the complete rendering of a call.
     pub fn rendered(&self, rendered: &Rendered) -> String {
         let headline =
             (!rendered.headline.is_empty()).then(|| StyledLine::new(&rendered.headline, TextStyle::BOLD));
@@ -86,23 +85,22 @@ impl LinePrinter {
     }
 }
 
-/// What an agent says and does, drawn as it happens at the end of a terminal that
-/// somebody else scrolls: the live part of a run without a prompt.
+/// Paints an agent's output live at the end of a terminal shared with other output, without a prompt.
 #[derive(Debug)]
 pub struct LiveLines {
     look: TerminalCaps,
     size: ScreenSize,
     painter: Painter,
     stream: Option<MarkdownStream>,
-    /// Lines that are finished and not drawn yet.
+    /// Finished lines that are not painted yet.
     finished: Vec<StyledLine>,
-    /// One line about what goes on.
+    /// One line of status.
     status: Option<StyledLine>,
     wants_gap: bool,
 }
 
 impl LiveLines {
-    /// Begins at column 0 of an empty row.
+    /// Starts at column 0 of an empty row.
     pub fn new(look: TerminalCaps, size: ScreenSize) -> Self {
         Self {
             painter: Painter::new(look.clone(), size),
@@ -122,7 +120,7 @@ impl LiveLines {
         }
     }
 
-    /// The terminal has another size: the live part is drawn anew.
+    /// Adapts to a new size; the live part is painted again.
     pub fn resize(&mut self, size: ScreenSize) -> Vec<u8> {
         if size == self.size {
             return Vec::new();
@@ -134,7 +132,7 @@ impl LiveLines {
         self.painter.resize(size)
     }
 
-    /// A piece of an answer.
+    /// Adds a text delta.
     pub fn speak(&mut self, piece: &str) -> Vec<u8> {
         if self.stream.is_none() {
             if piece.trim().is_empty() {
@@ -150,7 +148,7 @@ impl LiveLines {
         self.draw()
     }
 
-    /// What was being said is complete.
+    /// Ends the streamed text.
     fn hush(&mut self) {
         if let Some(mut stream) = self.stream.take() {
             stream.end();
@@ -158,16 +156,16 @@ impl LiveLines {
         }
     }
 
-    /// What was being said is complete.
+    /// Ends the streamed text.
     pub fn end_speech(&mut self) -> Vec<u8> {
         self.hush();
         self.draw()
     }
 
-    /// A call that is done, with at most so many lines of what came of it.
+    /// Adds a finished call with at most `most` lines of its result.
     pub fn call(&mut self, call: &FinishedCall, most: usize) -> Vec<u8> {
         let lines = rendered_call::card(call, most);
-        // Calls of one line stand close together.
+        // Calls of one line are not separated by blank lines.
         if lines.len() == 1 && self.stream.is_none() && most == 0 {
             self.wants_gap = false;
         }
@@ -176,21 +174,21 @@ impl LiveLines {
         self.draw()
     }
 
-    /// Something worth knowing.
+    /// Adds a notice.
     pub fn notice(&mut self, words: &str) -> Vec<u8> {
         self.hush();
         self.finished.extend(notice_lines(words));
         self.draw()
     }
 
-    /// Lines of somebody else's making, as they are.
+    /// Adds rendered lines unchanged.
     pub fn lines(&mut self, lines: &[RenderedLine]) -> Vec<u8> {
         self.hush();
         self.finished.extend(lines.iter().map(|line| rendered_call::body_line(line, 0).fit(WrapMode::Flow)));
         self.draw()
     }
 
-    /// What goes on right now; nothing takes it away.
+    /// Sets or clears the status line.
     pub fn status(&mut self, words: Option<&str>) -> Vec<u8> {
         let line = |words: &str| {
             StyledLine::new("◦ ", TextStyle::tone(ColorRole::Warn))
@@ -201,13 +199,13 @@ impl LiveLines {
         self.draw()
     }
 
-    /// Everything is said: what is shown stays, and the cursor stands below it.
+    /// Ends the live part: keeps what is shown and moves the cursor below it.
     pub fn leave(&mut self) -> Vec<u8> {
         self.hush();
         self.status = None;
         let mut out = self.draw();
         out.extend(self.painter.leave());
-        // What somebody else writes now is set apart from what comes next.
+        // Separate output of other programs from what follows.
         self.wants_gap = true;
         out
     }

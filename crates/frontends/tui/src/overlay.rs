@@ -1,4 +1,4 @@
-//! Views on a screen of their own: something to read, something to choose.
+//! Overlays: pager and picker.
 
 use haft_tool::RenderedLine;
 
@@ -13,28 +13,28 @@ use crate::{
     ui_update::PickerRow,
 };
 
-/// A view on a screen of its own.
+/// An overlay on the alternate screen.
 #[derive(Clone, Debug)]
 pub enum Overlay {
-    /// Something to read.
+    /// A text to read.
     Pager(Pager),
-    /// Something to choose from.
+    /// A list to pick from.
     Picker(Picker),
 }
 
-/// Something to read.
+/// A scrollable text.
 #[derive(Clone, Debug)]
 pub struct Pager {
     title: String,
     lines: Vec<StyledLine>,
-    /// Rows at one width.
+    /// Width, and the rows wrapped to it.
     rows: (usize, Vec<ScreenRow>),
     top: usize,
     search: Option<Composer>,
     found: String,
 }
 
-/// What a key did to an overlay.
+/// Result of a key press in an overlay.
 #[derive(Debug, PartialEq)]
 pub(crate) enum OverlayStep {
     Stay,
@@ -59,7 +59,7 @@ impl Overlay {
         Self::Picker(Picker::new(purpose, title, rows))
     }
 
-    /// The same picker, with previews that are asked for.
+    /// Enables previews that are loaded on demand.
     pub(crate) fn previewed(mut self) -> Self {
         if let Self::Picker(picker) = &mut self {
             picker.ask_for_previews();
@@ -67,7 +67,7 @@ impl Overlay {
         self
     }
 
-    /// The same picker, with something else that can be done.
+    /// Adds an action for a row.
     pub(crate) fn with_action(mut self, action: PickAction) -> Self {
         if let Self::Picker(picker) = &mut self {
             picker.offer(action);
@@ -75,27 +75,27 @@ impl Overlay {
         self
     }
 
-    /// More rows of a choice, if it is still open.
+    /// Adds rows to a picker, if it is still open.
     pub(crate) fn more_rows(&mut self, purpose: &str, rows: Vec<PickerRow>) {
         if let Self::Picker(picker) = self {
             picker.add(purpose, rows);
         }
     }
 
-    /// The row whose preview is wanted: what the choice is for, and which row.
+    /// Returns purpose and row whose preview has to be loaded.
     pub(crate) fn preview_wish(&mut self) -> Option<(String, String)> {
         let Self::Picker(picker) = self else { return None };
         picker.preview_wish()
     }
 
-    /// What a row shows.
+    /// Sets the preview of a row.
     pub(crate) fn preview(&mut self, id: &str, lines: Vec<RenderedLine>) {
         if let Self::Picker(picker) = self {
             picker.show(id, lines);
         }
     }
 
-    /// The rows of a picker, and what they are for: for those who choose by number.
+    /// Returns purpose, title and rows of a picker, for line mode.
     pub(crate) fn listed(&self) -> Option<(&str, &str, &[PickerRow])> {
         match self {
             Self::Picker(picker) => Some(picker.listed()),
@@ -103,7 +103,7 @@ impl Overlay {
         }
     }
 
-    /// What a pager is called, and all of its lines: for those who read line by line.
+    /// Returns title and lines of a pager, for line mode.
     pub(crate) fn read(&self) -> Option<(&str, &[StyledLine])> {
         match self {
             Self::Pager(pager) => Some((&pager.title, &pager.lines)),
@@ -111,8 +111,8 @@ impl Overlay {
         }
     }
 
-    /// The same picker, which hears nothing before it is on the screen: it was asked for
-    /// some time ago, and somebody may have typed on.
+    /// Ignores keys until the picker is visible, because it was requested some time ago and the user may
+    /// still be typing.
     pub(crate) fn deaf_until_seen(mut self) -> Self {
         if let Self::Picker(picker) = &mut self {
             picker.hearing = PickReadiness::Unseen;
@@ -120,26 +120,26 @@ impl Overlay {
         self
     }
 
-    /// Whether keys are for it.
+    /// Whether it accepts keys.
     pub(crate) fn hears_keys(&self) -> bool {
         !matches!(self, Self::Picker(picker) if picker.hearing == PickReadiness::Unseen)
     }
 
-    /// It is on the screen now.
+    /// Marks it as visible.
     pub(crate) fn is_seen(&mut self, now: u64) {
         if let Self::Picker(picker) = self {
             picker.is_seen(now);
         }
     }
 
-    /// A moment at which no key waits.
+    /// Called when no key is waiting in the input queue.
     pub(crate) fn arm(&mut self, now: u64) {
         if let Self::Picker(picker) = self {
             picker.arm(now);
         }
     }
 
-    /// When something changes by itself.
+    /// Returns when it changes without an event.
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self {
             Self::Picker(Picker { hearing: PickReadiness::From(at), .. }) => Some(*at),
@@ -154,14 +154,14 @@ impl Overlay {
         }
     }
 
-    /// Pasted text is searched for.
+    /// Searches for pasted text.
     pub(crate) fn paste(&mut self, text: &str) {
         if let Self::Picker(picker) = self {
             picker.paste(text);
         }
     }
 
-    /// All rows of the screen, and the caret.
+    /// Returns all rows of the screen, and the caret.
     pub fn rows(&mut self, size: ScreenSize) -> (Vec<ScreenRow>, Caret) {
         match self {
             Self::Pager(pager) => pager.draw(size),
@@ -170,11 +170,11 @@ impl Overlay {
     }
 }
 
-/// The row with what was found turned around.
+/// Highlights the matches in a row.
 fn marked(row: ScreenRow, found: &str) -> ScreenRow {
     let text = row.to_text();
     let Some(at) = text.to_lowercase().find(&found.to_lowercase()) else { return row };
-    // Letters that change their length with their case are marked roughly.
+    // Approximate for characters whose length changes with their case.
     let (from, to) = (text.floor_char_boundary(at), text.floor_char_boundary(at + found.len()));
     let (mut spans, mut begins) = (Vec::new(), 0);
     for span in row.spans {
@@ -255,7 +255,7 @@ impl Pager {
         }
         let fits = |row: &ScreenRow| row.to_text().to_lowercase().contains(&wanted);
         let rows = &self.rows.1;
-        // Beyond the end it goes on at the other one.
+        // Wraps around at the end.
         let found = if back {
             rows.iter().take(from).rposition(fits).or_else(|| rows.iter().rposition(fits))
         } else {

@@ -1,12 +1,10 @@
-//! The main screen: rows that change at its end, and history above them that
-//! never does.
+//! Paints the main screen: a region of rows that may change, below a history that never does.
 //!
-//! The painter knows the rows of the *region*: what may still change. A frame
-//! brings rows that are finished and the new rows of the region. Rows that are
-//! finished mostly stand in the right place already: the region's top moves down
-//! over them. New rows come from line feeds at the bottom, so that the terminal
-//! itself moves old rows into its history. Nothing is addressed absolutely, no
-//! scroll region is used, nothing above the region is ever touched.
+//! The painter knows the rows of the *region*. A frame consists of newly finished rows and the new rows
+//! of the region. Finished rows usually are in the right place already, so that only the top of the
+//! region moves down. New rows are created by line feeds at the bottom, so that the terminal itself
+//! moves old rows to its scrollback. There is no absolute addressing and no scroll region, and nothing
+//! above the region is ever touched.
 
 mod parked_cursor;
 
@@ -23,34 +21,31 @@ use crate::{
     terminal_caps::TerminalCaps,
 };
 
-/// Where the cursor stands after a frame, within the region.
+/// Cursor position after a frame, within the region.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Caret {
-    /// The row of the region.
     pub row: usize,
-    /// The column.
     pub column: usize,
 }
 
-/// Draws frames. Knows what the screen shows because everything it made was
-/// written.
+/// Paints frames. Knows what is on the screen, provided that all its output was written.
 #[derive(Clone, Debug)]
 pub struct Painter {
     look: TerminalCaps,
     size: ScreenSize,
     rows: Vec<ScreenRow>,
-    /// Where the cursor is; the column only when something is known about it.
+    /// Row of the cursor. Its column is known only after some operations.
     row: usize,
     column: Option<usize>,
     caret: Caret,
     /// Whether the cursor is hidden at the top of the region.
     parked: bool,
-    /// Graphemes the terminal was asked about, each with the column it began at;
-    /// none where nobody reads its answers.
+    /// Graphemes whose width the terminal was asked for, each with its start column; `None` if answers
+    /// are not read.
     asked: Option<VecDeque<(String, usize)>>,
 }
 
-/// One grapheme on the screen.
+/// A grapheme on the screen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ScreenCell<'a> {
     text: &'a str,
@@ -59,17 +54,17 @@ struct ScreenCell<'a> {
     link: Option<&'a Arc<str>>,
 }
 
-/// The terminal is not asked about more at a time.
+/// Maximum pending width queries.
 const MAX_ASKED: usize = 32;
-/// No grapheme is wider.
+/// Maximum plausible width of a grapheme.
 const MAX_ASKED_WIDTH: usize = 12;
-/// So many blanks cost more than moving over them.
+/// Number of spaces from which moving the cursor is cheaper than writing them.
 const WORTH_A_MOVE: usize = 6;
-/// Bytes of going somewhere and moving the rest of the row.
+/// Bytes needed to move the cursor and shift the rest of a row.
 const MOVE_COST: usize = 10;
 
 impl ScreenCell<'_> {
-    /// Whether nothing is seen of it.
+    /// Whether it is an unstyled space.
     fn is_plain_blank(&self) -> bool {
         self.text == " "
             && self.link.is_none()
@@ -80,7 +75,7 @@ impl ScreenCell<'_> {
 }
 
 impl Painter {
-    /// Begins at column 0 of an empty row.
+    /// Starts at column 0 of an empty row.
     pub fn new(look: TerminalCaps, size: ScreenSize) -> Self {
         Self {
             look,
@@ -94,20 +89,19 @@ impl Painter {
         }
     }
 
-    /// Asks the terminal how wide it draws what terminals disagree about. Answers
-    /// are to be handed to [`Self::cursor_was`].
+    /// Enables queries for the width of graphemes that terminals disagree about. The caller must pass
+    /// the answers to [`Self::cursor_was`].
     pub fn ask_widths(&mut self) {
         self.asked.get_or_insert_default();
     }
 
-    /// How many answers are to come.
+    /// Returns the number of pending answers.
     pub fn asked(&self) -> usize {
         self.asked.as_ref().map_or(0, VecDeque::len)
     }
 
-    /// The terminal says in which column its cursor was behind the next grapheme it
-    /// was asked about. Says whether rows have to be laid out anew; they are drawn
-    /// again then.
+    /// Handles a cursor position report: the column after the next grapheme that was asked about.
+    /// Returns whether rows must be laid out and painted again.
     pub fn cursor_was(&mut self, column: usize) -> bool {
         let Some((grapheme, from)) = self.asked.as_mut().and_then(VecDeque::pop_front) else { return false };
         let Some(width) = column.checked_sub(from).filter(|it| *it <= MAX_ASKED_WIDTH) else { return false };
@@ -118,15 +112,14 @@ impl Painter {
         true
     }
 
-    /// Nothing that will be drawn has this ink: everything is drawn again.
+    /// Forgets the style of what is on the screen, so that everything is painted again.
     fn distrust(&mut self) {
         for span in self.rows.iter_mut().flat_map(|row| &mut row.spans) {
             span.ink.strike = !span.ink.strike;
         }
     }
 
-    /// What is drawn from now on looks like this; what may still change is drawn
-    /// again.
+    /// Changes the capabilities; the region is painted again.
     pub fn set_look(&mut self, look: &TerminalCaps) {
         if self.look == *look {
             return;
@@ -135,17 +128,17 @@ impl Painter {
         self.distrust();
     }
 
-    /// Rows of the region at most.
+    /// Returns the maximum rows of the region.
     pub fn most_rows(&self) -> usize {
         self.size.rows.saturating_sub(1).max(1)
     }
 
-    /// The size frames are made for.
+    /// Returns the screen size.
     pub fn size(&self) -> ScreenSize {
         self.size
     }
 
-    /// The bytes that turn the screen into this frame; none when it is there.
+    /// Returns the bytes that change the screen to this frame; empty if nothing changed.
     pub fn paint(&mut self, finished: &[ScreenRow], region: &[ScreenRow], caret: Caret) -> Vec<u8> {
         if self.parked {
             return self.paint_unparked(finished, region, caret);
@@ -165,7 +158,7 @@ impl Painter {
         out.extend_from_slice(b"\x1b[?2026h");
         let mut pen = Pen::new(&self.look);
         let same = self.rows.iter().zip(&new).take_while(|(old, new)| old == new).count();
-        // Rows deleted at the very top of the screen end up in some terminals' history.
+        // Some terminals move rows deleted at the top of the screen to their scrollback.
         let loses_top = new.len() < self.rows.len() && self.rows.ends_with(&new);
         if self.size.rows < new.len() || loses_top {
             self.write_on(&mut out, &mut pen, &new, same);
@@ -181,8 +174,7 @@ impl Painter {
         out
     }
 
-    /// Erases from the first row that differs and writes on from there; the
-    /// screen scrolls by itself.
+    /// Erases from the first row that differs and writes the rest; the screen scrolls by itself.
     fn write_on(&mut self, out: &mut Vec<u8>, pen: &mut Pen, new: &[ScreenRow], same: usize) {
         let first = same.min(self.rows.len() - 1).min(new.len() - 1);
         if 0 < first && self.rows[first].soft && !new[first].soft {
@@ -204,7 +196,7 @@ impl Painter {
         self.column = None;
     }
 
-    /// Changes only what differs. Everything is on the screen, before and after.
+    /// Updates only what differs. Everything fits on the screen, before and after.
     fn change(&mut self, out: &mut Vec<u8>, pen: &mut Pen, new: &[ScreenRow], same: usize) {
         let mut old = std::mem::take(&mut self.rows);
         let mut flowing: Vec<bool> = old.iter().skip(1).map(|it| it.soft).chain([false]).collect();
@@ -242,7 +234,7 @@ impl Painter {
                 self.change_row(out, pen, &old[at], &new[at], at)
             };
         }
-        // Rows that became shorter ended their line when the rest was erased.
+        // Erasing the rest of a shorter row has ended its line.
         for at in (0..new.len()).filter(|at| flowing[*at]) {
             let goes_on = new.get(at + 1).is_some_and(|it| it.soft);
             if !goes_on && self.size.columns <= new[at].width() + 1 {
@@ -251,8 +243,7 @@ impl Painter {
         }
     }
 
-    /// Tells the terminal that the line ends with this row, which is full and went on
-    /// before: its end is erased and written again.
+    /// Ends the soft-wrapped line at this full row, by erasing and writing its end again.
     fn end_line(&mut self, out: &mut Vec<u8>, pen: &mut Pen, row: &ScreenRow, at: usize) {
         let cells = cells(row);
         let Some(last) = cells.last() else { return };
@@ -263,8 +254,7 @@ impl Painter {
         self.column = None;
     }
 
-    /// Writes a row behind the one it continues, so that the terminal knows they
-    /// are one line.
+    /// Writes a row directly after the one it continues, so that the terminal treats both as one line.
     fn flow_on(
         &mut self,
         out: &mut Vec<u8>,
@@ -283,8 +273,7 @@ impl Painter {
         true
     }
 
-    /// Writes the last grapheme of a full row again: the cursor waits at the
-    /// margin then.
+    /// Writes the last grapheme of a full row again, so that the cursor is in the pending-wrap state.
     fn rewrite_last(&mut self, out: &mut Vec<u8>, pen: &mut Pen, row: &ScreenRow, at: usize) {
         let cells = cells(row);
         if let Some(last) = cells.last() {
@@ -300,7 +289,7 @@ impl Painter {
         pen.lift(out);
     }
 
-    /// Writes what differs in a row; says whether its end was written.
+    /// Writes the differences in a row. Returns whether its end was written.
     fn change_row(
         &mut self,
         out: &mut Vec<u8>,
@@ -336,8 +325,8 @@ impl Painter {
         end == is.len()
     }
 
-    /// Writes cells from where the cursor is. From this column on the row is blank:
-    /// blanks need not be written there.
+    /// Writes cells at the cursor. The row is known to be blank from `blank_from` on, so spaces there
+    /// are skipped.
     fn write_cells(&mut self, out: &mut Vec<u8>, pen: &mut Pen, cells: &[ScreenCell<'_>], blank_from: usize) {
         let mut column = self.column.unwrap_or(0);
         let mut rest = cells;
@@ -364,8 +353,7 @@ impl Painter {
         pen.lift(out);
     }
 
-    /// Asks where the cursor stands behind a grapheme that was written at a column,
-    /// and goes to where it should.
+    /// Queries the cursor position after a grapheme, then moves to the expected position.
     fn ask_width(&mut self, out: &mut Vec<u8>, cell: &ScreenCell<'_>, column: usize) {
         let Some(asked) = &mut self.asked else { return };
         let has_room = column + MAX_ASKED_WIDTH < self.size.columns;
@@ -380,8 +368,8 @@ impl Painter {
         command(out, column + cell.width + 1, b'G');
     }
 
-    /// Moves what stands in a row to the right where only blanks came in between, as
-    /// columns of a table do; says whether that was all.
+    /// Shifts the content of a row to the right if only spaces were inserted, as in table columns.
+    /// Returns whether that was the only change.
     fn widen_row(
         &mut self,
         out: &mut Vec<u8>,
@@ -391,7 +379,7 @@ impl Painter {
         at: usize,
     ) -> bool {
         let Some(gaps) = gaps_between(was, is) else { return false };
-        // What is the same costs nothing, so it must be more than what the moves do.
+        // Shifting is worthwhile only if it saves more bytes than the cursor movements cost.
         let first = gaps.first().map_or(0, |it| it.0);
         if gaps.is_empty() || was.len() - first.min(was.len()) <= MOVE_COST * gaps.len() {
             return false;
@@ -433,8 +421,8 @@ impl Painter {
         self.row = row;
     }
 
-    /// The screen has another size: erases the region, wherever the terminal
-    /// has moved it. The next frame draws it anew.
+    /// Handles a resize: erases the region, wherever the terminal has moved it. The next frame paints it
+    /// again.
     pub fn resize(&mut self, size: ScreenSize) -> Vec<u8> {
         let mut out = Vec::new();
         let up = self.rows_above_cursor(size);
@@ -448,8 +436,8 @@ impl Painter {
         out
     }
 
-    /// How many rows the terminal shows between the top of the region and the
-    /// cursor, at another width.
+    /// Returns how many rows the terminal shows between the top of the region and the cursor at another
+    /// width.
     fn rows_above_cursor(&self, size: ScreenSize) -> usize {
         if !self.look.reflows || size.columns == self.size.columns {
             return self.row.min(size.rows.saturating_sub(1));
@@ -461,17 +449,16 @@ impl Painter {
                 rows += usize::max(line, 1).div_ceil(columns);
                 line = 0;
             }
-            // Rows that flow on are full, but for a wide character that did not fit.
+            // Continued rows are full, except before a wide character that did not fit.
             line += if at < self.row { row.width() } else { self.caret.column.min(row.width()) };
         }
-        // A cursor behind the text waits at the margin, it does not go on to the next row.
+        // A cursor after the end of the text stays at the margin and does not wrap.
         let is_behind = self.rows.get(self.row).is_none_or(|row| row.width() <= self.caret.column);
         rows += if is_behind { line.saturating_sub(1) / columns } else { line / columns };
         rows.min(size.rows.saturating_sub(1))
     }
 
-    /// Takes the region away, and ends on an empty row. What follows is written
-    /// by somebody else.
+    /// Erases the region and moves to an empty row for other output.
     pub fn leave(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         self.go(&mut out, 0, 0);
@@ -481,8 +468,8 @@ impl Painter {
         out
     }
 
-    /// The screen was cleared, or somebody else wrote on it: the region begins
-    /// at the cursor, on an empty row.
+    /// Forgets the screen, after it was cleared or other output was written: the region starts at the
+    /// cursor, on an empty row.
     pub fn forget(&mut self) {
         self.rows = vec![ScreenRow::default()];
         (self.row, self.column) = (0, Some(0));
@@ -490,8 +477,8 @@ impl Painter {
     }
 }
 
-/// Takes blanks away that end a line: nobody sees them, they would be copied, and
-/// terminals disagree whether a line that is wrapped anew has them.
+/// Removes trailing spaces of lines: they are invisible, would be copied, and terminals disagree about
+/// them when wrapping again.
 fn trim(rows: &mut [ScreenRow]) {
     for at in 0..rows.len() {
         if rows.get(at + 1).is_some_and(|next| next.soft) {
@@ -513,8 +500,8 @@ fn trim(rows: &mut [ScreenRow]) {
     }
 }
 
-/// Where blanks came into a row, as cells of the new one and how many; none if
-/// anything else changed.
+/// Returns where spaces were inserted in a row, as cell indices and counts; `None` if anything else
+/// changed.
 fn gaps_between(was: &[ScreenCell<'_>], is: &[ScreenCell<'_>]) -> Option<Vec<(usize, usize)>> {
     let mut gaps = Vec::new();
     let (mut old, mut new) = (0, 0);
@@ -563,14 +550,13 @@ mod tests {
         ScreenRow { spans: vec![StyledSpan::new(text, TextStyle::PLAIN)], soft: false }
     }
 
-    /// What terminals disagree about is asked once, and drawn anew if it was guessed
-    /// wrong.
+    /// A disputed grapheme is queried once, and painted again if the guess was wrong.
     #[test]
     fn the_terminal_says_how_wide_it_draws() {
         let size = ScreenSize { columns: 80, rows: 24 };
         let mut painter = Painter::new(TerminalCaps::default(), size);
         painter.ask_widths();
-        // No other test draws these.
+        // No other test uses these graphemes (the table is global).
         let rows = [row("a🤚🏾b"), row("🤚🏾 and 🖖🏾")];
         let bytes = painter.paint(&[], &rows, Caret { row: 0, column: 4 });
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -583,7 +569,7 @@ mod tests {
         assert!(text.contains("a🤚🏾b") && !text.contains("\x1b[6n"), "{text:?}");
     }
 
-    /// Columns of a table that become wider move what stands in them.
+    /// Table columns that become wider are shifted in place.
     #[test]
     fn rows_are_widened_in_place() {
         let size = ScreenSize { columns: 80, rows: 24 };

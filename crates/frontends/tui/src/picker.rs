@@ -1,4 +1,4 @@
-//! Something to choose from, on a screen of its own.
+//! Picker: a searchable list on the alternate screen.
 
 use haft_tool::RenderedLine;
 
@@ -16,45 +16,45 @@ use crate::{
     ui_update::PickerRow,
 };
 
-/// Something to choose from.
+/// A searchable list.
 #[derive(Clone, Debug)]
 pub struct Picker {
     purpose: String,
     title: String,
     rows: Vec<PickerRow>,
-    /// What each row is found by, in small letters.
+    /// Lower-case search text of each row.
     sought: Vec<SearchableRow>,
     filter: Composer,
-    /// The rows that fit what is typed.
+    /// Indices of rows that match the search.
     fitting: Vec<usize>,
-    /// Which of these is chosen.
+    /// Index of the selected row in `fitting`.
     selected: usize,
-    /// Whether previews are asked for, and for which rows they were.
+    /// Whether previews are loaded on demand, and the rows for which they were requested.
     previews: Option<Vec<String>>,
     action: Option<PickAction>,
-    /// The first line of the preview that is shown.
+    /// First visible line of the preview.
     preview_top: usize,
     pub(crate) hearing: PickReadiness,
 }
 
-/// When a choice hears Enter.
+/// When a picker accepts Enter.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum PickReadiness {
     /// Now.
     #[default]
     Now,
-    /// Not before it is on the screen.
+    /// Not before it is visible.
     Unseen,
-    /// Not before this moment; a key that comes earlier puts it off.
+    /// From this time on; an earlier key postpones it.
     From(u64),
 }
 
-/// Below this width the most necessary keys are named.
+/// Width in columns below which only the most important keys are listed.
 const ROOMY: usize = 60;
-/// Nobody sees a choice and presses a key in less time: such a key was on the way.
+/// Minimum reaction time of a user in milliseconds; an earlier key was meant for something else.
 const REACTION_MS: u64 = 200;
 
-/// Something else that can be done with a row.
+/// An additional action for a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PickAction {
     pub(crate) key: &'static str,
@@ -68,7 +68,7 @@ impl PickAction {
     }
 }
 
-/// What a row is found by. There may be thousands, and every key looks at all.
+/// Search text of a row, precomputed because every key press searches possibly thousands of rows.
 #[derive(Clone, Debug)]
 struct SearchableRow {
     title: String,
@@ -115,7 +115,7 @@ impl Picker {
         self.action = Some(action);
     }
 
-    /// Adds rows, if they are for the same choice. What is selected stays so.
+    /// Adds rows, if the purpose matches. Keeps the selection.
     pub(crate) fn add(&mut self, purpose: &str, rows: Vec<PickerRow>) {
         if self.purpose != purpose {
             return;
@@ -155,7 +155,7 @@ impl Picker {
         self.filter.whole().to_lowercase().split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Looks again which rows fit; the first of them is selected.
+    /// Updates the matching rows and selects the first.
     fn seek(&mut self) {
         let words = self.typed_words();
         let fits = |(at, sought): (usize, &SearchableRow)| sought.fits(&words).then_some(at);
@@ -254,7 +254,7 @@ impl Picker {
         rows.push(layout(&field.fit(WrapMode::Cut), size.columns).remove(0));
         let has_preview = self.previews.is_some() || self.rows.iter().any(|row| !row.preview.is_empty());
         let room = size.rows.saturating_sub(2);
-        // As many as there are in all, so that the preview stays where it is.
+        // Based on the number of all rows, so that the preview does not move while searching.
         let listed = if has_preview { (room / 2).min(self.rows.len()).max(1) } else { room };
         let first = self.selected.saturating_sub(listed.saturating_sub(1));
         let shown = self.fitting.iter().filter_map(|at| self.rows.get(*at));

@@ -1,4 +1,4 @@
-//! What was sent before.
+//! History of sent prompts.
 
 use std::{
     fs::{File, OpenOptions},
@@ -8,32 +8,32 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// Bytes of the file that are looked at: the newest prompts.
+/// Bytes at the end of the file that are read.
 const LOOKED_AT: u64 = 2 << 20;
-/// Prompts that are kept in mind.
+/// Maximum prompts in memory.
 const MOST: usize = 2000;
-/// Longer prompts are cut in the file: one of them would push all others out of what is
-/// looked at.
+/// Maximum bytes of a prompt in the file; a longer one is truncated, so that it does not displace all
+/// others.
 const LONGEST_KEPT: usize = 64 << 10;
 
-/// Prompts that were sent, oldest first: those of this project last.
+/// Sent prompts, oldest first, with those of the current project last.
 #[derive(Clone, Debug, Default)]
 pub struct PromptHistory {
     file: Option<PathBuf>,
     project: String,
     prompts: Vec<String>,
-    /// Which one is shown, counted from the end, and what was written before.
+    /// Shown prompt, counted from the end, and the draft it replaced.
     shown: Option<(usize, String)>,
 }
 
 impl PromptHistory {
-    /// Nothing was sent, and nothing is kept.
+    /// Creates an empty history that is not stored.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// What this file remembers; those of the project come first when walking
-    /// back. A file that cannot be read remembers nothing.
+    /// Loads a history file. Prompts of `project` come first when going back. An unreadable file counts
+    /// as empty.
     pub fn of_file(file: &Path, project: &str) -> Self {
         let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
         for line in newest_lines(file).unwrap_or_default().lines() {
@@ -49,7 +49,7 @@ impl PromptHistory {
         Self { file: Some(file.to_owned()), project: project.to_owned(), prompts, shown: None }
     }
 
-    /// Keeps a prompt, at once: whoever is killed now has it later.
+    /// Adds a prompt and writes it to the file at once.
     pub fn add(&mut self, prompt: &str, now_ms: u64) {
         self.shown = None;
         if prompt.trim().is_empty() || self.prompts.last().is_some_and(|it| it == prompt) {
@@ -63,7 +63,7 @@ impl PromptHistory {
         }
     }
 
-    /// The prompt before the one that is shown; `draft` comes back at the end.
+    /// Returns the previous prompt; `draft` is restored by [`forward`](Self::forward) at the end.
     pub fn back(&mut self, draft: &str) -> Option<String> {
         let (steps, draft) = match self.shown.take() {
             Some((steps, kept)) => (steps + 1, kept),
@@ -77,7 +77,7 @@ impl PromptHistory {
         self.prompts.get(at).cloned()
     }
 
-    /// The prompt after the one that is shown.
+    /// Returns the next prompt, or the draft.
     pub fn forward(&mut self) -> Option<String> {
         let (steps, draft) = self.shown.take()?;
         if steps == 1 {
@@ -92,12 +92,12 @@ impl PromptHistory {
         self.shown.is_some()
     }
 
-    /// Nothing old is shown any more: it was changed.
+    /// Ends walking through the history, because the shown prompt was edited.
     pub fn stay(&mut self) {
         self.shown = None;
     }
 
-    /// The newest prompt that holds this text, not counting the first `skip`.
+    /// Returns the newest prompt that contains `text`, skipping the first `skip` matches.
     pub fn search(&self, text: &str, skip: usize) -> Option<&str> {
         let wanted = text.to_lowercase();
         let mut seen: Vec<&str> = Vec::new();
@@ -115,7 +115,7 @@ impl PromptHistory {
     }
 }
 
-/// The prompt as the file keeps it; what is left out is counted.
+/// Returns the prompt as stored in the file, with a note about the omitted part.
 fn shortened(prompt: &str) -> std::borrow::Cow<'_, str> {
     if prompt.len() <= LONGEST_KEPT {
         return prompt.into();
@@ -132,12 +132,12 @@ fn newest_lines(file: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.take(LOOKED_AT).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    // The first line may be cut.
+    // The first line may be partial.
     let whole = if from == 0 { 0 } else { text.find('\n').map_or(text.len(), |at| at + 1) };
     Ok(text[whole..].to_owned())
 }
 
-/// One write, so that lines of several programs do not mix.
+/// Appends a line with a single write, so that lines of several processes do not mix.
 fn append(file: &Path, line: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     if let Some(dir) = file.parent() {
@@ -163,7 +163,7 @@ mod tests {
         for prompt in ["first", "second", "second", "third one"] {
             history.add(prompt, 2);
         }
-        // Somebody else, later.
+        // Another process, later.
         other.add("elsewhere again", 3);
         let mut again = PromptHistory::of_file(&file, "/here");
         assert_eq!(again.back("draft").as_deref(), Some("third one"));
@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(again.search("SECOND", 0), Some("second"));
         assert_eq!(again.search("e", 1), Some("second"));
         assert_eq!(again.search("nothing", 0), None);
-        // A prompt of megabytes is there whole as long as the program runs, and its beginning
-        // later; it does not hide the others.
+        // A prompt of several megabytes is complete in memory and truncated in the file, without hiding
+        // the others.
         let long = format!("long one {}", "ä".repeat(5 << 20));
         again.add(&long, 4);
         assert_eq!(again.back("").as_deref(), Some(long.as_str()));

@@ -1,9 +1,9 @@
-//! Questions: one at a time, and nothing is decided by accident.
+//! Questions to the user: one at a time, and never answered by accident.
 //!
-//! A question is deaf until it is on the screen and no key came for [`DEAF_MS`]; what
-//! is typed until then is text. It begins to hear at a moment at which no key waits to
-//! be read: keys that lay in a queue were not meant for it. Nothing is selected at first. A single letter decides only when no
-//! other key follows within [`SETTLE_MS`]: a word that is being typed is a word.
+//! A question ignores keys until it is visible and no key has arrived for [`DEAF_MS`]; keys typed until
+//! then go to the prompt. It becomes active only when the input queue is empty, because queued keys were
+//! not meant for it. Initially nothing is selected. A single letter answers only if no other key follows
+//! within [`SETTLE_MS`], so that words can be typed.
 
 use std::collections::VecDeque;
 
@@ -14,139 +14,133 @@ use crate::{
     event::{KeyCode, KeyPress},
 };
 
-/// How long nobody may have typed before a question hears keys.
+/// Milliseconds without a key before a question accepts keys.
 pub(crate) const DEAF_MS: u64 = 400;
-/// How long a letter waits for another one before it decides.
+/// Milliseconds a letter waits for another key before it answers.
 pub(crate) const SETTLE_MS: u64 = 150;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuestionCard {
-    /// Its name; the answer repeats it.
+    /// Id, repeated in the answer.
     pub id: String,
-    /// Who asks, if it is not the main agent.
+    /// The agent that asks, if it is not the main one.
     pub from: Option<String>,
-    /// What it is about, in a word or two.
+    /// Subject in one or two words.
     pub title: String,
     /// What would happen.
     pub headline: String,
-    /// What has to be read before answering: a diff, a command, parts and why.
+    /// What the user has to read before answering: a diff, a command, reasons.
     pub body: Vec<RenderedLine>,
-    /// What can be answered.
     pub kind: QuestionKind,
 }
 
-/// What can be answered.
+/// Kind of answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QuestionKind {
-    /// One of these.
+    /// One option.
     Choice(Vec<ChoiceOption>),
-    /// Some of these; further words are taken.
+    /// Any number of options, and free text.
     Many(Vec<ChoiceOption>),
-    /// Values of these fields.
+    /// Values of a form.
     Form(Vec<QuestionField>),
 }
 
-/// One answer.
+/// An option.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ChoiceOption {
-    /// The key that means it.
+    /// Key that selects it.
     pub key: char,
-    /// What it says.
     pub label: String,
-    /// What it would change, line by line.
+    /// What it would change, one line each.
     pub detail: Vec<String>,
-    /// Whether it has to be said twice.
+    /// Whether it has to be confirmed.
     pub twice: bool,
-    /// Whether words may go with it.
+    /// Whether free text can be added.
     pub words: bool,
-    /// What the words are at first. Such a question stays until somebody takes it
-    /// away: the words may be refused.
+    /// Initial text. The question stays open until it is withdrawn, because the text may be rejected.
     pub given: String,
-    /// A text that is edited first, and comes back as the words.
+    /// A text to open in the editor; the result becomes the answer's text.
     pub edits: Option<String>,
 }
 
 /// A field of a form.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct QuestionField {
-    /// Its name.
     pub name: String,
-    /// What it is for.
     pub label: String,
-    /// What it may hold.
+    /// Description of valid values.
     pub hint: String,
-    /// What it holds.
+    /// Initial value.
     pub value: String,
 }
 
 /// An answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CardAnswer {
-    /// One of the rows, with words where it takes some.
+    /// One option, with its text.
     Choice(ChosenOption),
-    /// These rows, and other words.
+    /// Indices of options, and free text.
     Many(Vec<usize>, String),
-    /// Values, in the order of the fields.
+    /// Values in the order of the fields.
     Form(Vec<String>),
-    /// No answer, and none will come.
+    /// Dismissed without an answer.
     Cancelled,
 }
 
-/// The row that was chosen, and what was said with it.
+/// A selected option and its text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChosenOption {
-    /// Which row.
+    /// Index of the option.
     pub row: usize,
-    /// Words.
     pub words: String,
 }
 
-/// What a key did to a question.
+/// Result of a key press for a question.
 #[derive(Debug, PartialEq)]
 pub(crate) enum QuestionKeyResult {
-    /// Nothing: it belongs to the draft.
+    /// Not handled: it belongs to the prompt.
     NotMine,
-    /// It changed what is shown.
+    /// The display changed.
     Taken,
-    /// It was typed, with what waited before it: text for the draft.
+    /// Text for the prompt: this key and those held back before it.
     Typed(String),
-    /// The question is answered.
+    /// Answered: id and answer.
     Answered(String, CardAnswer),
-    /// The question is to be seen whole.
+    /// Show the whole question.
     Open,
-    /// This text is to be edited for a row of the question.
+    /// Open a text in the editor for a row: question id, row, text.
     Edit(String, usize, String),
 }
 
-/// Questions that wait, the first of them shown.
+/// Pending questions; the first one is shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QuestionQueue {
     pub(crate) waiting: VecDeque<QuestionCard>,
     pub(crate) state: QuestionInput,
 }
 
-/// How far the answer to the first question is.
+/// State of the answer to the first question.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QuestionInput {
-    /// Whether it is on the screen.
+    /// Whether it is visible.
     seen: bool,
-    /// Deaf until then.
+    /// Time until which keys are ignored.
     hears_at: u64,
-    /// Whether that moment came, and no key with it.
+    /// Whether that time has passed without a key.
     armed: bool,
     pub(crate) selected: Option<usize>,
     pub(crate) marked: Vec<usize>,
-    /// A letter that waits to be alone.
+    /// A letter that waits to see whether another key follows: row, letter, time.
     pub(crate) pending: Option<(usize, char, u64)>,
-    /// A row that was chosen once and wants to be chosen again.
+    /// A row that needs a second key press.
     pub(crate) confirm: Option<usize>,
-    /// Words for a row, or the value of a field.
+    /// Text for a row, or the value of a field.
     pub(crate) field: Option<(usize, Composer)>,
     pub(crate) values: Vec<String>,
     pub(crate) problem: Option<String>,
     pub(crate) folded: bool,
-    /// The first line of the body that is shown.
+    /// First visible line of the body.
     pub(crate) top: usize,
 }
 
@@ -169,7 +163,7 @@ impl QuestionQueue {
         }
     }
 
-    /// Nobody waits for the answer to a question any more.
+    /// Removes a question that is no longer relevant.
     pub(crate) fn withdraw(&mut self, id: &str, now: u64) {
         let is_shown = self.waiting.front().is_some_and(|it| it.id == id);
         self.waiting.retain(|it| it.id != id);
@@ -184,19 +178,19 @@ impl QuestionQueue {
         }
     }
 
-    /// A key was typed that was not for a question.
+    /// Records a key that was not for the question; restarts the waiting time.
     pub(crate) fn typed_elsewhere(&mut self, now: u64) {
         self.state.hears_at = self.state.hears_at.max(now + DEAF_MS);
         (self.state.armed, self.state.pending) = (false, None);
     }
 
-    /// Something else was in its place: it has to be seen anew.
+    /// Records that the question was hidden; it has to become visible again.
     pub(crate) fn was_hidden(&mut self, now: u64) {
         self.typed_elsewhere(now);
         self.state.seen = false;
     }
 
-    /// What is shown is on the screen now.
+    /// Marks the question as visible.
     pub(crate) fn is_seen(&mut self, now: u64) {
         if self.shown().is_some() && !self.state.seen {
             self.state.seen = true;
@@ -204,17 +198,17 @@ impl QuestionQueue {
         }
     }
 
-    /// A moment at which no key waits: the question hears, if it is time.
+    /// Called when the input queue is empty: activates the question if the waiting time has passed.
     pub(crate) fn arm(&mut self, now: u64) {
         self.state.armed |= self.state.seen && self.shown().is_some() && self.state.hears_at <= now;
     }
 
-    /// Whether keys are heard.
+    /// Whether keys are accepted.
     pub(crate) fn hears(&self) -> bool {
         self.shown().is_some() && (self.state.armed || self.state.field.is_some())
     }
 
-    /// When something happens by itself.
+    /// Returns when something changes without an event.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.shown()?;
         let pending = self.state.pending.map(|it| it.2);
@@ -222,7 +216,7 @@ impl QuestionQueue {
         pending.into_iter().chain(hears).min()
     }
 
-    /// A letter was alone long enough: it decides.
+    /// Answers with the pending letter if it has waited long enough.
     pub(crate) fn settle(&mut self, now: u64) -> Option<QuestionKeyResult> {
         let (row, _, at) = self.state.pending?;
         if now < at {
@@ -232,8 +226,7 @@ impl QuestionQueue {
         Some(self.choose(row))
     }
 
-    /// Whether the question stays until it is withdrawn, because this answer to it
-    /// may be refused.
+    /// Whether the question stays open until it is withdrawn, because this answer may be rejected.
     pub(crate) fn may_refuse(&self, answer: &CardAnswer) -> bool {
         match (answer, self.waiting.front().map(|it| &it.kind)) {
             (CardAnswer::Form(_), _) => true,
@@ -244,7 +237,7 @@ impl QuestionQueue {
         }
     }
 
-    /// The answer was given; the next question is shown.
+    /// Removes the answered question and shows the next one.
     pub(crate) fn answered(&mut self, now: u64) {
         self.waiting.pop_front();
         self.begin(now);
@@ -260,7 +253,7 @@ impl QuestionQueue {
         }
     }
 
-    /// A key, when the question hears it.
+    /// Handles a key, if keys are accepted.
     pub(crate) fn key(&mut self, key: KeyPress, now: u64) -> QuestionKeyResult {
         let Some(card) = self.waiting.front() else { return QuestionKeyResult::NotMine };
         if self.state.field.is_some() {
@@ -271,7 +264,7 @@ impl QuestionQueue {
             QuestionKind::Form(fields) => (fields.len() + 2, true),
         };
         if let Some((_, waiting, _)) = self.state.pending.take() {
-            // Another key came at once: somebody writes.
+            // Another key followed quickly: the user is typing.
             if let Some(it) = key.typed() {
                 self.typed_elsewhere(now);
                 return QuestionKeyResult::Typed(format!("{waiting}{it}"));
@@ -306,7 +299,7 @@ impl QuestionQueue {
             KeyCode::Enter => match self.state.selected {
                 Some(row) if is_form => self.form_row(row),
                 Some(row) => self.choose(row),
-                // Nothing is chosen: what was written meanwhile is sent.
+                // Nothing is selected: Enter sends the prompt.
                 None => QuestionKeyResult::NotMine,
             },
             KeyCode::Char(it) if !key.ctrl && !is_form => self.letter(it, key.alt, now),
@@ -314,7 +307,7 @@ impl QuestionQueue {
         }
     }
 
-    /// A letter that means a row waits to be alone; with Alt it is meant.
+    /// Handles a letter that selects a row: waits for further keys, unless Alt is held.
     fn letter(&mut self, it: char, alt: bool, now: u64) -> QuestionKeyResult {
         let Some(QuestionKind::Choice(rows) | QuestionKind::Many(rows)) =
             self.waiting.front().map(|it| &it.kind)
@@ -371,7 +364,7 @@ impl QuestionQueue {
         if let Some(text) = &chosen.edits {
             return QuestionKeyResult::Edit(card.id.clone(), row, text.clone());
         }
-        // The last row of several sends what is marked.
+        // The last row of a multiple choice submits it.
         if many && row + 1 < rows.len() {
             self.mark(row);
             return QuestionKeyResult::Taken;
@@ -403,7 +396,7 @@ impl QuestionQueue {
         QuestionKeyResult::Taken
     }
 
-    /// A key inside of a field changes or leaves the field, and nothing else.
+    /// Handles a key inside of a field: it edits or leaves the field.
     fn field_key(&mut self, key: KeyPress) -> QuestionKeyResult {
         let Some((row, field)) = &mut self.state.field else { return QuestionKeyResult::NotMine };
         let row = *row;

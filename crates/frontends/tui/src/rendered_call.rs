@@ -1,4 +1,4 @@
-//! Rendered calls as lines.
+//! Converts rendered calls to lines.
 
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 
@@ -7,10 +7,10 @@ use crate::{
     ui_update::FinishedCall,
 };
 
-/// Lines of a result that are shown.
+/// Maximum lines shown of a result.
 pub(crate) const MAX_LINES: usize = 12;
 
-/// The ink of a style.
+/// Returns the text style of a line style.
 pub(crate) fn ink_of(style: LineStyle) -> TextStyle {
     match style {
         LineStyle::Plain => TextStyle::PLAIN,
@@ -21,7 +21,7 @@ pub(crate) fn ink_of(style: LineStyle) -> TextStyle {
     }
 }
 
-/// A line of a body, indented.
+/// Formats a line of the body, indented.
 pub(crate) fn body_line(line: &RenderedLine, indent: u16) -> StyledLine {
     let lead = " ".repeat(usize::from(indent));
     let mut out = StyledLine::blank().with(&lead, TextStyle::PLAIN);
@@ -29,7 +29,7 @@ pub(crate) fn body_line(line: &RenderedLine, indent: u16) -> StyledLine {
     out.fit(WrapMode::Hang(indent))
 }
 
-/// The line that says what a call does.
+/// Formats the headline of a call.
 pub(crate) fn head_line(
     mark: &str,
     ink: TextStyle,
@@ -42,7 +42,7 @@ pub(crate) fn head_line(
         line.push(&format!("{agent} "), TextStyle::tone(ColorRole::Info));
     }
     line.push(name, TextStyle::BOLD);
-    // Some tools begin with their own name.
+    // Some headlines start with the tool's name.
     let words = headline.strip_prefix(name).filter(|it| it.starts_with(' ')).unwrap_or(headline).trim();
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     if !words.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn head_line(
     line
 }
 
-/// A call that is done, folded.
+/// Formats a finished call with at most `most` lines of its result.
 pub(crate) fn card(call: &FinishedCall, most: usize) -> Vec<StyledLine> {
     let (mark, tone) = if call.failed { ("✗", ColorRole::Bad) } else { ("✓", ColorRole::Good) };
     let head = head_line(mark, TextStyle::tone(tone), call.agent.as_deref(), &call.name, &call.headline);
@@ -60,7 +60,7 @@ pub(crate) fn card(call: &FinishedCall, most: usize) -> Vec<StyledLine> {
     out
 }
 
-/// The body of a rendered call: its headline and its first lines.
+/// Formats the body of a rendering: headline and first lines.
 pub(crate) fn body(rendered: &Rendered, most: usize) -> Vec<StyledLine> {
     let mut out = Vec::new();
     if !rendered.headline.is_empty() {

@@ -1,4 +1,4 @@
-//! Ink as bytes: only what changes is said.
+//! Converts text styles to SGR sequences, emitting only changes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
     theme::Theme,
 };
 
-/// Writes stretches, and remembers the ink the terminal has.
+/// Writes text and tracks the terminal's current style.
 #[derive(Clone, Debug)]
 pub(crate) struct Pen {
     colours: ColorSupport,
@@ -41,20 +41,20 @@ impl Pen {
         link: Option<&Arc<str>>,
     ) {
         self.set_link(out, link);
-        // Colour of blanks is not seen.
+        // The colour of spaces is invisible.
         if self.ink != ink && (!text.trim().is_empty() || self.shows_blanks(ink)) {
             self.set_ink(out, ink);
         }
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// Whether ink is seen where nothing is written.
+    /// Whether a style is visible on spaces.
     fn shows_blanks(&self, ink: TextStyle) -> bool {
         let seen = |it: TextStyle| it.underline || it.strike || it.reverse;
         seen(ink) || seen(self.ink)
     }
 
-    /// Back to plain.
+    /// Resets the style.
     pub(crate) fn lift(&mut self, out: &mut Vec<u8>) {
         self.set_link(out, None);
         self.set_ink(out, TextStyle::PLAIN);

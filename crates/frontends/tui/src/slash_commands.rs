@@ -1,33 +1,30 @@
-//! Commands that begin with a slash: the one table that the list, the help and
-//! the document come from.
+//! Slash commands: one table, used for completion, help and documentation.
 
 use crate::{keymap::key_table, ui_update::SlashName};
 
-/// Who carries a command out.
+/// Who runs a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SlashTarget {
-    /// The terminal itself.
+    /// The user interface itself.
     Terminal,
-    /// The session, as a prompt.
+    /// The session; sent as a prompt.
     Session,
-    /// The face, as [`TermEffect::Command`](crate::TermEffect::Command).
+    /// The frontend, as [`TermEffect::Command`](crate::TermEffect::Command).
     Face,
 }
 
-/// A command.
+/// A slash command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SlashEntry {
-    /// What is typed after the slash.
+    /// Name without the slash.
     pub name: &'static str,
-    /// Other names for it.
     pub aliases: &'static [&'static str],
-    /// What may follow it.
+    /// Description of its arguments.
     pub hint: &'static str,
-    /// What it does.
+    /// Description.
     pub about: &'static str,
-    /// Who carries it out.
     pub target: SlashTarget,
-    /// Whether it is carried out at once even while a prompt is being worked on.
+    /// Whether it runs immediately even during a turn.
     pub at_once: bool,
 }
 
@@ -41,7 +38,7 @@ const fn entry(
     SlashEntry { name, aliases, hint, about, target, at_once: !matches!(target, SlashTarget::Session) }
 }
 
-/// Every command of the terminal, in the order of the list.
+/// All built-in commands in display order.
 pub const SLASH_COMMANDS: &[SlashEntry] = &[
     entry("help", &["?"], "", "keys and commands", SlashTarget::Terminal),
     entry("clear", &["new", "reset"], "", "begin a new session; the old one stays", SlashTarget::Session),
@@ -108,13 +105,13 @@ pub const SLASH_COMMANDS: &[SlashEntry] = &[
     entry("quit", &["exit"], "", "leave; everything is kept", SlashTarget::Terminal),
 ];
 
-/// The command of this name.
+/// Returns the command with this name or alias.
 pub(crate) fn find(name: &str) -> Option<&'static SlashEntry> {
     SLASH_COMMANDS.iter().find(|it| it.name == name || it.aliases.contains(&name))
 }
 
-/// Commands whose names begin with, or hold, what was typed: ours first, then
-/// the session's.
+/// Returns commands that match what was typed, prefix matches first, built-in ones before those of the
+/// session.
 pub(crate) fn fitting(typed: &str, others: &[SlashName]) -> Vec<SlashName> {
     let ours = SLASH_COMMANDS.iter().map(|it| SlashName {
         name: it.name.to_owned(),
@@ -132,13 +129,13 @@ pub(crate) fn fitting(typed: &str, others: &[SlashName]) -> Vec<SlashName> {
     begins.chain(holds).cloned().collect()
 }
 
-/// Whether the letters of one stand in the other, in order.
+/// Whether the letters occur in the name in this order.
 pub(crate) fn is_within(letters: &str, name: &str) -> bool {
     let mut rest = name.chars();
     letters.chars().all(|letter| rest.any(|it| it == letter))
 }
 
-/// The page about keys and commands.
+/// Returns the documentation of keys and commands.
 pub fn commands_page() -> String {
     let mut page = String::from("| command | what it does |\n|---|---|\n");
     for it in SLASH_COMMANDS {
@@ -152,12 +149,12 @@ pub fn commands_page() -> String {
     page
 }
 
-/// The help of the terminal, as Markdown.
+/// Returns the built-in help as Markdown.
 pub(crate) fn help_page() -> String {
     format!("# Commands\n\n{}\n# Keys\n\n{}", commands_page(), key_table())
 }
 
-/// The page about keys and commands of the documentation.
+/// Returns the page about keys and commands of the documentation.
 pub fn keys_page() -> String {
     format!(
         "# Keys and commands of the terminal\n\nWritten by `cargo xtask docs`; do not edit. Other keys: `terminal.keys` in the settings (`docs/terminal.md`).\n\n## Commands\n\n{}\n## Keys\n\n{}",

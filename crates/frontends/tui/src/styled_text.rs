@@ -1,33 +1,31 @@
-//! Text that may be drawn, and how it is inked.
+//! Text that is safe to paint, with its style.
 
 use std::{borrow::Cow, sync::Arc};
 
 pub(crate) use crate::display_width::grapheme_width;
 pub use crate::display_width::width_of;
 
-/// Text without anything a terminal would obey. The only way to make one is
-/// [`SafeText::new`], which spells control characters out.
+/// Text without control sequences. Can only be created by [`SafeText::new`], which escapes control
+/// characters.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct SafeText(String);
 
 impl SafeText {
-    /// One line of foreign text, with everything a terminal or the reading
-    /// direction would obey spelt out.
+    /// Converts one line of untrusted text; control and bidirectional characters are escaped.
     pub fn new(text: &str) -> Self {
         Self(cleaned(text).into_owned())
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Takes this text behind its own.
+    /// Appends a text.
     pub fn push(&mut self, text: &Self) {
         self.0.push_str(&text.0);
     }
 
-    /// A part of a safe text, which is safe as well.
+    /// Returns a part of the text.
     pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Self {
         Self(self.0.get(range).unwrap_or_default().to_owned())
     }
@@ -50,8 +48,8 @@ fn cleaned(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Controls, bidirectional controls, and characters nobody sees. The joiners that
-/// emoji and scripts need are left.
+/// Whether a character is a control, a bidirectional control or invisible. Joiners needed by emoji and
+/// scripts are excluded.
 fn is_obeyed(it: char) -> bool {
     it.is_control()
         || matches!(it,
@@ -59,27 +57,27 @@ fn is_obeyed(it: char) -> bool {
             | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// What a colour means; the look decides which it is.
+/// Semantic colour; the theme maps it to an actual one.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum ColorRole {
-    /// The terminal's own.
+    /// The terminal's default.
     #[default]
     Plain,
-    /// Ours: the prompt, what is selected.
+    /// Haft's accent: the prompt, the selection.
     Accent,
-    /// Went well, was added.
+    /// Success, added.
     Good,
-    /// Went wrong, was removed.
+    /// Failure, removed.
     Bad,
-    /// Wants attention.
+    /// Warning.
     Warn,
-    /// Names, places, links.
+    /// Names, paths, links.
     Info,
-    /// Code within text.
+    /// Inline code.
     Code,
-    /// Words of a language.
+    /// Keywords in code.
     Keyword,
-    /// Texts in code.
+    /// Strings in code.
     Text,
     /// Numbers in code.
     Number,
@@ -87,27 +85,21 @@ pub enum ColorRole {
     Name,
 }
 
-/// How text is drawn.
+/// Style of text.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct TextStyle {
-    /// Colour, by its meaning.
     pub tone: ColorRole,
-    /// Stronger.
     pub bold: bool,
-    /// Weaker.
     pub dim: bool,
-    /// Slanted.
     pub italic: bool,
-    /// Underlined.
     pub underline: bool,
-    /// Struck through.
     pub strike: bool,
-    /// Foreground and background exchanged.
+    /// Foreground and background swapped.
     pub reverse: bool,
 }
 
 impl TextStyle {
-    /// As the terminal writes by itself.
+    /// The terminal's default style.
     pub const PLAIN: Self = Self {
         tone: ColorRole::Plain,
         bold: false,
@@ -117,87 +109,80 @@ impl TextStyle {
         strike: false,
         reverse: false,
     };
-    /// Weaker.
     pub const DIM: Self = Self { dim: true, ..Self::PLAIN };
-    /// Of blanks between columns: the cursor may go over them instead.
+    /// Space between columns, which may be skipped by moving the cursor.
     pub const GAP: Self = Self::DIM;
-    /// Stronger.
     pub const BOLD: Self = Self { bold: true, ..Self::PLAIN };
 
-    /// In this colour.
+    /// Creates a style with this colour.
     pub const fn tone(tone: ColorRole) -> Self {
         Self { tone, ..Self::PLAIN }
     }
 
-    /// The same, stronger.
+    /// Returns the style in bold.
     pub const fn bold(self) -> Self {
         Self { bold: true, ..self }
     }
 }
 
-/// A stretch of text in one ink.
+/// Text in one style.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StyledSpan {
-    /// The text.
     pub text: SafeText,
-    /// Its ink.
     pub ink: TextStyle,
-    /// Where it leads, if it is a link.
+    /// Target, if it is a link.
     pub link: Option<Arc<str>>,
 }
 
 impl StyledSpan {
-    /// A stretch.
+    /// Creates a span.
     pub fn new(text: &str, ink: TextStyle) -> Self {
         Self { text: SafeText::new(text), ink, link: None }
     }
 
-    /// Whether nothing is seen of the blanks in it.
+    /// Whether its spaces are invisible.
     pub(crate) fn hides_blanks(&self) -> bool {
         !self.ink.underline && !self.ink.reverse && !self.ink.strike && self.link.is_none()
     }
 }
 
-/// How a line meets the right margin.
+/// How a line is wrapped.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum WrapMode {
-    /// It flows on in the next row, as the terminal wraps it: copied, it is one
-    /// line again.
+    /// By the terminal, so that it is copied as one line.
     #[default]
     Flow,
-    /// It is broken between words; rows after the first are indented.
+    /// Between words; rows after the first are indented by this much.
     Hang(u16),
-    /// It ends there, with a mark.
+    /// Truncated with a marker.
     Cut,
 }
 
-/// One line of text, however many rows it takes.
+/// A line of text, which may take several rows.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StyledLine {
-    /// Its stretches.
     pub spans: Vec<StyledSpan>,
-    /// What happens at the margin.
     pub fit: WrapMode,
 }
 
 impl StyledLine {
-    /// An empty line.
+    /// Creates an empty line.
     pub fn blank() -> Self {
         Self::default()
     }
 
-    /// A line in one ink.
+    /// Creates a line in one style.
     pub fn new(text: &str, ink: TextStyle) -> Self {
         Self { spans: vec![StyledSpan::new(text, ink)], fit: WrapMode::Flow }
     }
 
-    /// The same, with another fit.
+    /// Sets the wrap mode.
     pub fn fit(mut self, fit: WrapMode) -> Self {
         self.fit = fit;
         self
     }
 
-    /// Adds a stretch.
+    /// Appends a span.
     pub fn push(&mut self, text: &str, ink: TextStyle) -> &mut Self {
         if !text.is_empty() {
             self.spans.push(StyledSpan::new(text, ink));
@@ -205,18 +190,18 @@ impl StyledLine {
         self
     }
 
-    /// The same with a stretch more.
+    /// Appends a span and returns the line.
     pub fn with(mut self, text: &str, ink: TextStyle) -> Self {
         self.push(text, ink);
         self
     }
 
-    /// Its columns in all.
+    /// Returns its total width in columns.
     pub fn width(&self) -> usize {
         self.spans.iter().map(|span| width_of(span.text.as_str())).sum()
     }
 
-    /// Its words, without ink.
+    /// Returns its text without styles.
     pub fn to_text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }

@@ -1,87 +1,80 @@
-//! What the terminal can show, and how the person wants it.
+//! Capabilities of the terminal, and the user's preferences.
 
 use crate::theme::{TermBackground, Theme};
 
-/// Which colours may be used.
+/// Which colours are used.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ColorSupport {
-    /// None, and no other attributes either.
+    /// No colours and no other attributes.
     None,
-    /// No colours (`NO_COLOR`); bold, dim and underlined text is there.
+    /// No colours (`NO_COLOR`), but bold, dim and underline.
     Mono,
-    /// The sixteen of the terminal's own palette, so that they fit whatever
-    /// background it has.
+    /// The terminal's 16-colour palette, which fits its background.
     #[default]
     Palette,
 }
 
-/// How prose meets the right margin.
+/// How prose is wrapped.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum WrapStyle {
-    /// The terminal wraps it: what is copied is what was written, and the
-    /// terminal wraps it anew when its width changes.
+    /// By the terminal: copied text has no extra line breaks, and is wrapped again after a resize.
     #[default]
     Terminal,
     /// Between words.
     Words,
 }
 
-/// What the terminal can show, and how the person wants it.
+/// Capabilities of the terminal, and the user's preferences.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TerminalCaps {
-    /// Which colours.
     pub colours: ColorSupport,
-    /// How prose is wrapped.
     pub wrap: WrapStyle,
-    /// Whether links may be marked as such (OSC 8).
+    /// Whether hyperlinks (OSC 8) are emitted.
     pub links: bool,
-    /// Whether the terminal wraps old rows anew when its width changes.
+    /// Whether the terminal wraps existing rows again after a resize.
     pub reflows: bool,
-    /// Whether the terminal wraps old rows anew some time before it says that its size
-    /// has changed, as multiplexers do.
+    /// Whether it does so some time before it reports the new size, as multiplexers do.
     pub wraps_early: bool,
-    /// Whether the terminal is told what the session is doing (title).
+    /// Whether the window title shows the session's state.
     pub titles: bool,
-    /// Whether something moves while it works.
+    /// Whether animations are shown.
     pub motion: bool,
-    /// Whether keys are those of vi.
+    /// Whether vi keys are used.
     pub vi: bool,
-    /// Which colour a meaning has.
     pub theme: Theme,
-    /// Whether the theme follows the background.
+    /// Whether the theme follows the terminal's background.
     pub follows_background: bool,
-    /// Where the conversation is drawn.
+    /// Where the conversation is shown.
     pub screen: ScreenKind,
-    /// How somebody who does not look is told.
+    /// How the user is notified when not looking.
     pub alert: AlertKind,
 }
 
-/// Where the conversation is drawn.
+/// Where the conversation is shown.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ScreenKind {
     /// In the terminal's own scrollback.
     #[default]
     Inline,
-    /// On a screen of its own, which is gone afterwards.
+    /// On the alternate screen, which disappears on exit.
     Alternate,
 }
 
-/// How somebody who does not look is told.
+/// How the user is notified when not looking.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum AlertKind {
-    /// The bell.
     #[default]
     Bell,
-    /// A notification of the desktop, as iTerm, WezTerm and others show it.
+    /// A desktop notification by OSC 9 (iTerm, WezTerm and others).
     Notification,
-    /// A notification of the desktop, as kitty shows it.
+    /// A desktop notification by OSC 99 (kitty).
     Kitty,
     /// Not at all.
     Silent,
 }
 
 impl AlertKind {
-    /// As settings call it; `auto` is what the terminal can do.
+    /// Parses a name from the settings; `auto` selects by terminal.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "terminal_bell" | "bell" => Self::Bell,
@@ -94,7 +87,7 @@ impl AlertKind {
 
     fn of_variables(variable: &impl Fn(&str) -> Option<String>) -> Self {
         let is_set = |name: &str| variable(name).is_some_and(|it| !it.is_empty());
-        // A multiplexer hands the bell on, and nothing else.
+        // Multiplexers only pass the bell on.
         if is_set("TMUX") || is_set("STY") || is_set("ZELLIJ") {
             return Self::Bell;
         }
@@ -129,8 +122,8 @@ impl Default for TerminalCaps {
 }
 
 impl TerminalCaps {
-    /// What the variables of the environment say about the terminal. Nothing is
-    /// asked of it: an unknown terminal may not answer.
+    /// Detects capabilities from environment variables. Does not query the terminal, because an unknown
+    /// one may not answer.
     pub fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let is_set = |name: &str| variable(name).is_some_and(|it| !it.is_empty());
         let term = variable("TERM").unwrap_or_default();
@@ -157,7 +150,7 @@ impl TerminalCaps {
         }
     }
 
-    /// Whether the terminal can move its cursor at all.
+    /// Whether the terminal supports cursor movement.
     pub fn can_draw(&self) -> bool {
         self.colours != ColorSupport::None
     }

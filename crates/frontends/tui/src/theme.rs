@@ -1,33 +1,29 @@
-//! Which colour a meaning has.
+//! Colour themes.
 //!
-//! The usual themes use the palette of the terminal, which people choose to fit
-//! their background; where a colour of the palette is known to vanish on white, the
-//! light theme has one that does not.
+//! The default themes use the terminal's palette, which users adapt to their background. Where a palette
+//! colour is known to be unreadable on white, the light theme uses another one.
 
 use std::sync::Arc;
 
 use crate::styled_text::ColorRole;
 
-/// The background that text stands on.
+/// Background of the terminal.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TermBackground {
     /// Dark, or unknown.
     #[default]
     Dark,
-    /// Light.
     Light,
 }
 
 impl TermBackground {
-    /// What `COLORFGBG` says: the last number is the background's place in the
-    /// palette.
+    /// Parses `COLORFGBG`: its last number is the palette index of the background.
     pub fn of_variable(value: &str) -> Option<Self> {
         let number = value.rsplit(';').next()?.trim().parse::<u8>().ok()?;
         Some(if matches!(number, 7 | 9..=15) { Self::Light } else { Self::Dark })
     }
 
-    /// What a terminal answers when it is asked for its background:
-    /// `rgb:ffff/ffff/ffff`.
+    /// Parses the answer to a background query: `rgb:ffff/ffff/ffff`.
     pub fn of_answer(answer: &str) -> Option<Self> {
         let mut parts = answer.strip_prefix("rgb:").or_else(|| answer.strip_prefix("rgba:"))?.split('/');
         let mut part = || -> Option<f64> {
@@ -40,14 +36,14 @@ impl TermBackground {
     }
 }
 
-/// Colours by their meaning, as the terminal is told.
+/// SGR codes by semantic colour.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Theme {
     name: Arc<str>,
     codes: [Arc<str>; TONES.len()],
 }
 
-/// Tones and what settings call them.
+/// Semantic colours and their names in settings.
 const TONES: [(ColorRole, &str); 10] = [
     (ColorRole::Accent, "accent"),
     (ColorRole::Good, "good"),
@@ -61,14 +57,14 @@ const TONES: [(ColorRole, &str); 10] = [
     (ColorRole::Name, "name"),
 ];
 
-/// Built-in themes: their names, and colours in the order of the tones.
+/// Built-in themes: names, and SGR codes in the order of [`TONES`].
 const THEMES: [(&str, [&str; TONES.len()]); 4] = [
     ("dark", ["36", "32", "31", "33", "34", "35", "35", "32", "36", "34"]),
     (
         "light",
         ["38;5;24", "38;5;22", "38;5;124", "38;5;94", "34", "38;5;90", "38;5;90", "38;5;22", "38;5;24", "34"],
     ),
-    // Blue and orange instead of green and red.
+    // Blue and orange in place of green and red.
     ("dark-daltonized", ["36", "38;5;75", "38;5;208", "33", "34", "35", "35", "38;5;75", "36", "34"]),
     (
         "light-daltonized",
@@ -76,7 +72,7 @@ const THEMES: [(&str, [&str; TONES.len()]); 4] = [
     ),
 ];
 
-/// The sixteen colours of the palette, as people call them.
+/// Names of the palette colours.
 const PALETTE: [&str; 8] = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
 impl Default for Theme {
@@ -86,25 +82,25 @@ impl Default for Theme {
 }
 
 impl Theme {
-    /// The usual theme on this background.
+    /// Returns the default theme for a background.
     pub fn of_background(background: TermBackground) -> Self {
         let at = usize::from(background == TermBackground::Light);
         let (name, codes) = THEMES[at];
         Self { name: Arc::from(name), codes: codes.map(Arc::from) }
     }
 
-    /// A built-in theme by its name.
+    /// Returns a built-in theme by name.
     pub fn named(name: &str) -> Option<Self> {
         let (name, codes) = THEMES.iter().find(|it| it.0 == name)?;
         Some(Self { name: Arc::from(*name), codes: codes.map(Arc::from) })
     }
 
-    /// The names of the built-in themes.
+    /// Returns the names of built-in themes.
     pub fn names() -> impl Iterator<Item = &'static str> {
         THEMES.iter().map(|it| it.0)
     }
 
-    /// Another colour for a meaning; says what is wrong with it.
+    /// Overrides a colour; the error says what is invalid.
     pub fn set(&mut self, tone: &str, colour: &str) -> Result<(), String> {
         let Some(at) = TONES.iter().position(|it| it.1 == tone) else {
             let known: Vec<&str> = TONES.iter().map(|it| it.1).collect();
@@ -116,7 +112,7 @@ impl Theme {
         Ok(())
     }
 
-    /// What the terminal is told for a tone; nothing for its own colour.
+    /// Returns the SGR code of a colour; `None` for the terminal's default.
     pub(crate) fn code(&self, tone: ColorRole) -> Option<&str> {
         let at = TONES.iter().position(|it| it.0 == tone)?;
         Some(&*self.codes[at]).filter(|it| !it.is_empty())

@@ -1,4 +1,4 @@
-//! What was said and done, for whoever wants to see all of it.
+//! The transcript of the conversation.
 
 use haft_tool::{LineStyle, RenderedLine};
 
@@ -10,25 +10,24 @@ use crate::{
     ui_update::FinishedCall,
 };
 
-/// One thing that was said or done.
+/// An item of the transcript.
 #[derive(Clone, Debug)]
 pub(crate) enum TranscriptItem {
-    /// The person said it.
+    /// A user message.
     Prompt(String),
-    /// The model said it, in Markdown.
+    /// An answer of the model, in Markdown.
     Answer(String),
-    /// The model thought it.
+    /// Thinking of the model.
     Thought(String),
-    /// A call.
     Call(Box<FinishedCall>),
-    /// Something the person should know.
+    /// A notice to the user.
     Notice(String),
-    /// Something to read.
+    /// A panel with text.
     Panel(Vec<StyledLine>),
 }
 
 impl TranscriptItem {
-    /// All of it.
+    /// Renders the complete item.
     fn lines(&self, look: &TerminalCaps, width: usize) -> Vec<StyledLine> {
         match self {
             Self::Prompt(text) => prompt_lines(text),
@@ -51,14 +50,14 @@ impl TranscriptItem {
     }
 }
 
-/// So many lines are made at once. What calls before them printed is left out:
-/// it may be many times the memory of the program.
+/// Maximum lines rendered at once. Output of earlier calls is omitted, because it may exceed the memory
+/// many times.
 const MAX_UNFOLDED: usize = if cfg!(test) { 200 } else { 200_000 };
 
-/// Everything, as lines.
+/// Renders the whole transcript.
 pub(crate) fn all_lines(items: &[TranscriptItem], look: &TerminalCaps, width: usize) -> Vec<StyledLine> {
     let mut room = MAX_UNFOLDED;
-    // The newest are what somebody wants to see.
+    // Start from the newest, which users want to see most.
     let mut parts: Vec<Vec<StyledLine>> = Vec::with_capacity(items.len());
     for item in items.iter().rev() {
         let lines = match item {
@@ -102,12 +101,11 @@ pub(crate) fn prompt_lines(text: &str) -> Vec<StyledLine> {
     lines
 }
 
-/// Lines and bytes of a prompt that are shown.
+/// Maximum lines, and bytes, of a prompt that are shown.
 const SHOWN_LINES: usize = 24;
 const SHOWN_BYTES: usize = 4000;
 
-/// The beginning of a prompt, as it stands in the conversation; what is not shown is
-/// counted.
+/// Renders the beginning of a prompt, with a note about what is omitted.
 pub(crate) fn shown_prompt_lines(text: &str) -> Vec<StyledLine> {
     let mut shown = 0;
     let mut cut = text.len();

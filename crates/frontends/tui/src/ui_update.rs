@@ -1,304 +1,271 @@
-//! What a session tells the terminal.
+//! Updates from a session to the user interface.
 
 use haft_tool::{Rendered, Rendering};
 
 use crate::question_card::QuestionCard;
 
-/// Something a session tells.
+/// An update from a session.
 #[derive(Clone, Debug)]
 pub enum UiUpdate {
-    /// The session is open: prompts can be worked on.
+    /// The session is open; its commands.
     Ready(Vec<SlashName>),
-    /// The session cannot be opened; what to do about it, line by line. Nothing
-    /// that was typed is lost.
+    /// The session could not be opened; the reason and advice, line by line. Typed text is kept.
     CannotOpen(Vec<String>),
-    /// A prompt is being worked on.
+    /// A turn has started.
     TurnBegan,
-    /// Something was said that the person did not type.
+    /// A user message that was not typed here.
     Said(String),
-    /// A prompt from before, when a session is taken up again.
+    /// A user message from before a resume.
     SaidBefore(String),
-    /// The beginning of an old conversation: part of the transcript, but not
-    /// shown.
+    /// The beginning of a resumed conversation: part of the transcript, but not shown.
     Earlier(Vec<UiUpdate>),
-    /// A piece of the answer.
+    /// A text delta.
     Text(String),
-    /// A piece of what the model thinks.
+    /// A thinking delta.
     Thinking(String),
-    /// What was being said is complete.
+    /// The streamed block is complete.
     BlockEnded,
-    /// An answer begins.
+    /// An answer has started.
     AnswerBegan,
-    /// The answer broke off: what was said since it began is void, and so are
-    /// these calls.
+    /// The answer failed and is repeated: discard its text and these calls.
     AnswerBroke {
-        /// Calls that were taken up early.
+        /// Ids of calls that were started early.
         calls: Vec<String>,
     },
-    /// The model writes a call of this tool.
+    /// The model is generating a call of this tool.
     CallWritten(String),
-    /// A call runs.
+    /// A call has started.
     CallBegan {
-        /// The call.
         id: String,
-        /// The agent it belongs to, if it is not the main one.
+        /// The sub-agent that made it; `None` for the main agent.
         agent: Option<String>,
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// What it does, in the tool's words.
+        /// What it does, as rendered by the tool.
         headline: String,
     },
-    /// How far a call is.
+    /// Progress of a call.
     CallProgress {
-        /// The call.
         id: String,
-        /// The end of what it printed.
+        /// The last lines of its output.
         tail: Vec<String>,
-        /// How far it is, in words.
+        /// Progress text.
         note: String,
     },
-    /// A call is done.
+    /// A call has finished.
     CallEnded(Box<FinishedCall>),
-    /// What the session waits for.
+    /// The phase of the turn has changed.
     Phase(TurnPhase),
-    /// Something the person should know.
+    /// A notice to the user.
     Notice(String),
-    /// A question.
+    /// A question to the user.
     Asked(Box<QuestionCard>),
-    /// What was answered cannot be taken, for this reason: the question stays.
+    /// The answer was rejected; the question stays open.
     AnswerRefused {
-        /// The question.
         id: String,
         /// Why.
         why: String,
     },
-    /// Nobody waits for the answer any more.
+    /// A question is no longer relevant.
     Withdrawn(String),
-    /// Commands in the background.
+    /// Background tasks.
     Tasks(Vec<PickerRow>),
-    /// What is to be done: text, and whether it is done or being done.
+    /// The to-do list: text and state.
     Todos(Vec<(String, TodoState)>),
-    /// What fills the window, what it costs, who answers, in which mode.
+    /// Context window, cost, model and mode.
     Meter(StatusUpdate),
-    /// A prompt is done.
+    /// A turn has ended.
     TurnEnded {
-        /// What went wrong, if something did.
+        /// The error, if there was one.
         problem: Option<String>,
-        /// Whether the person interrupted.
+        /// Whether the user interrupted it.
         interrupted: bool,
     },
-    /// The conversation begins anew.
+    /// The conversation was cleared.
     Cleared,
-    /// Something to read, the answer to a command.
+    /// A text to show, as the result of a command.
     Panel(PagerText),
-    /// Something to choose from.
+    /// Opens a picker.
     Pick {
-        /// What the choice is for; comes back with it.
+        /// Purpose, repeated in the result.
         purpose: String,
-        /// What it says above.
         title: String,
-        /// What there is.
         rows: Vec<PickerRow>,
-        /// Whether what a row would show is asked for when it is selected.
+        /// Whether previews are loaded when a row is selected.
         previewed: bool,
     },
-    /// More to choose from: a long list is shown before all of it is known.
+    /// More rows for a picker whose list is loaded incrementally.
     PickMore {
-        /// What the choice is for. It may have been made by now.
+        /// Purpose of the picker, which may have been closed by now.
         purpose: String,
-        /// What comes behind.
         rows: Vec<PickerRow>,
     },
-    /// What a row shows before it is chosen.
+    /// The preview of a row.
     Preview {
-        /// The row.
+        /// Id of the row.
         id: String,
-        /// What it shows.
         lines: Vec<haft_tool::RenderedLine>,
     },
-    /// An agent works for another one.
+    /// A sub-agent has started.
     AgentBegan {
-        /// The agent.
         id: String,
-        /// What it does.
+        /// Its task.
         title: String,
     },
-    /// Something an agent said or did.
+    /// An update from a sub-agent.
     AgentNews {
-        /// The agent.
         id: String,
-        /// What: words, ends of blocks, results of calls.
+        /// Its text, block ends or call results.
         news: Box<UiUpdate>,
     },
-    /// A picture that was pasted, or why there is none.
+    /// A pasted image, or why there is none.
     Picture(PastedImage),
-    /// Files that fit a wish.
-    Files {
-        /// What was wished for.
-        query: String,
-        /// What was found.
-        found: Vec<String>,
-    },
-    /// What the person wants of the terminal, as the settings say.
+    /// Files that match a query.
+    Files { query: String, found: Vec<String> },
+    /// User interface preferences from the settings.
     Preferences(Box<TermPreferences>),
-    /// This is sent as soon as it can be.
+    /// Sends this message as soon as possible.
     Begin(String),
-    /// This becomes the draft.
+    /// Puts this text into the prompt.
     Draft(String),
-    /// The program ends; these lines are the last.
+    /// The program exits; the last lines to print.
     Farewell(Vec<String>),
 }
 
-/// What the person wants of the terminal.
+/// User interface preferences.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TermPreferences {
     /// Actions and their keys.
     pub keys: Vec<(String, Vec<String>)>,
-    /// Keys of vi.
+    /// Whether vi keys are used.
     pub vi: bool,
-    /// Nothing moves by itself.
+    /// Whether animations are disabled.
     pub still: bool,
-    /// Prose is broken between words.
+    /// Whether prose is wrapped between words.
     pub by_words: bool,
-    /// The conversation has a screen of its own.
+    /// Whether the conversation is shown on the alternate screen.
     pub own_screen: bool,
-    /// A theme by its name.
+    /// Name of a theme.
     pub theme: Option<String>,
-    /// Colours by their meaning.
+    /// Colour overrides by name.
     pub colours: Vec<(String, String)>,
-    /// How somebody who does not look is told.
+    /// How the user is notified when not looking.
     pub alert: Option<crate::terminal_caps::AlertKind>,
-    /// Lines that are shown of a call, by the name of its tool; `*` at the end of a
-    /// name stands for anything.
+    /// Maximum lines shown of a call, by tool name; a name may end in `*`.
     pub folds: Vec<(String, usize)>,
 }
 
-/// A picture that was pasted.
+/// A pasted image.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PastedImage {
-    /// It is in this file.
+    /// It was saved to a file.
     There {
-        /// The file.
         path: String,
-        /// What is shown in its place.
+        /// Placeholder shown in the prompt.
         label: String,
     },
-    /// There is none; what was pasted is text.
+    /// There is no image; the paste is text.
     Missing {
-        /// What was pasted.
         text: String,
         /// Why, and what works instead.
         why: String,
     },
 }
 
-/// A command of the session: its name, what it does, what may follow it.
+/// A slash command of the session.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SlashName {
-    /// What is typed after the slash.
+    /// Name without the slash.
     pub name: String,
-    /// What it does.
+    /// Description.
     pub about: String,
-    /// What may follow.
+    /// Description of its arguments.
     pub hint: String,
 }
 
-/// How far something that is to be done is.
+/// State of a to-do item.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TodoState {
-    /// Not begun.
     Open,
-    /// Being done.
+    /// In progress.
     Doing,
-    /// Done.
     Done,
 }
 
-/// A call that is done.
+/// A finished call.
 #[derive(Clone, Debug)]
 pub struct FinishedCall {
-    /// The call.
     pub id: String,
-    /// The agent it belongs to, if it is not the main one.
+    /// The sub-agent that made it; `None` for the main agent.
     pub agent: Option<String>,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// What it did, in the tool's words.
+    /// What it did, as rendered by the tool.
     pub headline: String,
-    /// Whether it failed.
     pub failed: bool,
-    /// What a person sees of it.
+    /// Folded rendering.
     pub rendered: Rendered,
-    /// Everything, for whoever opens it.
+    /// Complete rendering, shown on request.
     pub whole: Option<Rendering>,
 }
 
-/// What a session waits for.
+/// What a turn is waiting for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TurnPhase {
-    /// The model has not begun to answer.
+    /// The model has not started to answer.
     Waiting,
-    /// The model thinks.
     Thinking,
-    /// The model answers.
     Answering,
-    /// The model writes the input of a call.
+    /// The model is generating the input of a call.
     Calling(String),
-    /// A request is sent again.
+    /// A failed request will be sent again.
     Retrying {
-        /// Why.
         why: String,
-        /// When, in milliseconds of the terminal's clock from now.
+        /// Milliseconds until the retry.
         in_ms: u64,
-        /// Which attempt of how many.
+        /// Number of the attempt, and the maximum.
         attempt: (u32, u32),
     },
-    /// The conversation is being summed up.
+    /// The conversation is being compacted.
     Compacting,
 }
 
-/// What the footer shows. What is not told stays.
+/// Changes of the footer; `None` keeps the previous value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatusUpdate {
-    /// The model.
     pub model: Option<String>,
-    /// The permission mode.
     pub mode: Option<String>,
-    /// Share of the window that is filled.
+    /// Percentage of the context window in use.
     pub context_percent: Option<u8>,
-    /// Dollars so far.
+    /// Cost so far in US dollars.
     pub usd: Option<f64>,
-    /// How hard the model tries.
+    /// Effort level.
     pub effort: Option<String>,
-    /// Where the session works, as it is shown.
+    /// Working directory, formatted.
     pub place: Option<String>,
-    /// A line of the person's own program.
+    /// Output of the user's status line command.
     pub status_line: Option<String>,
 }
 
-/// Something to read.
+/// A text to show.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PagerText {
-    /// What it says above.
     pub title: String,
-    /// What it says, as Markdown.
+    /// Markdown.
     pub text: String,
-    /// Lines of a call or a diff, behind the text.
+    /// Rendered lines after the text.
     pub lines: Vec<haft_tool::RenderedLine>,
-    /// Whether it is shown on a screen of its own; otherwise it becomes part of
-    /// the conversation.
+    /// Whether it opens in a pager; otherwise it becomes part of the conversation.
     pub paged: bool,
 }
 
-/// Something that can be chosen.
+/// A row of a picker.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PickerRow {
-    /// What comes back.
     pub id: String,
-    /// What it is called.
     pub title: String,
-    /// What else is known.
+    /// Additional information.
     pub detail: String,
-    /// What is shown of it before it is chosen.
+    /// Preview, if it is known from the start.
     pub preview: Vec<haft_tool::RenderedLine>,
 }

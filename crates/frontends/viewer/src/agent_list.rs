@@ -1,4 +1,4 @@
-//! The agents of a session: what each was for, and where its own log is.
+//! Sub-agents of a session: their tasks, and where their own logs are.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::{log_index::LogIndex, log_locations::LogLocations};
 
-/// Agents that are looked at.
+/// Maximum number of agents shown.
 const MOST: usize = 500;
 
-/// An agent another one started.
+/// A sub-agent.
 #[derive(Debug)]
 pub(crate) struct ShownAgent {
     pub(crate) id: String,
@@ -25,13 +25,13 @@ pub(crate) struct ShownAgent {
     pub(crate) calls: usize,
     pub(crate) micros: Option<u64>,
     pub(crate) usd: f64,
-    /// What its own page is called.
+    /// Key of the page for its own log.
     pub(crate) key: Option<String>,
 }
 
 impl ShownAgent {
-    /// The agents whose logs lie beside the log of a session. With `places`, their
-    /// logs get pages of their own.
+    /// Returns the agents whose logs are stored beside the session's log. With `places`, their logs get
+    /// pages.
     pub(crate) fn all(index: &LogIndex, places: Option<&LogLocations>) -> Vec<Self> {
         let mut logs = agent_logs(index);
         logs.sort();

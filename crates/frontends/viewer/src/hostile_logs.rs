@@ -1,5 +1,4 @@
-//! Logs in which every field, one after the other and all at once, says something
-//! that a page must not do.
+//! Logs in which every field, one at a time and all together, contains an injection attempt.
 
 use std::{path::Path, time::SystemTime};
 
@@ -22,7 +21,7 @@ use crate::{
 const EVIL: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)></title></style></pre><!--\
     <a href=\"javascript:alert(3)\">x</a>[y](javascript:alert(4)) ![z](https://evil.test/p.png)\u{1b}]8;;http://evil.test\u{7}&lt;";
 
-/// Lines of every kind a log has.
+/// One line of every kind.
 fn lines() -> Vec<Value> {
     let head = |kind: &str| {
         json!({"type": kind, "uuid": "u", "parentUuid": "p", "sessionId": "s", "cwd": "/x", "version": "2",
@@ -78,7 +77,7 @@ fn lines() -> Vec<Value> {
     ]
 }
 
-/// The places of everything in a value.
+/// Collects the JSON pointers of all values.
 fn places(value: &Value, here: &str, into: &mut Vec<String>) {
     into.push(here.to_owned());
     match value {
@@ -90,7 +89,7 @@ fn places(value: &Value, here: &str, into: &mut Vec<String>) {
     }
 }
 
-/// Every text of a value becomes the evil one, but for the words that say what a line is.
+/// Replaces every string by the injection text, except for those that determine the kind of a line.
 fn all_evil(value: &Value, key: &str) -> Value {
     match value {
         Value::Object(map) => {
@@ -104,7 +103,7 @@ fn all_evil(value: &Value, key: &str) -> Value {
     }
 }
 
-/// Tags a page of ours may have.
+/// Tags that rendered pages may contain.
 const TAGS: &[&str] = &[
     "!doctype",
     "html",
@@ -171,7 +170,8 @@ const TAGS: &[&str] = &[
     "input",
 ];
 
-/// Walks over markup as a browser does, and says what of it is not ours.
+/// Parses markup like a browser and returns the first element or attribute that the renderer does not
+/// produce.
 fn strange(html: &str) -> Option<String> {
     let mut rest = html;
     while let Some((_, after)) = rest.split_once('<') {
@@ -215,7 +215,7 @@ fn strange(html: &str) -> Option<String> {
     html.contains('\u{1b}').then(|| String::from("an escape"))
 }
 
-/// Everything that is ever made of a log.
+/// Renders every kind of output for a log.
 fn everything(index: &LogIndex) -> Vec<(&'static str, String)> {
     let part = |of: &dyn Fn(&mut Html)| {
         let mut out = Html::default();
@@ -321,7 +321,7 @@ fn no_field_of_a_log_becomes_markup() {
                 *it = json!(EVIL);
             }
             check(&changed, &format!("line {at}, {place}"));
-            // A name of a field is somebody's text, too.
+            // Field names are untrusted too.
             if let Some(Value::Object(map)) = lines[at].pointer(&place) {
                 let renamed = map.iter().map(|(key, it)| (format!("{key}{EVIL}"), it.clone())).collect();
                 let mut changed = lines.clone();

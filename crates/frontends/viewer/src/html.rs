@@ -1,17 +1,17 @@
-//! Markup that foreign text cannot get into.
+//! HTML output that cannot be injected into.
 
-/// A page in the making.
+/// An HTML document under construction.
 #[derive(Default)]
 pub(crate) struct Html(String);
 
 impl Html {
-    /// Markup of ours: only what stands in the source can be written this way.
+    /// Appends markup. `&'static str` ensures that only literals of the source can be written unescaped.
     pub(crate) fn raw(&mut self, markup: &'static str) -> &mut Self {
         self.0.push_str(markup);
         self
     }
 
-    /// Text of anybody, between tags or between quotes of an attribute.
+    /// Appends escaped text, for element content or a quoted attribute.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         text.chars().for_each(|it| self.character(it));
         self
@@ -24,17 +24,16 @@ impl Html {
             '>' => self.0.push_str("&gt;"),
             '"' => self.0.push_str("&quot;"),
             '\'' => self.0.push_str("&#39;"),
-            // Terminals obey these, readers of pages only stumble over them.
+            // Control characters are useless in HTML.
             '\n' | '\t' => self.0.push(it),
-            // What turns the direction of text round can make it say something else.
+            // Bidirectional controls can change the apparent meaning of text.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => self.0.push('\u{fffd}'),
             it if it.is_control() => self.0.push('\u{fffd}'),
             it => self.0.push(it),
         }
     }
 
-    /// Text of a terminal: its colours become classes of ours, everything else it
-    /// would obey is left out.
+    /// Appends terminal output: colours become CSS classes, all other control sequences are dropped.
     pub(crate) fn terminal(&mut self, text: &str) -> &mut Self {
         if !text.contains('\u{1b}') {
             return self.text(text.trim_end_matches('\r'));
@@ -61,14 +60,14 @@ impl Html {
         self
     }
 
-    /// A number.
+    /// Appends a number.
     pub(crate) fn number(&mut self, number: impl Into<f64>) -> &mut Self {
         let number: f64 = number.into();
         self.0.push_str(&format!("{:.2}", if number.is_finite() { number } else { 0.0 }));
         self
     }
 
-    /// A whole number.
+    /// Appends an integer.
     pub(crate) fn count(&mut self, count: usize) -> &mut Self {
         self.0.push_str(&count.to_string());
         self
@@ -79,7 +78,7 @@ impl Html {
     }
 }
 
-/// The codes of a colour sequence, where it is one, and what follows it.
+/// Parses a colour sequence; returns its codes, if it is one, and the rest.
 fn escape(part: &str) -> (Option<&str>, &str) {
     if let Some(rest) = part.strip_prefix('[') {
         let end = rest.find(|it: char| ('@'..='~').contains(&it));
@@ -98,7 +97,7 @@ fn escape(part: &str) -> (Option<&str>, &str) {
     (None, rest.as_str())
 }
 
-/// A class for the last colour a sequence names.
+/// Returns the CSS class for the last colour in a sequence.
 fn colour(codes: &str) -> Option<&'static str> {
     codes.split(';').rev().find_map(|code| match code {
         "31" | "91" => Some("t-red"),

@@ -1,5 +1,5 @@
-//! An index that is kept between two readers of a log, so that a log of any size is
-//! read once; and the end of a log alone, for whoever waits meanwhile.
+//! Persistent index of a log, so that a log of any size is read only once; and reading just the end of a
+//! log meanwhile.
 
 use std::{
     fs::File,
@@ -19,21 +19,21 @@ use crate::{
     row::{IndexedCall, IndexedRequest, IndexedRow, LogRange, RowKind},
 };
 
-/// Raised when an index says more, or something else.
+/// Format version of the index. Increment it when fields are added or change meaning; other versions are
+/// ignored.
 const FORM: u32 = 2;
 
-/// Bytes at the beginning of a log, and before where it was read to, that tell it
-/// from another one.
+/// Bytes at the start of a log, and before the indexed end, that are hashed to recognise it.
 const TOLD_BY: u64 = 4 << 10;
 
-/// A shorter log is read as quickly as its index.
+/// Minimum bytes of a log for which an index is stored; shorter ones are read as quickly as an index.
 const WORTH: u64 = 1 << 20;
 
-/// What is looked at first of the end of a log, and at most.
+/// Bytes read initially from the end of a log, and at most.
 const FIRST_TAIL: u64 = 256 << 10;
 const MAX_TAIL_BYTES: u64 = 16 << 20;
 
-/// An index as it is kept.
+/// The stored form of an index.
 #[derive(Deserialize, Serialize)]
 struct SavedIndex {
     form: u32,
@@ -53,7 +53,7 @@ struct SavedIndex {
 }
 
 impl SavedIndex {
-    /// Whether nothing in it leads out of the log or out of itself.
+    /// Whether all offsets and references are within bounds.
     fn is_sound(&self) -> bool {
         let inside =
             |it: &LogRange| it.offset.checked_add(u64::from(it.length)).is_some_and(|it| it <= self.end);
@@ -69,15 +69,14 @@ impl SavedIndex {
     }
 }
 
-/// Where the index of a log is kept.
+/// Returns the index file of a log.
 fn file_of(path: &Path, dir: &Path) -> PathBuf {
     let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
     let name: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
     dir.join(format!("{name}.index"))
 }
 
-/// What tells a log from another one, as far as it was read, and how many bytes
-/// of it that took.
+/// Hashes the parts of a log that identify it up to `end`. Also returns how many bytes were read.
 fn told_by(file: &File, end: u64) -> io::Result<(String, u64)> {
     let mut digest = Sha256::new();
     let mut read = 0;
@@ -91,8 +90,8 @@ fn told_by(file: &File, end: u64) -> io::Result<(String, u64)> {
 }
 
 impl LogIndex {
-    /// The index of a log: what is kept of it in this directory, and what was
-    /// written since.
+    /// Opens the index of a log: loads the stored one from `dir`, if valid, and reads the rest of the
+    /// log.
     pub(crate) fn open(path: &Path, catalog: Arc<Catalog>, dir: Option<&Path>) -> io::Result<Self> {
         let kept = dir.map(|dir| file_of(path, dir));
         let mut index = kept
@@ -104,7 +103,7 @@ impl LogIndex {
         Ok(index)
     }
 
-    /// How much of a log is not in its kept index.
+    /// Returns how many bytes of a log are not covered by its stored index.
     pub(crate) fn unindexed(path: &Path, dir: Option<&Path>) -> u64 {
         let size = path.metadata().map(|it| it.len()).unwrap_or(0);
         let end = dir.map(|dir| end_of(&file_of(path, dir))).unwrap_or(0);
@@ -148,7 +147,7 @@ impl LogIndex {
         })
     }
 
-    /// Keeps the index where enough came since the last time.
+    /// Stores the index if the log has grown considerably since the last time.
     pub(crate) fn keep_sometimes(&mut self) {
         let new = self.end.saturating_sub(self.kept_end);
         if WORTH.max(self.kept_end / 16) <= new {
@@ -156,7 +155,7 @@ impl LogIndex {
         }
     }
 
-    /// Keeps the index. Nothing depends on whether that succeeds.
+    /// Stores the index. Errors are ignored.
     pub(crate) fn keep(&mut self) {
         let Some(file) = self.kept.clone() else { return };
         self.kept_end = self.end;
@@ -186,8 +185,8 @@ impl LogIndex {
         (self.rows, self.calls, self.requests) = (kept.rows, kept.calls, kept.requests);
     }
 
-    /// The end of a log alone: as much as it takes to have rows, and nothing of what
-    /// comes before. Their numbers are not those of the log.
+    /// Reads only the end of a log, as much as is needed for some rows. Row numbers differ from those of
+    /// the whole log.
     pub(crate) fn tail(path: &Path, catalog: &Arc<Catalog>) -> io::Result<Self> {
         let (mut window, mut read) = (FIRST_TAIL, 0);
         loop {
@@ -198,7 +197,7 @@ impl LogIndex {
             index.inode = about.ino();
             index.end = from;
             if from != 0 {
-                // The first line is cut, most likely.
+                // The first line is probably partial.
                 let (skipped, looked) = first_line_end(&file, from)?;
                 (index.end, read) = (skipped, read + looked);
             }
@@ -213,7 +212,7 @@ impl LogIndex {
     }
 }
 
-/// How far the log had been read that a kept index is of: the file begins with it.
+/// Returns the end of the log covered by a stored index, from the start of the index file.
 fn end_of(file: &Path) -> u64 {
     let mut head = [0; 4096];
     let Ok(read) = File::open(file).and_then(|it| it.read_at(&mut head, 0)) else { return 0 };
@@ -222,7 +221,7 @@ fn end_of(file: &Path) -> u64 {
     digits.split(|it: char| !it.is_ascii_digit()).next().and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
-/// Where the line ends that this place is in, and how many bytes were read for it.
+/// Returns the end of the line that contains an offset, and the bytes read to find it.
 fn first_line_end(file: &File, from: u64) -> io::Result<(u64, u64)> {
     let (mut at, mut bytes) = (from, vec![0; 64 << 10]);
     loop {
@@ -307,7 +306,7 @@ mod tests {
         let again = log.open();
         assert!(again.bytes_read <= 2 * TOLD_BY, "{} bytes were read", again.bytes_read);
         assert_eq!(state(&again), state(&first));
-        // What was written since is read, and nothing else; results find calls of before.
+        // Only the appended part is read; results find calls from before.
         log.append(&line(LINES));
         log.append(&line(LINES + 1));
         log.append(&line(LINES + 2));
@@ -329,7 +328,7 @@ mod tests {
         let kept = fs::read_to_string(&file).unwrap();
         let whole = || state(&LogIndex::read(&log.path, Catalog::built_in()).unwrap());
         let text = fs::read_to_string(&log.path).unwrap();
-        // Another log under the same name and number, as long as before: other first words, or other last ones.
+        // A different log with the same path, inode and length: different start or end.
         for changed in [text.replacen("prompt 0", "PROMPT 0", 1), {
             let last = text.rfind("prompt").unwrap();
             format!("{}PROMPT{}", &text[..last], &text[last + 6..])
@@ -351,10 +350,10 @@ mod tests {
             fs::write(&file, &broken).unwrap();
             assert_eq!(state(&log.open()), whole(), "{}", &broken[..broken.len().min(60)]);
         }
-        // One that nobody may write is not needed.
+        // A directory that is not writable is not needed.
         let index = LogIndex::open(&log.path, Catalog::built_in(), Some(Path::new("/nowhere"))).unwrap();
         assert_eq!(state(&index), whole());
-        // A log that became shorter is another one.
+        // A log that was truncated is a different one.
         fs::write(&log.path, line(0)).unwrap();
         assert_eq!(log.open().rows.len(), 1);
     }
@@ -368,13 +367,13 @@ mod tests {
         assert!(30 < end.rows.len() && end.rows.len() < 60, "{} rows", end.rows.len());
         let last = |it: &LogIndex| it.rows.last().unwrap().spot;
         assert_eq!(last(&end), last(&whole));
-        // A line that is longer than what is looked at first.
+        // A line longer than the first chunk.
         let huge = json!({"type": "user", "uuid": "u", "timestamp": "2026-11-16T23:10:53.109Z",
             "message": {"role": "user", "content": "y".repeat(1 << 20)}});
         log.append(&format!("{huge}\n"));
         let end = LogIndex::tail(&log.path, &Catalog::built_in()).unwrap();
         assert!(1 < end.rows.len() && end.bytes_read < 6 << 20, "{} bytes were read", end.bytes_read);
-        // One that is being written is left for later.
+        // An incomplete line is skipped for now.
         log.append("{\"type\": \"us");
         let end = LogIndex::tail(&log.path, &Catalog::built_in()).unwrap();
         assert!(!end.rows.is_empty());

@@ -1,4 +1,4 @@
-//! What a session changed, from the record that `haft undo` uses.
+//! Changes of a session, from the undo journal.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use haft_workspace::{
 
 use crate::log_index::LogIndex;
 
-/// Changes that are listed; older ones are in `haft history`.
+/// Maximum number of changes listed; older ones are in `haft history`.
 const MAX_CHANGES: usize = 200;
 
-/// Contents that are compared, in bytes.
+/// Maximum bytes of a file that is diffed.
 const LARGEST: u64 = 512 << 10;
 
-/// Lines of a diff.
+/// Maximum lines of a diff.
 const MAX_LINES: usize = 600;
 
-/// One change of files.
+/// A change of one or more files.
 #[derive(Debug)]
 pub(crate) struct JournalChange {
     pub(crate) id: String,
@@ -29,7 +29,7 @@ pub(crate) struct JournalChange {
     pub(crate) files: Vec<JournalledFile>,
 }
 
-/// What happened to one file.
+/// A changed file.
 #[derive(Debug)]
 pub(crate) struct JournalledFile {
     pub(crate) path: String,
@@ -40,7 +40,7 @@ pub(crate) struct JournalledFile {
 }
 
 impl JournalChange {
-    /// The changes of a session, the newest first.
+    /// Returns the changes of a session, newest first.
     pub(crate) fn all(index: &LogIndex, state_dir: Option<&Path>) -> Vec<Self> {
         let Some(workspace) = state_dir.and_then(|dir| workspace(index, dir)) else { return Vec::new() };
         let (Ok(history), Ok(journal)) = (workspace.history(), workspace.journal()) else {
@@ -93,7 +93,7 @@ impl JournalledFile {
     }
 }
 
-/// The workspace a session worked in, where it has a record.
+/// Returns the session's workspace, if it has a journal.
 pub(crate) fn workspace(index: &LogIndex, state_dir: &Path) -> Option<Workspace> {
     if index.cwd.is_empty() || !state_dir.join("journal").is_dir() {
         return None;

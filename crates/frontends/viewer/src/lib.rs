@@ -1,20 +1,17 @@
-//! Sessions, shown: as pages a browser follows live ([`serve`]), as one file that
-//! needs nothing else ([`page`]), and as a trace for profilers ([`trace`]).
+//! Displays sessions: as live web pages ([`serve`]), as a self-contained HTML file ([`page`]), and as a
+//! trace for profilers ([`trace`]).
 //!
-//! A log is never loaded whole. [`LogIndex`] knows where every row of it begins and
-//! what is known of every call; a row is read from the disk when it is shown. One
-//! renderer (`render`) serves the pages and the file.
+//! A log is never loaded as a whole. [`LogIndex`] has the position of every row and the properties of
+//! every call; the content of a row is read from disk when it is shown. The same renderer (`render`) is
+//! used for pages and file.
 //!
-//! **Does not know** sessions that run, terminals, or flags.
+//! **Out of scope**: running sessions, terminals, flags.
 //!
-//! **Invariant:** nothing of a log becomes markup. Only text that stands in this
-//! crate is written as it is (`Html`); everything else is escaped.
+//! **Invariant:** log content never becomes markup. Only literals of this crate are written unescaped (`Html`).
 //!
-//! **Invariant:** the file loads nothing, runs nothing and links nowhere; pages load
-//! from their own server only, and nobody without the token gets any data from it.
+//! **Invariant:** the file loads nothing, runs no script and has no links. Pages load from their own server only, which returns data only to requests with the token.
 //!
-//! **Invariant:** nothing is changed by looking; changes are taken back only by a
-//! server that was started for it.
+//! **Invariant:** viewing changes nothing; only a server started with the permission to undo can revert changes.
 
 mod agent_list;
 #[cfg(test)]

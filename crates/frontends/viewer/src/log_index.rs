@@ -1,4 +1,4 @@
-//! Where everything in a log is.
+//! Index of a log.
 
 use std::{
     collections::HashMap,
@@ -18,16 +18,16 @@ use crate::{
     timestamps::millis,
 };
 
-/// A longer line is no entry.
+/// Maximum bytes of a line; longer ones are skipped.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// Lines of ours that are taken in are shorter.
+/// Maximum bytes of a Haft-specific line that is parsed.
 const LONGEST_STATE: usize = 4 << 20;
 
-/// Bytes at both ends of a log that tell it from another one while it is open.
+/// Bytes at both ends of an open log that are compared to detect its replacement.
 const TOLD_BY: usize = 512;
 
-/// So many bytes of a file, as far as it has them.
+/// Reads up to `most` bytes at an offset; fewer at the end of the file.
 fn bytes_at(file: &File, offset: u64, most: usize) -> Vec<u8> {
     let mut bytes = vec![0; most];
     let read = file.read_at(&mut bytes, offset).unwrap_or(0);
@@ -35,19 +35,19 @@ fn bytes_at(file: &File, offset: u64, most: usize) -> Vec<u8> {
     bytes
 }
 
-/// A log, by its parts. Nothing of what was said is in memory.
+/// Index of a log. Contains positions and metadata, but not the conversation's content.
 #[derive(Debug)]
 pub struct LogIndex {
     pub(crate) path: PathBuf,
-    /// How far it was read, and which file that was.
+    /// Offset up to which the log was read, and the file's identity.
     pub(crate) end: u64,
     pub(crate) inode: u64,
-    /// How it begins, and what was read of it last.
+    /// First bytes of the log, and the last bytes that were read.
     pub(crate) ends: (Vec<u8>, Vec<u8>),
-    /// Where it is kept between two readers, and how far the log was read then.
+    /// Path of the stored index, and the offset up to which it covers the log.
     pub(crate) kept: Option<PathBuf>,
     pub(crate) kept_end: u64,
-    /// Bytes of the log that were read to know all this.
+    /// Bytes read to build the index.
     pub(crate) bytes_read: u64,
     pub(crate) title: Option<String>,
     pub(crate) cwd: String,
@@ -56,20 +56,20 @@ pub struct LogIndex {
     pub(crate) rows: Vec<IndexedRow>,
     pub(crate) calls: Vec<IndexedCall>,
     pub(crate) requests: Vec<IndexedRequest>,
-    /// Lines that could not be read.
+    /// Number of unreadable lines.
     pub(crate) unread: usize,
     pub(crate) by_id: HashMap<String, u32>,
-    /// Whether the log says itself what was asked.
+    /// Whether the log contains lines for requests, as Haft's own logs do.
     pub(crate) tells_requests: bool,
     pub(crate) catalog: Arc<Catalog>,
-    /// How often everything was read anew, because the log is another one than before.
+    /// Number of times everything was read again because the log was replaced.
     pub(crate) reading: u64,
-    /// Rows that were there and look different since, in order. Whoever follows the log
-    /// remembers how many of them it has heard: several read the same index.
+    /// Rows that changed after they were added, in order of change. A follower stores its position in
+    /// this list, because several share an index.
     pub(crate) changed: Vec<usize>,
 }
 
-/// How far somebody knows an index.
+/// How much of an index a follower has seen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct IndexCursor {
     pub(crate) reading: u64,
@@ -78,15 +78,15 @@ pub(crate) struct IndexCursor {
 }
 
 impl LogIndex {
-    /// Reads a log. What cannot be read is counted and left out; a line that is not
-    /// ended yet is left for later.
+    /// Reads a log. Unreadable lines are counted and skipped; an incomplete last line is left for the
+    /// next [`extend`](Self::extend).
     pub fn read(path: &Path, catalog: Arc<Catalog>) -> io::Result<Self> {
         let mut index = Self::empty(path, catalog);
         index.extend()?;
         Ok(index)
     }
 
-    /// Nothing of a log.
+    /// Creates an index without rows.
     pub(crate) fn empty(path: &Path, catalog: Arc<Catalog>) -> Self {
         Self {
             path: path.to_owned(),
@@ -112,34 +112,33 @@ impl LogIndex {
         }
     }
 
-    /// How far it is known to whoever has seen all of it.
+    /// Returns the cursor of a follower that has seen everything.
     pub(crate) fn mark(&self) -> IndexCursor {
         IndexCursor { reading: self.reading, changes: self.changed.len(), rows: self.rows.len() }
     }
 
-    /// The rows that look different since somebody knew it so far.
+    /// Returns the rows that changed since a cursor.
     pub(crate) fn changed_since(&self, known: IndexCursor) -> &[usize] {
         let since = self.changed.get(known.changes..).unwrap_or_default();
         if known.reading == self.reading { since } else { &[] }
     }
 
-    /// The log.
+    /// Returns the path of the log.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the session is called: the name somebody gave it, or the id of its log.
+    /// Returns the session's name, or the id of its log.
     pub(crate) fn id(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The list of models that prices and windows are taken from.
+    /// Returns the model catalog used for prices and windows.
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Reads what was written since. A log that was replaced or has become shorter
-    /// is read anew.
+    /// Reads appended lines. A log that was replaced or truncated is read again from the start.
     pub(crate) fn extend(&mut self) -> io::Result<()> {
         let file = File::open(&self.path)?;
         let about = file.metadata()?;
@@ -161,7 +160,7 @@ impl LogIndex {
             line.clear();
             let read = (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
             self.bytes_read += read as u64;
-            // A line without an end is being written, or its writer was cut off.
+            // A line without a line break is being written, or its writer crashed.
             if read == 0 || !line.ends_with(b"\n") && (read as u64) < LONGEST_LINE {
                 break;
             }
@@ -175,15 +174,14 @@ impl LogIndex {
         Ok(())
     }
 
-    /// Whether a file is still the one that was read: one that was written anew may be
-    /// as long as before.
+    /// Whether the file is still the one that was indexed; a rewritten file may have the same length.
     fn is_same_log(&self, file: &File) -> bool {
         let (first, last) = &self.ends;
         let before = self.end.saturating_sub(last.len() as u64);
         bytes_at(file, 0, first.len()) == *first && bytes_at(file, before, last.len()) == *last
     }
 
-    /// Reads the last line although it has no end: nobody waits for the rest of it.
+    /// Reads an incomplete last line as if it were complete.
     pub fn read_cut_line(&mut self) -> io::Result<()> {
         let mut file = File::open(&self.path)?;
         file.seek(SeekFrom::Start(self.end))?;
@@ -298,7 +296,7 @@ impl LogIndex {
         self.changed.push(call.row);
     }
 
-    /// A line of ours.
+    /// Processes a Haft-specific line.
     fn state(&mut self, line: &[u8]) {
         if LONGEST_STATE < line.len() {
             return;
@@ -333,8 +331,8 @@ impl LogIndex {
         }
     }
 
-    /// Logs of others do not say what was asked, but every answer what it used. One
-    /// answer may be several lines.
+    /// Derives a request from a message. Logs of other programs have no request lines, but usage in
+    /// every answer, which may span several lines.
     fn guess_request(&mut self, line: &SkimmedLine<'_>, time: Option<i64>) {
         let Some(message) = &line.message else { return };
         let Some(usage) = message.used() else { return };
@@ -359,7 +357,7 @@ impl LogIndex {
         });
     }
 
-    /// The line at a place of the log.
+    /// Reads the line at a position.
     pub(crate) fn line_at(&self, spot: LogRange) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; spot.length as usize];
         let mut read = 0;
@@ -476,19 +474,19 @@ mod tests {
             assert_eq!(index.reading, 0, "{cut}");
             assert_eq!(state(&index), state(&want), "{cut}");
         }
-        // A log that has become another one is read anew.
+        // A log that was replaced is read again.
         let mut index = LogIndex::read(&path, Catalog::built_in()).unwrap();
         fs::write(&path, &whole[..whole.find('\n').unwrap() + 1]).unwrap();
         let before = index.mark();
         index.extend().unwrap();
         assert_eq!((index.reading, index.rows.len(), index.changed_since(before)), (1, 1, &[][..]));
-        // Written anew in the same file, and longer than before.
+        // Rewritten in place and longer than before.
         let other = whole.replace("begin", "another beginning").repeat(3);
         fs::write(&path, &other).unwrap();
         index.extend().unwrap();
         assert_eq!(index.reading, 2);
         assert_eq!(state(&index), state(&LogIndex::read(&path, Catalog::built_in()).unwrap()));
-        // What only grew is not read anew.
+        // A log that only grew is not read again.
         fs::write(&path, other.repeat(2)).unwrap();
         index.extend().unwrap();
         assert_eq!(index.reading, 2);
@@ -505,7 +503,7 @@ mod tests {
         let mut index = LogIndex::read(&path, Catalog::built_in()).unwrap();
         let (one, other) = (index.mark(), index.mark());
         fs::write(&path, &whole).unwrap();
-        // Somebody else looked first.
+        // Another follower was first.
         index.extend().unwrap();
         index.extend().unwrap();
         assert!(!index.changed_since(one).is_empty());

@@ -1,4 +1,4 @@
-//! Where logs are, and what their pages are called.
+//! Finds logs and assigns keys to their pages.
 
 use std::{
     collections::HashMap,
@@ -10,17 +10,17 @@ use std::{
 use haft_agent::log::session_list::SessionInfo;
 use sha2::{Digest as _, Sha256};
 
-/// Directories that hold a directory of logs for every project.
+/// Directories that contain a log directory per project.
 #[derive(Clone, Debug, Default)]
 pub struct LogRoots(pub Vec<PathBuf>);
 
 /// A log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogLocation {
-    /// What its page is called: nothing of a path can be put into it.
+    /// Key of its page; not derived from user input, so it cannot name a path.
     pub(crate) key: String,
     pub(crate) path: PathBuf,
-    /// What the session is called, as far as the ends of its log tell.
+    /// Title, from the start and end of the log.
     pub(crate) title: String,
     pub(crate) size: u64,
     pub(crate) modified: SystemTime,
@@ -34,12 +34,12 @@ pub struct LogLocations {
 }
 
 impl LogLocations {
-    /// Logs below these directories.
+    /// Creates the set of logs below these directories.
     pub fn new(roots: LogRoots) -> Self {
         Self { roots, known: Mutex::default() }
     }
 
-    /// Gives a log a page; what the page is called.
+    /// Adds a log; returns the key of its page.
     pub fn add(&self, path: &Path) -> String {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
@@ -48,12 +48,12 @@ impl LogLocations {
         key
     }
 
-    /// The log of a page.
+    /// Returns the log of a page.
     pub(crate) fn path(&self, key: &str) -> Option<PathBuf> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// All logs there are, the newest first. Links are not followed.
+    /// Returns all logs, newest first. Symlinks are not followed.
     pub(crate) fn all(&self) -> Vec<LogLocation> {
         let mut found = Vec::new();
         for root in &self.roots.0 {

@@ -1,4 +1,4 @@
-//! Finding words in a log.
+//! Full-text search in a log.
 
 use std::{
     fs::File,
@@ -10,14 +10,14 @@ use memchr::memmem;
 
 use crate::{log_index::LogIndex, row::RowKind, row_content::RowContent};
 
-/// A row with the words.
+/// A row that contains the text.
 #[derive(Debug)]
 pub(crate) struct MatchedRow {
     pub(crate) row: usize,
     pub(crate) excerpt: String,
 }
 
-/// Rows with these words, whatever their case, from the beginning on.
+/// Returns the first `most` rows that contain the text, ignoring case.
 pub(crate) fn search(index: &LogIndex, wanted: &str, most: usize) -> io::Result<Vec<MatchedRow>> {
     let wanted = wanted.trim().to_lowercase();
     let mut hits = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn search(index: &LogIndex, wanted: &str, most: usize) -> io::Result<
     Ok(hits)
 }
 
-/// Rows whose lines hold the words, as far as raw bytes can tell.
+/// Returns rows that may contain the text, judged by raw bytes.
 fn candidates(index: &LogIndex, wanted: &str) -> io::Result<Vec<usize>> {
     let plain = wanted.bytes().all(|it| it.is_ascii_alphanumeric() || b" _-.:()".contains(&it));
     if !plain {
@@ -70,7 +70,7 @@ fn candidates(index: &LogIndex, wanted: &str) -> io::Result<Vec<usize>> {
     Ok((0..index.rows.len()).filter(fits).collect())
 }
 
-/// Everything a row says.
+/// Returns the full text of a row.
 fn row_words(index: &LogIndex, row: usize) -> String {
     match index.content(row) {
         RowContent::Words(words) => words,

@@ -1,4 +1,4 @@
-//! What a log comes to, kept so that it is not read again.
+//! Summary of a log, cached on disk.
 
 use std::{
     collections::BTreeMap,
@@ -19,16 +19,17 @@ use crate::{
     timestamps::day,
 };
 
-/// Raised when a summary says more, or something else.
+/// Version of the cached summary format. Increment it when a field is added or changes meaning; cached
+/// summaries of another version are recomputed.
 const FORM: u32 = 1;
 
-/// Calls that are kept.
+/// Number of slowest calls stored.
 const SLOWEST: usize = 10;
 
-/// Reasons that are kept.
+/// Maximum number of denial reasons stored.
 const MAX_DENIALS: usize = 50;
 
-/// What a log comes to.
+/// Totals of a log.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub(crate) struct LogSummary {
@@ -46,7 +47,7 @@ pub(crate) struct LogSummary {
     pub(crate) slowest: Vec<SlowCall>,
 }
 
-/// The calls of one tool.
+/// Totals of a tool.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct ToolTotals {
     pub(crate) calls: u64,
@@ -54,7 +55,7 @@ pub(crate) struct ToolTotals {
     pub(crate) micros: u64,
 }
 
-/// Calls that were denied for one reason.
+/// Calls denied for the same reason.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct DenialTotals {
     pub(crate) tool: String,
@@ -63,7 +64,7 @@ pub(crate) struct DenialTotals {
     pub(crate) count: u64,
 }
 
-/// A call that took long.
+/// A slow call.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct SlowCall {
     pub(crate) tool: String,
@@ -72,7 +73,7 @@ pub(crate) struct SlowCall {
     pub(crate) row: usize,
 }
 
-/// A summary, and of which state of which log.
+/// A cached summary, with the state of the log it was made from.
 #[derive(Debug, Deserialize, Serialize)]
 struct SavedSummary {
     form: u32,
@@ -82,7 +83,7 @@ struct SavedSummary {
 }
 
 impl LogSummary {
-    /// The summary of a log: kept, or read anew and kept.
+    /// Returns the summary of a log, from the cache or recomputed. `kept` is the cache directory.
     pub(crate) fn load(place: &LogLocation, kept: Option<&Path>, catalog: &Arc<Catalog>) -> Option<Self> {
         let about = place.path.metadata().ok()?;
         let (size, inode) = (about.len(), about.ino());

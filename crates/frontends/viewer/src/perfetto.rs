@@ -1,4 +1,4 @@
-//! A session as a trace, in the form Perfetto and Chrome read.
+//! Exports a session as a trace for Perfetto and Chrome.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::{
     timeline::{spans, stages},
 };
 
-/// The trace: a span for every call and for each of its stages, lane by lane.
+/// Returns the trace: a span for every call and each of its stages, in lanes.
 pub fn trace(index: &LogIndex) -> Value {
     let mut events = vec![json!({
         "name": "process_name", "ph": "M", "pid": 1, "args": {"name": index.name()},

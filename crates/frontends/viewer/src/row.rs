@@ -1,4 +1,4 @@
-//! What an index knows of rows, calls and requests.
+//! Entries of an index: rows, calls, requests.
 
 use haft_agent::{
     CacheMiss,
@@ -7,31 +7,31 @@ use haft_agent::{
 use haft_types::Usage;
 use serde::{Deserialize, Serialize};
 
-/// Where a part of a log is.
+/// Byte range of a part of a log.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct LogRange {
     pub(crate) offset: u64,
     pub(crate) length: u32,
-    /// Which block of the message.
+    /// Index of the block within the message.
     pub(crate) block: u16,
 }
 
-/// What a row is.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum RowKind {
-    /// The person said something.
+    /// User message.
     Person,
-    /// The program said something in their place.
+    /// Message inserted by the program in the user's role.
     Ours,
-    /// What a prompt named.
+    /// Attachment of a prompt.
     Attachment,
-    /// The model said something.
+    /// Text of the model.
     Model,
-    /// The model thought something.
+    /// Thinking of the model.
     Thought,
-    /// A call: which of them.
+    /// Tool call, by its index.
     Call(u32),
-    /// The conversation was summed up.
+    /// Compaction of the conversation.
     Compacted,
 }
 
@@ -40,33 +40,33 @@ pub(crate) enum RowKind {
 pub(crate) struct IndexedRow {
     pub(crate) spot: LogRange,
     pub(crate) kind: RowKind,
-    /// Milliseconds since 1970, where the line says when.
+    /// Milliseconds since 1970, if the line has a timestamp.
     pub(crate) time: Option<i64>,
-    /// Bytes of what it says.
+    /// Estimated size in bytes of text.
     pub(crate) weight: u32,
     pub(crate) of_child: bool,
 }
 
-/// What is known of a call.
+/// A tool call.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct IndexedCall {
     pub(crate) id: String,
     pub(crate) tool: String,
-    /// Its row.
+    /// Index of its row.
     pub(crate) row: usize,
     pub(crate) began: Option<i64>,
     pub(crate) ended: Option<i64>,
-    /// Where its result is.
+    /// Position of its result.
     pub(crate) result: Option<LogRange>,
     pub(crate) result_weight: u32,
     pub(crate) failed: bool,
     pub(crate) of_child: bool,
-    /// How it went, where the log says so.
+    /// The log line about its execution, if there is one.
     pub(crate) line: Option<Box<CallFinishedLine>>,
 }
 
 impl IndexedCall {
-    /// Who said no, where somebody did.
+    /// Returns who denied it, if it was denied.
     pub(crate) fn denied_by(&self) -> Option<&str> {
         let line = self.line.as_ref()?;
         let asked = line.decision.as_ref().and_then(|it| it.asked);
@@ -77,8 +77,8 @@ impl IndexedCall {
         }
     }
 
-    /// How long it took in all, in microseconds; the tool's own time where the log
-    /// has it, else from the call to its result.
+    /// Returns its duration in microseconds: the tool's time from the log, else the time between call
+    /// and result.
     pub(crate) fn micros(&self) -> Option<u64> {
         match &self.line {
             Some(line) => Some(line.micros.run),
@@ -87,10 +87,10 @@ impl IndexedCall {
     }
 }
 
-/// A request to a model.
+/// A model request.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct IndexedRequest {
-    /// Which of the session, from 1.
+    /// Number within the session, from 1.
     pub(crate) number: u64,
     pub(crate) model: String,
     pub(crate) time: Option<i64>,
@@ -98,8 +98,8 @@ pub(crate) struct IndexedRequest {
     pub(crate) usage: Usage,
     pub(crate) usd: Option<f64>,
     pub(crate) bust: Option<CacheMiss>,
-    /// Rows there were when it was answered.
+    /// Number of rows when it was answered.
     pub(crate) rows: usize,
-    /// The provider's id of the answer, where nothing else names the request.
+    /// The provider's response id, if nothing else identifies the request.
     pub(crate) answer: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a row says, read from the log when it is shown.
+//! Content of rows, read from the log on demand.
 
 use haft_agent::log::LogEntry;
 use haft_types::{Content, MediaSource, MessageBlock, text};
@@ -9,20 +9,19 @@ use crate::{
     row::{IndexedCall, LogRange, RowKind},
 };
 
-/// What a row says.
+/// Content of a row.
 #[derive(Debug)]
 pub(crate) enum RowContent {
-    /// Words.
     Words(String),
-    /// A picture.
+    /// An image.
     Picture(MediaSource),
-    /// What a call was called with.
+    /// Input of a call.
     Call(Value),
-    /// Nothing that can be read.
+    /// Unreadable.
     Nothing,
 }
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct CallResultView {
     pub(crate) content: Option<Content>,
@@ -36,7 +35,7 @@ impl LogIndex {
         serde_json::from_slice(line[start..].trim_ascii()).ok()
     }
 
-    /// What a row says.
+    /// Reads the content of a row.
     pub(crate) fn content(&self, row: usize) -> RowContent {
         let Some(row) = self.rows.get(row) else { return RowContent::Nothing };
         if row.kind == RowKind::Compacted {
@@ -58,7 +57,7 @@ impl LogIndex {
         }
     }
 
-    /// What came of a call.
+    /// Reads the result of a call.
     pub(crate) fn result(&self, call: &IndexedCall) -> CallResultView {
         let Some(spot) = call.result else { return CallResultView::default() };
         let Some(LogEntry::User(line)) = self.entry(spot) else { return CallResultView::default() };
@@ -71,7 +70,7 @@ impl LogIndex {
         }
     }
 
-    /// The name of the session: given, its first words, or its id.
+    /// Returns the session's title: its name, else the first words, else its id.
     pub(crate) fn name(&self) -> String {
         if let Some(title) = self.title.as_ref().filter(|it| !it.trim().is_empty()) {
             return text::one_line(title, 120);
@@ -83,7 +82,7 @@ impl LogIndex {
         }
     }
 
-    /// Money for all requests whose price is known.
+    /// Returns the total cost in US dollars of requests with a known price.
     pub(crate) fn usd(&self) -> f64 {
         self.requests.iter().filter_map(|it| it.usd).fold(0.0, |sum, usd| sum + usd)
     }
@@ -96,7 +95,7 @@ fn attachment(value: &Value) -> String {
     format!("{}\n{words}", named.unwrap_or("attached")).trim_end().to_owned()
 }
 
-/// The most telling value of an input, on one line.
+/// Returns the most significant value of an input on one line.
 pub(crate) fn telling(input: &Value) -> String {
     let named = [
         "command",
@@ -117,7 +116,7 @@ pub(crate) fn telling(input: &Value) -> String {
     text::one_line(&words, 160)
 }
 
-/// Every field of an input, lists by their lengths.
+/// Returns all fields of an input on one line; lists are shown as their length.
 fn all_fields(input: &Value) -> String {
     let Some(fields) = input.as_object() else { return input.to_string() };
     let words = fields.iter().map(|(name, value)| match value {

@@ -1,4 +1,4 @@
-//! What a line is, without taking in what it says.
+//! Fast parser for log lines that skips their content.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,19 +10,19 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// What a picture weighs at most, in bytes of text: services shrink larger ones.
+/// Maximum weight of an image in bytes of text; providers scale larger images down.
 const HEAVIEST_PICTURE: usize = 5_600;
 
-/// How notes of the program begin.
+/// Start of system reminders in user messages.
 pub(crate) const NOTE: &str = "<system-reminder>";
 
-/// A line of a log. Texts stay where they are.
+/// A log line. Strings are borrowed, not decoded.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SkimmedLine<'a> {
     #[serde(rename = "type", borrow)]
     pub(crate) kind: Cow<'a, str>,
-    /// What a line of ours is about.
+    /// Kind of a Haft-specific line.
     #[serde(rename = "kind", borrow, default)]
     pub(crate) state: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -41,7 +41,7 @@ pub(crate) struct SkimmedLine<'a> {
     pub(crate) message: Option<SkimmedMessage<'a>>,
 }
 
-/// A message of a line.
+/// The message of a line.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SkimmedMessage<'a> {
     #[serde(borrow, default)]
@@ -55,7 +55,7 @@ pub(crate) struct SkimmedMessage<'a> {
 }
 
 impl SkimmedMessage<'_> {
-    /// What it used, as far as that can be read.
+    /// Returns the token usage, if readable.
     pub(crate) fn used(&self) -> Option<Usage> {
         serde_json::from_str(self.usage?.get()).ok()
     }
@@ -65,7 +65,7 @@ impl SkimmedMessage<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct SkimmedContent<'a>(pub(crate) Vec<SkimmedBlock<'a>>);
 
-/// One block.
+/// A block of a message.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct SkimmedBlock<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -88,13 +88,13 @@ pub(crate) struct SkimmedBlock<'a> {
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
     source: Option<&'a RawValue>,
-    /// Bytes of a message that is one text.
+    /// Bytes of a message that is a single string.
     #[serde(skip)]
     whole: usize,
 }
 
 impl SkimmedBlock<'_> {
-    /// Bytes of what it says, about.
+    /// Estimates the bytes of its text.
     pub(crate) fn weight(&self) -> usize {
         let parts = [self.text, self.thinking, self.input];
         let said: usize = parts.iter().flatten().map(|it| it.get().len()).sum();
@@ -103,18 +103,18 @@ impl SkimmedBlock<'_> {
         self.whole + said + source + self.content.map_or(0, content_weight)
     }
 
-    /// Whether it is a note of the program in the person's message.
+    /// Whether it is a system reminder in a user message.
     pub(crate) fn is_note(&self) -> bool {
         self.text.is_some_and(|it| it.get().strip_prefix('"').is_some_and(|it| it.starts_with(NOTE)))
     }
 
-    /// Whether a thought has no words.
+    /// Whether it is thinking without text.
     pub(crate) fn is_silent(&self) -> bool {
         self.thinking.is_none_or(|it| it.get().len() <= 2)
     }
 }
 
-/// The weight of a result: pictures in it weigh what a model sees of them.
+/// Estimates the bytes of a result; images count by what the model sees.
 fn content_weight(content: &RawValue) -> usize {
     let text = content.get();
     if memmem::find(text.as_bytes(), b"\"base64\"").is_none() {
@@ -142,7 +142,7 @@ impl<'de> Visitor<'de> for SkimVisitor {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        // A text has no type of its own, and only its weight is kept.
+        // A plain string has no type, and only its length is stored.
         let whole = text.len();
         let kind = if text.is_empty() { Cow::Borrowed("empty") } else { Cow::Borrowed("text") };
         Ok(SkimmedContent(vec![SkimmedBlock { kind, whole, ..SkimmedBlock::default() }]))
@@ -169,7 +169,7 @@ impl<'de> Visitor<'de> for SkimVisitor {
     }
 }
 
-/// Reads a line. A crash may leave zeros where data was to be.
+/// Parses a line. After a crash it may contain zero bytes in place of data.
 pub(crate) fn skim(line: &[u8]) -> Option<SkimmedLine<'_>> {
     let start = line.iter().position(|it| *it != 0)?;
     serde_json::from_slice(&line[start..]).ok()

@@ -1,20 +1,20 @@
-//! When calls ran, and beside which others.
+//! Timing and concurrency of calls.
 
 use haft_agent::log::StageMicros;
 
 use crate::{log_index::LogIndex, row::IndexedCall};
 
-/// A call in time. Microseconds since the first of them.
+/// Time span of a call, in microseconds since the first call.
 pub(crate) struct CallSpan<'a> {
     pub(crate) call: &'a IndexedCall,
     pub(crate) start: i64,
     pub(crate) length: i64,
-    /// Calls in one lane do not overlap.
+    /// Lane; calls in one lane do not overlap.
     pub(crate) lane: usize,
     pub(crate) stages: StageMicros,
 }
 
-/// The stages of a call, in order, with their names.
+/// Returns the stages of a call in order, with their names and durations.
 pub(crate) fn stages(micros: &StageMicros) -> [(&'static str, u64); 5] {
     [
         ("queue", micros.queue),
@@ -25,7 +25,7 @@ pub(crate) fn stages(micros: &StageMicros) -> [(&'static str, u64); 5] {
     ]
 }
 
-/// The calls whose times the log has, with lanes.
+/// Returns the spans of all calls with known times, assigned to lanes.
 pub(crate) fn spans(index: &LogIndex) -> Vec<CallSpan<'_>> {
     let mut spans: Vec<CallSpan<'_>> = index.calls.iter().filter_map(span).collect();
     spans.sort_by_key(|it| it.start);
@@ -45,7 +45,7 @@ pub(crate) fn spans(index: &LogIndex) -> Vec<CallSpan<'_>> {
 
 fn span(call: &IndexedCall) -> Option<CallSpan<'_>> {
     let Some(line) = &call.line else {
-        // Logs of others have only the moments of the call and of its result.
+        // Logs of other programs only have the timestamps of call and result.
         let (began, ended) = (call.began?.checked_mul(1000)?, call.ended?.checked_mul(1000)?);
         let length = ended.checked_sub(began)?.max(0);
         let run = u64::try_from(length).unwrap_or(0);
@@ -58,14 +58,14 @@ fn span(call: &IndexedCall) -> Option<CallSpan<'_>> {
     Some(CallSpan { call, start: end.checked_sub(length)?, length, lane: 0, stages: line.micros })
 }
 
-/// Time with long pauses left out: where a moment is, from 0 to 1.
+/// Maps times to positions from 0 to 1, with long pauses shortened.
 pub(crate) struct CompressedTimeline {
-    /// Moments and where they are.
+    /// Breakpoints: time and position.
     points: Vec<(i64, f64)>,
     total: f64,
 }
 
-/// A pause longer than this is drawn as if it were this long.
+/// Maximum pause in microseconds; longer pauses are drawn with this length.
 const LONGEST_PAUSE: i64 = 2_000_000;
 
 impl CompressedTimeline {
@@ -89,7 +89,7 @@ impl CompressedTimeline {
         Self { points, total: at.max(1.0) }
     }
 
-    /// Where a moment is.
+    /// Returns the position of a time.
     pub(crate) fn place(&self, moment: i64) -> f64 {
         let after = self.points.partition_point(|(time, _)| *time <= moment);
         let Some((time, at)) = after.checked_sub(1).and_then(|it| self.points.get(it)) else { return 0.0 };

@@ -1,13 +1,13 @@
-//! Moments of a log.
+//! Timestamps in logs.
 
-/// Milliseconds since 1970 of a moment such as `2026-11-16T23:10:53.109Z`; nothing
-/// for what is spelled otherwise.
+/// Parses a timestamp such as `2026-11-16T23:10:53.109Z` to milliseconds since 1970; `None` for other
+/// formats.
 pub(crate) fn millis(moment: &str) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| moment.get(range)?.parse::<i64>().ok();
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
     let thousandths = number(20..23).unwrap_or(0);
-    // Days since 1970 of a date in the Gregorian calendar, counting years from March.
+    // Days since 1970 of a Gregorian date, with years starting in March.
     let shifted = if month <= 2 { year - 1 } else { year };
     let era = shifted.div_euclid(400);
     let of_era = shifted.rem_euclid(400);
@@ -16,7 +16,7 @@ pub(crate) fn millis(moment: &str) -> Option<i64> {
     Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + thousandths)
 }
 
-/// The year, month and day of a moment.
+/// Returns year, month and day.
 fn date(millis: i64) -> (i64, i64, i64) {
     let days = millis.div_euclid(86_400_000) + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -29,18 +29,18 @@ fn date(millis: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// The day of a moment (UTC), such as `2026-11-16`.
+/// Formats the date (UTC): `2026-11-16`.
 pub(crate) fn day(millis: i64) -> String {
     let (year, month, day) = date(millis);
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// The moment itself (UTC), such as `2026-11-16 23:10:53`.
+/// Formats date and time (UTC): `2026-11-16 23:10:53`.
 pub(crate) fn moment(millis: i64) -> String {
     format!("{} {}", day(millis), time_of_day(millis))
 }
 
-/// The time of the day (UTC), such as `23:10:53`.
+/// Formats the time (UTC): `23:10:53`.
 pub(crate) fn time_of_day(millis: i64) -> String {
     let seconds = millis.div_euclid(1000).rem_euclid(86_400);
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)

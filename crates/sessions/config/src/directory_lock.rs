@@ -1,8 +1,7 @@
-//! A lock that dies with its owner.
+//! An advisory lock on a directory, released by the kernel when its owner exits.
 //!
-//! The directory itself is locked, so there is no lock file that could be left
-//! behind, deleted by a tidy person, or committed. The kernel lets go when the
-//! process ends, however it ends.
+//! `flock` is taken on the directory itself, so there is no lock file that could be left behind, deleted
+//! by accident or committed.
 
 use std::{
     fs, io,
@@ -17,26 +16,26 @@ use rustix::{
 };
 use sha2::{Digest, Sha256};
 
-/// How long to wait for others. They hold the lock for milliseconds; somebody
-/// who was stopped in the middle must not stop us too.
+/// Maximum time to wait for the lock. Owners hold it for milliseconds; a suspended owner must not block
+/// others for ever.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The right to change files of one directory. Dropping it gives it back.
+/// Exclusive permission to change the files of one directory. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
     _descriptor: OwnedFd,
 }
 
-/// Why there is no lock.
+/// Why the lock was not acquired.
 #[derive(Debug)]
 pub(crate) enum LockFailure {
-    /// Another process had it all the time.
+    /// Another process held the lock for the whole timeout.
     Busy,
     Failed(io::Error),
 }
 
-/// Waits for the lock of a directory. Where its file system knows no locks, a
-/// file in `elsewhere` stands for it.
+/// Locks a directory; blocks for at most [`TIMEOUT`]. If its file system does not support locks, a file
+/// in `elsewhere` is locked instead.
 pub(crate) fn lock(directory: &Path, elsewhere: Option<&Path>) -> Result<DirectoryLock, LockFailure> {
     let deadline = Instant::now() + TIMEOUT;
     loop {
@@ -45,7 +44,8 @@ pub(crate) fn lock(directory: &Path, elsewhere: Option<&Path>) -> Result<Directo
             Ok(()) if is_still(directory, &descriptor) => {
                 return Ok(DirectoryLock { _descriptor: descriptor });
             }
-            // The directory was exchanged while we waited: that lock guards nothing.
+            // The directory was replaced while this process waited: the lock is on the old one, so try
+            // again.
             Ok(()) => (),
             Err(LockFailure::Failed(error)) if knows_no_locks(&error) => {
                 let Some(elsewhere) = elsewhere else { return Err(LockFailure::Failed(error)) };
@@ -66,8 +66,7 @@ fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, LockFailure> {
     rustix::fs::open(path, flags, Mode::empty()).map_err(|error| LockFailure::Failed(error.into()))
 }
 
-/// Tries again and again instead of blocking in the kernel, where nothing could
-/// end the wait.
+/// Polls with a non-blocking lock until the deadline, because a blocking lock has no timeout.
 fn wait(descriptor: &OwnedFd, deadline: Instant) -> Result<(), LockFailure> {
     let mut pause = Duration::from_micros(500);
     loop {

@@ -90,8 +90,8 @@ fn any_object() -> impl Strategy<Value = Map<String, Value>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Any text can be made to mean anything, and afterwards means exactly
-    /// that, with the keys that stayed in their old order.
+    /// Any object can be edited into any other; the result parses as exactly that, and keys that stay
+    /// keep their order.
     #[test]
     fn any_change_arrives(old in any_object(), new in any_object(), pretty in any::<bool>()) {
         let value = Value::Object(old);
@@ -106,7 +106,7 @@ proptest! {
         prop_assert_eq!(order(&after), order(&old));
     }
 
-    /// Adding one key keeps every other byte.
+    /// Adding a key leaves all other bytes unchanged.
     #[test]
     fn a_new_key_is_an_insertion(old in any_object(), pretty in any::<bool>(), value in any_json()) {
         let text = Value::Object(old);

@@ -1,5 +1,5 @@
-//! Changing a JSON text so that it means something new and everything else
-//! stays as it was: order of keys, spelling of numbers, layout.
+//! Edits a JSON text so that it has a new value while key order, spelling of numbers and layout of
+//! everything else stay unchanged.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::json_spans::{JsonNode, NodeKind, ObjectMember, scan};
 
-/// The text with its meaning changed from `old` to `new`. Nothing where the
-/// text does not mean `old`, or where the result would not mean `new`.
+/// Returns `text` edited so that its value changes from `old` to `new`. `None` if the text's value is
+/// not `old`, or if the edited text would not parse as `new`.
 pub(crate) fn rewrite(text: &str, old: &Map<String, Value>, new: &Map<String, Value>) -> Option<String> {
     let root = scan(text)?;
     let mut editor =
@@ -22,7 +22,7 @@ pub(crate) fn rewrite(text: &str, old: &Map<String, Value>, new: &Map<String, Va
     same(&means, &Value::Object(new.clone())).then_some(changed)
 }
 
-/// A new text for an object.
+/// Formats an object as a new file.
 pub(crate) fn render_new(value: &Map<String, Value>) -> String {
     format!("{:#}\n", Value::Object(value.clone()))
 }
@@ -34,18 +34,18 @@ struct Editor<'a> {
     edits: Vec<(Range<usize>, String)>,
 }
 
-/// How the things in a list or object are separated.
+/// How the items of a container are separated.
 #[derive(Clone, Debug)]
 enum ObjectLayout {
     OneLine,
-    /// Each on a line of its own, with this before it.
+    /// Each on its own line, preceded by this indentation.
     Lines(String),
 }
 
 impl Editor<'_> {
-    /// The text with all edits made; nothing if they contradict each other.
+    /// Applies all edits; `None` if they overlap.
     fn spliced(mut self) -> Option<String> {
-        // What is put in at a place comes before what is taken out behind it.
+        // At the same position, insertions come before removals.
         self.edits.sort_by_key(|(range, _)| (range.start, range.end));
         let mut out = String::with_capacity(self.text.len());
         let mut at = 0;
@@ -83,8 +83,8 @@ impl Editor<'_> {
         old: &Map<String, Value>,
         new: &Map<String, Value>,
     ) {
-        // Of a key that stands there twice the last counts; the others go when
-        // anything about the key changes, or they would come back to life.
+        // Of a duplicate key, the last one counts. The others are removed when the key changes, or an
+        // older value would take effect.
         let last: HashMap<&str, usize> = members.iter().enumerate().map(|(at, it)| (&*it.key, at)).collect();
         let keep: Vec<bool> = members
             .iter()
@@ -145,8 +145,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Takes out what is not kept, with the commas that belong to it. At least
-    /// one is kept.
+    /// Removes the items that are not in `keep` together with their commas. At least one must be kept.
     fn remove(&mut self, places: &[Range<usize>], keep: &[bool]) {
         let mut last_kept: Option<usize> = None;
         let mut run_end: Option<usize> = None;
@@ -157,7 +156,7 @@ impl Editor<'_> {
             }
             match (last_kept, run_end.take()) {
                 (_, None) => (),
-                // Before the first one that stays: up to where that begins.
+                // Before the first kept item: remove up to its start.
                 (None, Some(_)) => self.edits.push((places[0].start..place.start, String::new())),
                 (Some(kept), Some(end)) => self.edits.push((places[kept].end..end, String::new())),
             }
@@ -183,7 +182,7 @@ impl Editor<'_> {
         }
     }
 
-    /// An object or list made anew.
+    /// Formats a new object or list.
     fn container(&self, (open, close): (char, char), items: &[String], node: &JsonNode) -> String {
         if items.is_empty() {
             return format!("{open}{close}");
@@ -194,7 +193,7 @@ impl Editor<'_> {
         format!("{open}{newline}{inner}{items}{newline}{outer}{close}")
     }
 
-    /// How the things in this container are laid out, judged by the first.
+    /// Determines the layout of a container from its first item.
     fn layout(&self, node: &JsonNode, first: Option<usize>) -> ObjectLayout {
         match first {
             None => ObjectLayout::Lines(format!("{}{}", self.indent_at(node.range.start), self.unit)),
@@ -205,7 +204,7 @@ impl Editor<'_> {
         }
     }
 
-    /// The indentation of values inside a container.
+    /// Returns the indentation of values inside a container.
     fn inner_indent(&self, layout: &ObjectLayout, node: &JsonNode) -> String {
         match layout {
             ObjectLayout::OneLine => self.indent_at(node.range.start),
@@ -218,7 +217,7 @@ impl Editor<'_> {
         format!("{}: {}", Value::from(key), self.rendered(value, &indent))
     }
 
-    /// A value, laid out for a place with this indentation.
+    /// Formats a value for a position with this indentation.
     fn rendered(&self, value: &Value, indent: &str) -> String {
         let pretty = format!("{value:#}");
         let mut lines = pretty.lines();
@@ -227,14 +226,14 @@ impl Editor<'_> {
             let own = line.len() - line.trim_start_matches(' ').len();
             out.push_str(self.newline);
             out.push_str(indent);
-            // The pretty printer indents by two.
+            // `serde_json` indents by two spaces.
             (0..own / 2).for_each(|_| out.push_str(&self.unit));
             out.push_str(line.trim_start_matches(' '));
         }
         out
     }
 
-    /// The blanks at the start of the line a byte stands on.
+    /// Returns the whitespace at the start of the line that contains a byte.
     fn indent_at(&self, at: usize) -> String {
         let start = self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         self.text[start..at].chars().take_while(|it| *it == ' ' || *it == '\t').collect()
@@ -245,7 +244,7 @@ fn newline_of(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// One level of indentation, as the text does it.
+/// Returns one level of indentation as used in the text.
 fn indent_unit(text: &str, root: &JsonNode) -> String {
     let first = match &root.kind {
         NodeKind::Object(members) => members.first().map(|it| it.key_range.start),
@@ -260,8 +259,8 @@ fn indent_unit(text: &str, root: &JsonNode) -> String {
     }
 }
 
-/// Whether two values mean the same. Numbers may differ in the last bit: the
-/// reader rounds, and a text that was never touched must not fail for that.
+/// Whether two values are equal. Floats may differ in the last bits: parsing rounds, and an unchanged
+/// number must not make an edit fail.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {

@@ -1,4 +1,4 @@
-//! One JSON file that many processes change at the same time.
+//! A JSON file that several processes change concurrently.
 
 use std::{
     fmt,
@@ -19,20 +19,20 @@ use crate::{
     stable_read::{LARGEST, ReadError, read},
 };
 
-/// A file and how to treat it.
+/// A file and the rules for changing it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JsonFile<'a> {
     pub(crate) path: &'a Path,
-    /// Its mode, if it is new.
+    /// File mode, if the file is created.
     pub(crate) mode: u32,
-    /// A directory that links must not lead out of: what a project says about
-    /// its own files must not reach the person's.
+    /// Directory that symlinks must not leave, so that a link in a project cannot make Haft write the
+    /// user's own files.
     pub(crate) inside: Option<&'a Path>,
-    /// Where locks live for file systems that have none.
+    /// Directory for lock files, for file systems without locks.
     pub(crate) locks: Option<&'a Path>,
 }
 
-/// What an update did.
+/// Result of an update: the value before and after it, and what the callback returned.
 #[derive(Debug)]
 pub(crate) struct UpdateOutcome<T> {
     pub(crate) result: T,
@@ -40,29 +40,23 @@ pub(crate) struct UpdateOutcome<T> {
     pub(crate) after: Map<String, Value>,
 }
 
-/// Why a file was not changed. It is as it was before.
+/// Why a file was not changed. Its content is the same as before.
 #[derive(Debug)]
 pub enum UpdateError {
-    /// The file holds something that is not settings. It is the person's, so
-    /// it stays as it is.
+    /// The file is not valid JSON settings. It is left unchanged, because the user has to repair it.
     Broken(SettingsNotice),
-    /// Another process held the lock for too long.
+    /// Another process held the lock until the timeout.
     Busy(PathBuf),
-    /// A link leads out of the project.
+    /// A symlink leads out of the project.
     LeadsOutside(PathBuf),
-    /// A directory, a pipe or a device.
+    /// The path is a directory, pipe or device.
     NotAFile(PathBuf),
-    /// The file is, or would become, larger than two mebibytes.
+    /// The file is, or would become, larger than 2 MiB.
     TooLarge(PathBuf),
-    /// There is nowhere to write: no home directory.
+    /// No directory to write to: there is no home directory.
     NoPlace,
-    /// The system refused: the disk is full, the directory is not writable.
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// What it said.
-        error: io::Error,
-    },
+    /// An I/O error, for example a full disk or missing permission.
+    Io { path: PathBuf, error: io::Error },
 }
 
 impl fmt::Display for UpdateError {
@@ -93,8 +87,8 @@ impl std::error::Error for UpdateError {
 }
 
 impl JsonFile<'_> {
-    /// Changes the file. When this returns well, the change is on the disk and
-    /// was made to the newest text; when it fails, nothing has changed.
+    /// Applies `change` to the newest content. On success the change is synced to disk; on failure the
+    /// file is unchanged. Nothing is written if `change` changes nothing. Blocks.
     pub(crate) fn update<T>(
         &self,
         change: impl FnOnce(&mut Map<String, Value>) -> T,
@@ -111,8 +105,8 @@ impl JsonFile<'_> {
             return Ok(UpdateOutcome { result, before, after });
         }
         let text = match &document {
-            // Cannot happen for a text we just understood; but if it did, losing
-            // something of the person's would be worse than not writing.
+            // Should not happen for a text that was just parsed. If it does, an error is better than
+            // losing the user's content.
             Some(document) => json_edit::rewrite(&document.text, &before, &after)
                 .ok_or_else(|| self.io(io::Error::other("the text cannot be edited")))?,
             None => json_edit::render_new(&after),
@@ -138,7 +132,7 @@ impl JsonFile<'_> {
         builder.create(directory).map_err(|error| self.io(error))
     }
 
-    /// The file that links lead to, with the lock of its directory.
+    /// Resolves symlinks and locks the target's directory.
     fn locked_target(&self) -> Result<(PathBuf, crate::directory_lock::DirectoryLock), UpdateError> {
         for _ in 0..10 {
             let target = self.target()?;
@@ -148,7 +142,7 @@ impl JsonFile<'_> {
                 Err(LockFailure::Busy) => return Err(UpdateError::Busy(self.path.to_owned())),
                 Err(LockFailure::Failed(error)) => return Err(self.io(error)),
             };
-            // A link may have been turned elsewhere while we waited.
+            // The symlink may have changed while this process waited for the lock.
             if self.target()? == target {
                 return Ok((target, locked));
             }
@@ -187,7 +181,7 @@ impl JsonFile<'_> {
     }
 }
 
-/// Where a path leads, also when nothing is there yet.
+/// Resolves symlinks; the final target need not exist.
 fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..40 {

@@ -1,13 +1,12 @@
-//! Where in a JSON text each value stands.
+//! Byte ranges of the values in a JSON text.
 //!
-//! `serde_json` reads values but forgets where they were. Naming a line and
-//! changing one key without touching the rest both need the byte ranges. The
-//! text has always passed `serde_json` first, so this scanner only has to find
-//! its way, not to judge; it answers with nothing where it cannot.
+//! `serde_json` does not report positions, but naming a line in a message and changing a single key need
+//! them. The text has always been parsed by `serde_json` before, so this scanner does not validate; it
+//! returns `None` where it fails.
 
 use std::ops::Range;
 
-/// A value's place.
+/// Byte range of a value, and its children.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonNode {
     pub(crate) range: Range<usize>,
@@ -21,7 +20,6 @@ pub(crate) enum NodeKind {
     Scalar,
 }
 
-/// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObjectMember {
     pub(crate) key: String,
@@ -30,13 +28,13 @@ pub(crate) struct ObjectMember {
 }
 
 impl ObjectMember {
-    /// From the key's quote to the end of the value.
+    /// Returns the range from the key's opening quote to the end of the value.
     pub(crate) fn range(&self) -> Range<usize> {
         self.key_range.start..self.value.range.end
     }
 }
 
-/// The places of a text that is valid JSON.
+/// Scans a valid JSON text.
 pub(crate) fn scan(text: &str) -> Option<JsonNode> {
     #[cfg(test)]
     SCANS.with(|scans| scans.set(scans.get() + 1));
@@ -51,13 +49,13 @@ thread_local! {
     static SCANS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// How many texts this thread has scanned.
+/// Returns how many texts this thread has scanned (tests).
 #[cfg(test)]
 pub(crate) fn scans() -> usize {
     SCANS.get()
 }
 
-/// As deep as `serde_json` goes.
+/// Maximum nesting depth, the same as that of `serde_json`.
 const DEEPEST: usize = 128;
 
 struct Scanner<'a> {
@@ -154,8 +152,7 @@ impl Scanner<'_> {
 }
 
 impl JsonNode {
-    /// The value at a JSON pointer. Of a key that stands there twice the last
-    /// counts, as it does for the reader.
+    /// Returns the value at a JSON pointer. Of a duplicate key the last one counts, as for `serde_json`.
     pub(crate) fn at(&self, pointer: &str) -> Option<&Self> {
         let Some(path) = pointer.strip_prefix('/') else { return pointer.is_empty().then_some(self) };
         let mut node = self;
@@ -169,7 +166,7 @@ impl JsonNode {
         Some(node)
     }
 
-    /// Keys that stand twice in one object: only the last of them counts.
+    /// Returns the duplicate keys of all objects; only the last occurrence of each takes effect.
     pub(crate) fn repeated_keys(&self) -> Vec<&ObjectMember> {
         let mut found = Vec::new();
         match &self.kind {
@@ -189,12 +186,12 @@ impl JsonNode {
     }
 }
 
-/// One step of a JSON pointer.
+/// Returns a key as one escaped step of a JSON pointer.
 pub(crate) fn step(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Line and column of a byte, counted from one, the column in characters.
+/// Converts a byte offset to line and column, both from 1; the column counts characters.
 pub(crate) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..text.floor_char_boundary(at)];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,5 +1,5 @@
-//! The last version of each settings file that could be understood. When a
-//! person breaks a file, what they had before goes on to count.
+//! Keeps the last valid version of each settings file, which stays in effect while the user's file is
+//! broken.
 
 use std::{
     collections::HashMap,
@@ -18,16 +18,16 @@ use crate::{
     stable_read::{LARGEST, read},
 };
 
-/// Copies of good versions, under Haft's own directory.
+/// Copies of valid versions, stored in Haft's own directory.
 #[derive(Debug)]
 pub(crate) struct LastGood {
     directory: Option<PathBuf>,
-    /// Versions of this run, for when the disk keeps none.
+    /// Versions seen by this process, in case they cannot be stored.
     memory: Mutex<HashMap<PathBuf, Vec<u8>>>,
 }
 
 impl LastGood {
-    /// Keeps copies below `state`; without it, none are kept.
+    /// Stores copies below `state`; `None` keeps them in memory only.
     pub(crate) fn below(state: Option<&Path>) -> Self {
         let directory = state.map(|state| state.join("cache").join("last-good"));
         Self { directory, memory: Mutex::default() }
@@ -43,8 +43,8 @@ impl LastGood {
         self.directory.as_ref().map(|directory| directory.join(format!("{name}.json")))
     }
 
-    /// Remembers a version. A disk that is full or read-only only means that
-    /// there will be no copy to fall back to.
+    /// Stores a version. Errors such as a full or read-only disk are ignored; there is then no copy for
+    /// later processes.
     pub(crate) fn keep(&self, path: &Path, bytes: &[u8]) {
         if self.memory().get(path).is_some_and(|kept| kept == bytes) {
             return;
@@ -59,19 +59,18 @@ impl LastGood {
         }
         let Ok(_lock) = lock(directory, None) else { return };
         sweep_unfinished(directory);
-        // Somebody may have kept a newer version while we waited: what counts is
-        // what the file holds now.
+        // Another process may have stored a newer version in the meantime: read the file again.
         let Ok(newest) = read(path, LARGEST) else { return };
         if SettingsDocument::parse(&newest.bytes).is_ok()
             && replace_file(&place, &newest.bytes, ModeOnReplace::KeptOr(0o600), Durability::Whenever)
                 .is_err()
         {
-            // An old copy must not stand in for what we know to be newer.
+            // An outdated copy must not be used.
             let _gone = fs::remove_file(&place);
         }
     }
 
-    /// The last good version of a file.
+    /// Returns the last valid version of a file.
     pub(crate) fn of(&self, path: &Path) -> Option<SettingsDocument> {
         if let Some(bytes) = self.memory().get(path) {
             return SettingsDocument::parse(bytes).ok();
@@ -80,7 +79,7 @@ impl LastGood {
         SettingsDocument::parse(&kept.bytes).ok()
     }
 
-    /// A file that was removed on purpose has no last good version.
+    /// Removes the copy, because the user deleted the file.
     pub(crate) fn forget(&self, path: &Path) {
         self.memory().remove(path);
         if let Some(place) = self.place(path).filter(|place| place.exists()) {

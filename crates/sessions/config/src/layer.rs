@@ -6,29 +6,29 @@ use std::{
 
 use crate::json_spans;
 
-/// Who speaks, from the weakest to the strongest.
+/// Source of settings, in ascending precedence.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum SettingsLayer {
-    /// The person, for all projects.
+    /// The user's files, for all projects.
     User,
-    /// The project, for everybody.
+    /// The project's shared files.
     Project,
-    /// The project, for this person.
+    /// The project's local files, for this user only.
     Local,
     /// The command line.
     Flag,
-    /// The organisation.
+    /// The organisation's managed settings.
     Managed,
 }
 
 impl SettingsLayer {
-    /// Whether the words come from the project's directory, and so from
-    /// the authors of the project.
+    /// Whether the layer's files are in the project directory, so that the project's authors may have
+    /// written them.
     pub const fn is_of_the_project(self) -> bool {
         matches!(self, Self::Project | Self::Local)
     }
 
-    /// What people call it.
+    /// Returns the display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -40,33 +40,32 @@ impl SettingsLayer {
     }
 }
 
-/// One text that settings come from.
+/// One settings text and where it comes from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SettingsText {
-    /// The layer whose text this is.
     pub layer: SettingsLayer,
-    /// Where it stands.
+    /// The file or argument.
     pub place: SettingsSourceKind,
-    /// What `/` at the start of a path rule of this source stands for.
+    /// Directory that `/` at the start of a path rule in this text refers to.
     pub base: PathBuf,
-    /// The text, so that a line can be named in a message.
+    /// Content, kept to find the line of a value.
     text: Arc<str>,
     lines: LineIndex,
 }
 
-/// Where the values of a text stand. Scanned once, when a line is asked for
-/// first: every rule of a file asks.
+/// Positions of the values in a text, computed on first use because every rule of a file asks for its
+/// line.
 #[derive(Clone, Debug, Default)]
 struct LineIndex(OnceLock<Option<ScannedText>>);
 
 #[derive(Clone, Debug)]
 struct ScannedText {
     root: json_spans::JsonNode,
-    /// Where each line starts but for the first.
+    /// Byte offsets of all lines but the first.
     starts: Vec<usize>,
 }
 
-/// It follows from the text.
+/// The index is derived from the text, so it is ignored in comparisons.
 impl PartialEq for LineIndex {
     fn eq(&self, _other: &Self) -> bool {
         true
@@ -76,7 +75,7 @@ impl PartialEq for LineIndex {
 impl Eq for LineIndex {}
 
 impl LineIndex {
-    /// The line, counted from one, of the value at a JSON pointer.
+    /// Returns the line, from 1, of the value at a JSON pointer.
     fn line(&self, text: &str, pointer: &str) -> Option<usize> {
         let scanned = self.0.get_or_init(|| {
             let starts = text.bytes().zip(1..).filter_map(|(byte, next)| (byte == b'\n').then_some(next));
@@ -88,12 +87,11 @@ impl LineIndex {
     }
 }
 
-/// Where a text stands.
+/// A file or a command line argument.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SettingsSourceKind {
-    /// A file.
     File(PathBuf),
-    /// An argument of the command line, by its name.
+    /// A command line argument, by name.
     Argument(String),
 }
 
@@ -116,7 +114,7 @@ impl SettingsText {
         Self { layer, place, base, text, lines: LineIndex::default() }
     }
 
-    /// The file, if it is one.
+    /// Returns the path of a file; `None` for an argument.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
             SettingsSourceKind::File(path) => Some(path),
@@ -125,17 +123,16 @@ impl SettingsText {
     }
 }
 
-/// Where one value comes from.
+/// Where a value was set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SettingsOrigin {
-    /// The text that holds the value.
     pub source: Arc<SettingsText>,
-    /// Where in it, as a JSON pointer.
+    /// Position of the value as a JSON pointer.
     pub pointer: String,
 }
 
 impl SettingsOrigin {
-    /// The line, counted from one.
+    /// Returns the line, from 1.
     pub fn line(&self) -> Option<usize> {
         self.source.lines.line(&self.source.text, &self.pointer)
     }
@@ -150,30 +147,27 @@ impl fmt::Display for SettingsOrigin {
     }
 }
 
-/// A value that remembers where it comes from.
+/// A value with its origin.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Sourced<T> {
-    /// The value as it counts.
     pub value: T,
-    /// Who said so.
     pub origin: SettingsOrigin,
 }
 
 impl<T> Sourced<T> {
-    /// Another value from the same place.
+    /// Converts the value, keeping the origin.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Sourced<U> {
         Sourced { value: change(self.value), origin: self.origin }
     }
 }
 
-/// Something a person should know about a settings text.
+/// A message to the user about a settings text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SettingsNotice {
-    /// The text that the notice is about.
     pub place: SettingsSourceKind,
-    /// Line and column, counted from one, where they are known.
+    /// Line and column, from 1, if known.
     pub position: Option<(usize, usize)>,
-    /// What is the matter, and what follows.
+    /// The problem and its consequence.
     pub message: String,
 }
 

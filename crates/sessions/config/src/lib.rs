@@ -1,23 +1,17 @@
-//! Settings files and flags, layered, into typed values; and trust.
+//! Loads settings files and flags, merges their layers into typed values, and enforces trust.
 //!
-//! Settings come from the person (`~/.claude`, `~/.haft`), the project
-//! (`.claude/`, `.haft/`), the command line and the organisation. Each text is
-//! taken apart into units, a project's units pass the trust gate, and what is
-//! left is merged: lists of all layers count together, single values by the
-//! strongest layer. Every value remembers its file and line.
+//! Settings come from the user (`~/.claude`, `~/.haft`), the project (`.claude/`, `.haft/`), the command
+//! line and the organisation. Each text is split into units. A project's units pass the trust check, and
+//! the remaining units are merged: lists of all layers are concatenated, single values come from the
+//! highest-precedence layer. Every value keeps its file and line.
 //!
-//! **Does not know** what a rule, a sandbox or an MCP server means: it hands on
-//! words with their source. Hooks it reads through `haft-hooks`.
+//! **Out of scope**: the meaning of rules, sandbox settings and MCP servers; callers get them as text with their origin. Hooks are parsed by `haft-hooks`.
 //!
-//! **Invariant:** a person's file is never overwritten because it could not be
-//! understood, and while it is broken its last good version counts.
+//! **Invariant:** a user's file that cannot be parsed is never overwritten, and its last valid version stays in effect.
 //!
-//! **Invariant:** an update that was acknowledged is on the disk and survives
-//! any number of other writers, `kill -9` and a full disk; a reader finds the
-//! old text or the new one, never a part.
+//! **Invariant:** a successful update is on disk and survives concurrent writers, `kill -9` and a full disk; readers see the old or the new text, never a partial one.
 //!
-//! **Invariant:** before somebody has agreed to exactly this content, a
-//! project's files can only make things stricter.
+//! **Invariant:** until the user has trusted exactly this content, a project's files can only restrict, never widen.
 //!
 //! **Invariant:** only files under `.haft` and `~/.haft` are written.
 

@@ -1,4 +1,4 @@
-//! From files and flags to what counts.
+//! Loads all settings files and flags.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,14 +20,14 @@ use crate::{
     trust::{AdmittedSettings, TrustList, admit, folder_key},
 };
 
-/// Which layers count, and what the command line adds.
+/// Which layers are loaded, and settings from the command line.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// Which of the user's, the project's and the local files are read.
+    /// Which of the user, project and local files are read.
     pub layers: Vec<SettingsLayer>,
-    /// Settings from the command line, from the weakest.
+    /// Settings from the command line, in ascending precedence.
     pub arguments: Vec<FlagSettings>,
-    /// Whether a person is asked about the project's content.
+    /// Whether untrusted project settings wait for the user's approval.
     pub trust: TrustMode,
 }
 
@@ -38,28 +38,27 @@ impl Default for LoadOptions {
     }
 }
 
-/// Settings from the command line.
+/// A command line argument that contains settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FlagSettings {
-    /// The argument's name, as people know it.
+    /// Name of the argument, for messages.
     pub name: String,
-    /// How strong its words are: [`SettingsLayer::Flag`] or [`SettingsLayer::Managed`].
+    /// Precedence: [`SettingsLayer::Flag`] or [`SettingsLayer::Managed`].
     pub layer: SettingsLayer,
-    /// What it holds.
     pub content: FlagContent,
 }
 
-/// What an argument holds.
+/// Content of an argument.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FlagContent {
-    /// JSON.
+    /// JSON text.
     Json(String),
-    /// The path of a file with JSON.
+    /// Path of a JSON file.
     File(PathBuf),
 }
 
 impl FlagSettings {
-    /// `--settings`, whose value is JSON if it begins with a brace, else a path.
+    /// The value of `--settings`: JSON if it starts with a brace, else a path relative to `cwd`.
     pub fn settings(value: &str, cwd: &Path) -> Self {
         Self {
             name: "--settings".to_owned(),
@@ -68,14 +67,14 @@ impl FlagSettings {
         }
     }
 
-    /// Settings made of single flags.
+    /// Settings that come from individual flags.
     pub fn flags(values: &Map<String, Value>) -> Self {
         let json = Value::Object(values.clone()).to_string();
         let content = FlagContent::Json(json);
         Self { name: "the command line".to_owned(), layer: SettingsLayer::Flag, content }
     }
 
-    /// `--managed-settings`.
+    /// The value of `--managed-settings`.
     pub fn managed(json: &str) -> Self {
         let content = FlagContent::Json(json.to_owned());
         Self { name: "--managed-settings".to_owned(), layer: SettingsLayer::Managed, content }
@@ -92,33 +91,32 @@ impl FlagContent {
     }
 }
 
-/// What was loaded.
+/// Result of loading.
 #[derive(Clone, Debug, Default)]
 pub struct LoadedSettings {
-    /// The settings of all layers together.
+    /// The merged settings of all layers.
     pub settings: Settings,
-    /// What a person may want to know: unknown keys, keys that stand twice.
+    /// Harmless findings: unknown keys, duplicate keys.
     pub warnings: Vec<SettingsNotice>,
-    /// What a person should repair: texts that cannot be understood, values
-    /// that do not count.
+    /// Errors the user should fix: texts that cannot be parsed, values that are ignored.
     pub problems: Vec<SettingsNotice>,
-    /// Keys of these texts that other programs read and Haft does nothing with:
-    /// the message of each notice is the name of the key.
+    /// Keys of these texts that other programs use and Haft ignores; the message of each notice is the
+    /// key's name.
     pub without_effect: Vec<SettingsNotice>,
-    /// What of the project waits for a yes.
+    /// Project settings that need the user's approval.
     pub pending_trust: Option<PendingTrust>,
     pub(crate) watched: Vec<(PathBuf, FileFingerprint)>,
 }
 
-/// Where trust is kept.
+/// Returns the file that stores trust decisions.
 pub(crate) fn trust_file(places: &SettingsPaths) -> Option<PathBuf> {
     places.state.as_ref().map(|state| state.join("trust.json"))
 }
 
-/// The largest file of another program that is read: histories live in them.
+/// Maximum bytes read of another program's file, which may contain a long history.
 const MAX_FOREIGN_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Reads everything.
+/// Reads and merges all settings. Blocks.
 pub(crate) fn load(places: &SettingsPaths, options: &LoadOptions, last_good: &LastGood) -> LoadedSettings {
     let folder = std::fs::canonicalize(&places.project).unwrap_or_else(|_| places.project.clone());
     let mut loader = Loader {
@@ -134,7 +132,7 @@ pub(crate) fn load(places: &SettingsPaths, options: &LoadOptions, last_good: &La
     loader.read_trust();
     let mut texts = loader.read_files();
     texts.extend(loader.read_arguments());
-    // Files come from the weakest; arguments take their place among them.
+    // A stable sort: files are in ascending precedence, arguments go between them.
     texts.sort_by_key(|(source, _)| source.layer);
     for (source, document) in texts {
         loader.speak(source, &document);
@@ -222,7 +220,7 @@ impl Loader<'_> {
         self.loaded.problems.push(SettingsNotice { place, position, message });
     }
 
-    /// Reads a file, falling back to its last good version when it is broken.
+    /// Reads a file; uses `fallback` if it cannot be parsed.
     fn read_file(
         &mut self,
         path: &Path,
@@ -276,7 +274,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Takes a text apart and keeps what counts of it.
+    /// Splits a text into units and adds those that take effect.
     fn speak(&mut self, source: Arc<SettingsText>, document: &SettingsDocument) {
         let findings = take_apart(document, &source);
         self.loaded.warnings.extend(findings.warnings);
@@ -307,7 +305,7 @@ impl Loader<'_> {
         units
     }
 
-    /// The MCP servers of the person and of the project.
+    /// Returns the MCP servers of user and project.
     fn servers(&mut self) -> Vec<crate::McpServer> {
         let mut servers = Vec::new();
         let own = self.places.own_mcp();
@@ -374,11 +372,12 @@ impl Loader<'_> {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fallback {
-    /// The last version that could be understood.
+    /// Use the last valid version.
     LastGood,
-    /// Nothing. Other programs keep secrets in such files; no copy is made.
+    /// Treat the file as empty. Copies of other programs' files are not stored, because they may contain
+    /// secrets.
     Nothing,
-    /// Nothing, and what that means is that nothing is trusted.
+    /// Treat the file as empty, so that nothing is trusted.
     NoTrust,
 }
 

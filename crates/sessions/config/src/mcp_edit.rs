@@ -1,4 +1,4 @@
-//! Changes to the files that name MCP servers.
+//! Adds and removes MCP servers in the files that declare them.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl SettingsStore {
-    /// The file in which servers of a scope are kept.
+    /// Returns the file that declares the servers of a scope.
     pub fn server_file(&self, scope: McpScope) -> Option<PathBuf> {
         match scope {
             McpScope::Project => Some(self.places().project_mcp()),
@@ -22,8 +22,8 @@ impl SettingsStore {
         }
     }
 
-    /// Names a server, or replaces one. What the person writes into a project's
-    /// file this way is agreed to at once.
+    /// Adds or replaces a server and reloads the settings. An entry added to a project's file this way
+    /// is trusted at once. Blocks.
     pub fn add_server(
         &self,
         scope: McpScope,
@@ -36,14 +36,14 @@ impl SettingsStore {
         Ok(self.reload())
     }
 
-    /// Takes a server away. Says whether it was there.
+    /// Removes a server. Returns whether it existed. Blocks.
     pub fn remove_server(&self, scope: McpScope, name: &str) -> Result<bool, UpdateError> {
         let was_there = self.update_servers(scope, |servers| servers.shift_remove(name).is_some())?;
         self.reload();
         Ok(was_there)
     }
 
-    /// Whether the file of a scope names this server.
+    /// Whether the file of a scope declares this server.
     pub fn names_server(&self, scope: McpScope, name: &str) -> bool {
         let Some(path) = self.server_file(scope) else { return false };
         let Some(document) = read(&path, LARGEST).ok().and_then(|it| SettingsDocument::parse(&it.bytes).ok())
@@ -82,7 +82,7 @@ impl SettingsStore {
             let known = self.server_items(&updated.before);
             let mut items = self.server_items(&updated.after);
             items.retain(|it| !known.contains(it));
-            // If this fails the server waits for a yes, as if another person had named it.
+            // On failure the server waits for approval, like one that another person added.
             let _waits = self.agree(&items);
         }
         Ok(updated.result)
@@ -94,8 +94,8 @@ impl SettingsStore {
     }
 }
 
-/// Changes an object within objects. Those on the way appear only if something
-/// ends up in them.
+/// Changes an object at a path of keys. Missing objects on the way are created only if they end up
+/// non-empty.
 fn inner<T>(
     root: &mut Map<String, Value>,
     path: &[&str],

@@ -1,5 +1,4 @@
-//! The MCP servers people and projects name. What a server's entry means is
-//! the affair of the caller that starts it.
+//! MCP servers declared by user and project. The entries are not interpreted here.
 
 use std::sync::Arc;
 
@@ -13,31 +12,30 @@ use crate::{
     settings_document::SettingsDocument,
 };
 
-/// A configured server.
+/// A declared MCP server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpServer {
-    /// The server's name in its file.
     pub name: String,
-    /// Its entry, as written.
+    /// The server's entry, unchanged.
     pub config: Value,
-    /// Who named it.
+    /// Scope of the declaring file.
     pub scope: McpScope,
-    /// The file and line that declare it.
+    /// File and line of the declaration.
     pub origin: SettingsOrigin,
 }
 
-/// Who named a server, from the weakest to the strongest.
+/// Scope of a server declaration, in ascending precedence.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum McpScope {
-    /// The person, for all projects.
+    /// The user, for all projects.
     User,
-    /// The project.
+    /// The project's shared file.
     Project,
-    /// The person, for this project.
+    /// The user, for this project only.
     Local,
 }
 
-/// Servers need a yes like every other code of a project.
+/// Key of server declarations. Like all executable content of a project, servers need trust.
 static SERVERS: SettingKey = SettingKey {
     name: "mcpServers",
     shape: SettingShape::Map,
@@ -45,7 +43,7 @@ static SERVERS: SettingKey = SettingKey {
     from: AllowedLayers::All,
 };
 
-/// The servers in an object that has `mcpServers`, as units.
+/// Returns the entries of `mcpServers` in an object as units.
 pub(crate) fn units(within: &Map<String, Value>, at: &str) -> Vec<SettingUnit> {
     let servers = within.get("mcpServers").and_then(Value::as_object);
     let unit = |(name, config): (&String, &Value)| SettingUnit {
@@ -58,7 +56,7 @@ pub(crate) fn units(within: &Map<String, Value>, at: &str) -> Vec<SettingUnit> {
     servers.into_iter().flatten().map(unit).collect()
 }
 
-/// What is wrong with a file of servers.
+/// Returns what is wrong with a file of MCP servers.
 pub(crate) fn problems(document: &SettingsDocument, source: &SettingsText) -> Vec<SettingsNotice> {
     let notice = |pointer: &str, message: &str| SettingsNotice {
         place: source.place.clone(),
@@ -77,7 +75,7 @@ pub(crate) fn problems(document: &SettingsDocument, source: &SettingsText) -> Ve
     }
 }
 
-/// Adds servers; one of a stronger scope takes the whole place of a weaker one.
+/// Adds servers. A server of a higher-precedence scope replaces one of the same name as a whole.
 pub(crate) fn add(
     servers: &mut Vec<McpServer>,
     units: Vec<SettingUnit>,

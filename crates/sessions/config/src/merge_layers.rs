@@ -1,5 +1,4 @@
-//! Units of all layers into one object that remembers where each part of it
-//! comes from.
+//! Merges the units of all layers into one object and keeps the origin of each part.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,17 +14,17 @@ use crate::{
     setting_units::{SettingUnit, UnitEntry},
 };
 
-/// All layers together.
+/// Merged settings of all layers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MergedSettings {
     pub(crate) value: Map<String, Value>,
     origins: HashMap<String, SettingsOrigin>,
-    /// What stands in lists already: where, what, and whose.
+    /// List entries already present, by list, value and base directory.
     listed: HashSet<(String, String, PathBuf)>,
 }
 
 impl MergedSettings {
-    /// Adds what one text says. Texts come from the weakest to the strongest.
+    /// Adds the units of one text. Must be called in ascending order of precedence.
     pub(crate) fn add(&mut self, units: &[SettingUnit], source: &Arc<SettingsText>) {
         for unit in units {
             let origin = SettingsOrigin { source: Arc::clone(source), pointer: unit.pointer.clone() };
@@ -60,7 +59,7 @@ impl MergedSettings {
 
     fn push(&mut self, path: &[String], value: Value, origin: SettingsOrigin) {
         let at = pointer(path);
-        // The same words may mean another path in another file.
+        // The same rule text may mean another path in another file.
         if !self.listed.insert((at.clone(), value.to_string(), origin.source.base.clone())) {
             return;
         }
@@ -78,11 +77,11 @@ impl MergedSettings {
         self.origins.get(pointer)
     }
 
-    /// The value of a setting named with dots, if one layer decides it.
+    /// Returns a setting that one layer decides, by its dotted name.
     pub(crate) fn get(&self, name: &str) -> Option<Sourced<Value>> {
         let at = pointer(name.split('.'));
         let value = self.at(&at)?.clone();
-        // A list or an object has the origin of its first part.
+        // The origin of a list or object is that of its first part.
         let within = || {
             let prefix = format!("{at}/");
             let first = self.origins.keys().filter(|it| it.starts_with(&prefix)).min();
@@ -102,7 +101,7 @@ impl MergedSettings {
         }
     }
 
-    /// The entries of a list, each with its origin.
+    /// Returns the entries of a list with their origins.
     pub(crate) fn list(&self, name: &str) -> Vec<Sourced<Value>> {
         let at = pointer(name.split('.'));
         let entries = self.at(&at).and_then(Value::as_array).into_iter().flatten().enumerate();
@@ -114,7 +113,7 @@ impl MergedSettings {
             .collect()
     }
 
-    /// The texts of a list, each with its origin.
+    /// Returns the string entries of a list with their origins.
     pub(crate) fn texts(&self, name: &str) -> Vec<Sourced<String>> {
         let text = |it: Sourced<Value>| match it.value {
             Value::String(value) => Some(Sourced { value, origin: it.origin }),
@@ -123,7 +122,7 @@ impl MergedSettings {
         self.list(name).into_iter().filter_map(text).collect()
     }
 
-    /// The names of a map, in order, each with its origin.
+    /// Returns the entries of a map in order, with their origins.
     pub(crate) fn map(&self, name: &str) -> Vec<(String, Sourced<Value>)> {
         let at = pointer(name.split('.'));
         let entries = self.at(&at).and_then(Value::as_object).into_iter().flatten();
@@ -152,7 +151,7 @@ fn pointer<S: AsRef<str>>(path: impl IntoIterator<Item = S>) -> String {
     path.into_iter().map(|name| step(name.as_ref())).collect()
 }
 
-/// The place of a setting, made if it is not there.
+/// Returns the place of a setting, creating it if it is missing.
 fn slot<'a>(map: &'a mut Map<String, Value>, path: &[String]) -> &'a mut Value {
     match path {
         [] => map.entry(String::new()).or_insert(Value::Null),
@@ -164,7 +163,7 @@ fn slot<'a>(map: &'a mut Map<String, Value>, path: &[String]) -> &'a mut Value {
             }
             match inner {
                 Value::Object(inner) => slot(inner, rest),
-                // It was made an object a line above.
+                // It was made an object above.
                 other => other,
             }
         }

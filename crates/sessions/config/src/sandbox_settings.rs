@@ -1,52 +1,49 @@
 use crate::{SettingsLayer, Sourced, merge_layers::MergedSettings};
 
-/// The sandbox of commands, as the settings want it. What nobody says is
-/// absent; the builder of the sandbox knows the defaults.
+/// Sandbox settings. Unset values are `None`; the code that builds the sandbox has the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxSettings {
-    /// Whether commands run in it.
+    /// Whether commands run in the sandbox.
     pub enabled: Option<Sourced<bool>>,
-    /// Whether to refuse to work where it cannot be had.
+    /// Whether to refuse to start when the sandbox is not available.
     pub fail_if_unavailable: Option<Sourced<bool>>,
-    /// Whether commands in it run without a question.
+    /// Whether sandboxed commands run without a permission prompt.
     pub auto_allow_bash: Option<Sourced<bool>>,
-    /// Whether a command may ask to run outside.
+    /// Whether a command may request to run outside the sandbox.
     pub allow_unsandboxed_commands: Option<Sourced<bool>>,
-    /// Commands that run outside.
+    /// Commands that run outside the sandbox.
     pub excluded_commands: Vec<Sourced<String>>,
-    /// What commands may reach over the network.
     pub network: SandboxNetwork,
-    /// What commands may reach on the disk.
     pub filesystem: SandboxFiles,
 }
 
-/// What commands may reach over the network.
+/// Network access of sandboxed commands.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxNetwork {
-    /// Hosts that may be reached.
+    /// Hosts that may be contacted.
     pub allowed_domains: Vec<Sourced<String>>,
-    /// Hosts that may not.
+    /// Hosts that may not be contacted.
     pub denied_domains: Vec<Sourced<String>>,
-    /// Whether hosts not listed are refused instead of asked about.
+    /// Whether unlisted hosts are denied without a prompt.
     pub strict_allowlist: Option<Sourced<bool>>,
-    /// Sockets that may be used.
+    /// Unix sockets that may be used.
     pub allow_unix_sockets: Vec<Sourced<String>>,
-    /// Whether all sockets may be used.
+    /// Whether all Unix sockets may be used.
     pub allow_all_unix_sockets: Option<Sourced<bool>>,
-    /// Whether servers may be started on this machine.
+    /// Whether commands may listen on local ports.
     pub allow_local_binding: Option<Sourced<bool>>,
 }
 
-/// What commands may reach on the disk. Paths are as written.
+/// File access of sandboxed commands. Paths are as written in the settings.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxFiles {
-    /// May be written.
+    /// Writable paths.
     pub allow_write: Vec<Sourced<String>>,
-    /// May not be written.
+    /// Write-protected paths.
     pub deny_write: Vec<Sourced<String>>,
-    /// May be read although a wider rule refuses.
+    /// Readable paths inside a denied one.
     pub allow_read: Vec<Sourced<String>>,
-    /// May not be read.
+    /// Paths that may not be read.
     pub deny_read: Vec<Sourced<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! Changing one setting of a settings object, by its name.
+//! Sets a single setting by its dotted name.
 
 use std::fmt;
 
@@ -9,19 +9,17 @@ use crate::{
     keys::{KEYS, SettingKey, SettingShape, find},
 };
 
-/// Why a setting was not set.
+/// Why a setting was not changed.
 #[derive(Debug)]
 pub enum SetError {
-    /// There is no such setting.
+    /// The setting does not exist.
     Unknown(String),
-    /// The value is not what the setting takes.
+    /// The value has the wrong type.
     Misfit {
-        /// The setting that was to be changed.
         name: String,
-        /// What it takes.
+        /// Description of the expected type.
         expected: String,
     },
-    /// The file could not be changed.
     Update(UpdateError),
 }
 
@@ -37,7 +35,7 @@ impl fmt::Display for SetError {
 
 impl std::error::Error for SetError {}
 
-/// The key of a setting that can be set as a whole.
+/// Returns the key of a setting that can be set as a whole.
 pub(crate) fn key_of(name: &str) -> Option<&'static SettingKey> {
     let (mut keys, mut path) = (KEYS, name.split('.').peekable());
     while let Some(step) = path.next() {
@@ -51,7 +49,7 @@ pub(crate) fn key_of(name: &str) -> Option<&'static SettingKey> {
     None
 }
 
-/// Sets a setting, or takes it away.
+/// Sets a setting; null removes it.
 pub(crate) fn set(settings: &mut Map<String, Value>, name: &str, value: Value) {
     match (name.split_once('.'), value) {
         (Some((first, rest)), value) => within(settings, first, |inner| set(inner, rest, value)),
@@ -60,13 +58,13 @@ pub(crate) fn set(settings: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// Changes a list of settings; if it is not there, it begins empty.
+/// Changes a list setting; a missing one starts empty.
 pub(crate) fn list(settings: &mut Map<String, Value>, name: &str, change: &mut dyn FnMut(&mut Vec<Value>)) {
     match name.split_once('.') {
         Some((first, rest)) => within(settings, first, |inner| list(inner, rest, change)),
         None => {
             let slot = settings.entry(name).or_insert(Value::Null);
-            // A single text where a list was meant counts as a list of one.
+            // A single string in place of a list counts as a list of one.
             let mut list = match slot.take() {
                 Value::Array(list) => list,
                 Value::Null => Vec::new(),
@@ -78,7 +76,7 @@ pub(crate) fn list(settings: &mut Map<String, Value>, name: &str, change: &mut d
     }
 }
 
-/// Changes an object of settings, in its place.
+/// Changes an object of settings in place.
 fn within(settings: &mut Map<String, Value>, name: &str, change: impl FnOnce(&mut Map<String, Value>)) {
     let slot = settings.entry(name).or_insert(Value::Null);
     let mut inner = match slot.take() {

@@ -1,5 +1,5 @@
-//! A settings text taken apart into the smallest things that can be trusted,
-//! merged and traced: a scalar, an entry of a list, a name in a map, a hook.
+//! Splits a settings text into the smallest parts that are trusted, merged and traced individually: a
+//! scalar, a list entry, a map entry, a hook.
 
 use haft_hooks::{HookSource, parse_definitions};
 use haft_types::nearest;
@@ -12,49 +12,48 @@ use crate::{
     settings_document::SettingsDocument,
 };
 
-/// One thing a settings text says.
+/// One part of a settings text.
 #[derive(Clone, Debug)]
 pub(crate) struct SettingUnit {
-    /// The setting, as a path of keys.
+    /// Path of keys of the setting.
     pub(crate) path: Vec<String>,
     pub(crate) entry: UnitEntry,
     pub(crate) value: Value,
-    /// Where it stands in its text.
+    /// JSON pointer of the part in its text.
     pub(crate) pointer: String,
     pub(crate) key: &'static SettingKey,
 }
 
-/// What a unit is of its setting.
+/// Which part of its setting a unit is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum UnitEntry {
-    /// All of it.
+    /// The whole value.
     Whole,
-    /// One of a list.
+    /// An entry of a list.
     Element,
-    /// A list with nothing in it. For a list of what is allowed that says
-    /// something.
+    /// An empty list, which is meaningful for allow lists.
     NoElements,
-    /// One of a map.
+    /// An entry of a map.
     Named(String),
-    /// One hook; the value is a `hooks` object with this one in it.
+    /// One hook; the value is a `hooks` object that contains only this one.
     Hook {
-        /// The event and its matcher, for people.
+        /// Event and matcher, for display.
         title: String,
     },
 }
 
-/// What was found in a text.
+/// Result of splitting a text.
 #[derive(Debug, Default)]
 pub(crate) struct UnitFindings {
     pub(crate) units: Vec<SettingUnit>,
     pub(crate) warnings: Vec<SettingsNotice>,
     pub(crate) problems: Vec<SettingsNotice>,
-    /// Keys that are known and do nothing here.
+    /// Known keys that Haft ignores.
     pub(crate) without_effect: Vec<SettingsNotice>,
 }
 
-/// Takes a text apart. Unknown keys warn; values of the wrong shape are
-/// reported and left out, alone.
+/// Splits a text into units. Unknown keys give a warning; a value of the wrong type is reported and only
+/// that value is dropped.
 pub(crate) fn take_apart(document: &SettingsDocument, source: &SettingsText) -> UnitFindings {
     let mut taker = UnitParser { document, source, findings: UnitFindings::default() };
     for (key, position) in document.repeated_keys() {
@@ -112,7 +111,7 @@ impl UnitParser<'_> {
                     let message = format!("{} counts only in managed settings", path.join("."));
                     self.warn(&pointer, message);
                 }
-                // Null is how JSON says nothing.
+                // JSON null means not set.
                 Some(_) if value.is_null() => (),
                 Some(key) => self.known(key, value, path, &pointer),
             }
@@ -146,7 +145,7 @@ impl UnitParser<'_> {
                     self.element(key, entry, path, &format!("{pointer}/{at}"));
                 }
             }
-            // One rule where a list of rules was meant.
+            // A single rule in place of a list of rules.
             (SettingShape::Texts, Value::String(_)) => self.element(key, value, path, pointer),
             (SettingShape::TextMap | SettingShape::FlagMap | SettingShape::Map, Value::Object(map)) => {
                 for (name, entry) in map {
@@ -179,7 +178,7 @@ impl UnitParser<'_> {
             (SettingShape::TextMap, Value::String(_))
             | (SettingShape::FlagMap, Value::Bool(_))
             | (SettingShape::Map, _) => entry.clone(),
-            // Environment variables are text, whatever they look like.
+            // Environment variables are strings, whatever their JSON type.
             (SettingShape::TextMap, Value::Number(_) | Value::Bool(_)) => Value::from(entry.to_string()),
             (_, Value::Null) => return,
             _ => {
@@ -206,7 +205,7 @@ impl UnitParser<'_> {
         self.findings.units.push(SettingUnit { path, entry, value, pointer, key });
     }
 
-    /// Every hook alone, so that trust can be given to each.
+    /// Splits hooks into individual ones, so that each can be trusted separately.
     fn hooks(&mut self, key: &'static SettingKey, hooks: &Value, path: &[String], pointer: &str) {
         let source = std::sync::Arc::new(HookSource::Named(self.source.place.to_string()));
         for problem in parse_definitions(hooks, &source).1 {
@@ -252,7 +251,7 @@ impl UnitParser<'_> {
 }
 
 impl SettingUnit {
-    /// The setting's name, with dots, as people say it.
+    /// Returns the dotted name of the setting.
     pub(crate) fn name(&self) -> String {
         let path = self.path.join(".");
         match &self.entry {

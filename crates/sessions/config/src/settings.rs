@@ -11,86 +11,81 @@ use crate::{
     setting_units::{SettingUnit, UnitEntry},
 };
 
-/// What counts, of all layers together.
+/// The effective settings of all layers.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Rules, directories and modes.
     pub permissions: PermissionSettings,
-    /// Variables for Haft and what it runs, in order.
+    /// Environment variables for Haft and its child processes, in order.
     pub env: Vec<(String, Sourced<String>)>,
-    /// Hooks in configuration order, without those that are disabled.
+    /// Hooks in configuration order, without disabled ones.
     pub hooks: Vec<HookDefinition>,
-    /// Limits for HTTP hooks.
+    /// Restrictions of HTTP hooks.
     pub http_hooks: HttpPolicy,
-    /// The sandbox of commands.
     pub sandbox: SandboxSettings,
     /// Which MCP servers may be used.
     pub mcp: McpSettings,
-    /// The MCP servers of the person and of the project.
+    /// The MCP servers of user and project.
     pub mcp_servers: Vec<McpServer>,
-    /// The model that answers unless a flag names another.
+    /// Default model.
     pub model: Option<Sourced<String>>,
-    /// How long sessions are kept.
+    /// Days after which sessions are deleted. Default 30.
     pub cleanup_period_days: u64,
     merged: MergedSettings,
 }
 
-/// Rules, directories and modes.
+/// Permission rules, directories and modes.
 #[derive(Clone, Debug, Default)]
 pub struct PermissionSettings {
-    /// Rules that let calls run.
     pub allow: Vec<Sourced<String>>,
-    /// Rules that ask.
+    /// Rules that prompt the user.
     pub ask: Vec<Sourced<String>>,
-    /// Rules that refuse.
     pub deny: Vec<Sourced<String>>,
-    /// Directories that belong to the workspace, as written: relative ones are
-    /// relative to where the person stands.
+    /// Additional workspace directories as written; relative ones are relative to the working directory.
     pub additional_directories: Vec<Sourced<String>>,
-    /// The mode a session starts in.
+    /// Permission mode in which a session starts.
     pub default_mode: Option<Sourced<PermissionMode>>,
-    /// Whether the mode that asks nobody is out of reach.
+    /// Whether the mode `bypassPermissions` is unavailable.
     pub disable_bypass_permissions_mode: bool,
-    /// Whether the mode in which a classifier answers is out of reach.
+    /// Whether the mode in which a classifier decides is unavailable.
     pub disable_auto_mode: bool,
-    /// Whether reads outside the workspace are refused.
+    /// Whether reads outside the workspace are denied.
     pub block_reads_outside_working_directories: bool,
-    /// Whether writes outside the workspace are refused.
+    /// Whether writes outside the workspace are denied.
     pub block_writes_outside_working_directories: bool,
-    /// Whether what would ask is refused.
+    /// Whether calls that would prompt are denied instead.
     pub deny_instead_of_prompting: bool,
 }
 
 /// Which MCP servers may be used.
 #[derive(Clone, Debug, Default)]
 pub struct McpSettings {
-    /// Whether all servers of the project are agreed to.
+    /// Whether all servers of the project are approved.
     pub enable_all_project_servers: bool,
-    /// Servers of the project that are agreed to.
+    /// Approved servers of the project.
     pub enabled: Vec<Sourced<String>>,
-    /// Servers of the project that are refused.
+    /// Rejected servers of the project.
     pub disabled: Vec<Sourced<String>>,
-    /// If there is any, only servers it describes may be used.
+    /// If present, only servers that match an entry may be used.
     pub allowed: Option<Vec<Sourced<Value>>>,
-    /// Servers nobody may use.
+    /// Servers that may never be used.
     pub denied: Vec<Sourced<Value>>,
-    /// Servers of the organisation.
+    /// Servers declared by the organisation.
     pub managed: Vec<(String, Sourced<Value>)>,
-    /// Whether only those count.
+    /// Whether only the organisation's servers may be used.
     pub managed_only: bool,
 }
 
-/// The unit of one text that counts, with its source.
+/// The units of one text that take effect, with their source.
 pub(crate) struct EffectiveUnit {
     pub(crate) source: Arc<SettingsText>,
     pub(crate) units: Vec<SettingUnit>,
 }
 
-/// Sessions are kept this long.
+/// Default number of days sessions are kept.
 const CLEANUP_PERIOD_DAYS: u64 = 30;
 
 impl Settings {
-    /// Merges what all texts say, from the weakest to the strongest.
+    /// Merges the units of all texts, given in ascending precedence.
     pub(crate) fn from_units(speeches: &[EffectiveUnit], mcp_servers: Vec<McpServer>) -> Self {
         let mut merged = MergedSettings::default();
         for speech in speeches {
@@ -123,13 +118,13 @@ impl Settings {
         }
     }
 
-    /// The value of any setting, named with dots, and where it comes from. A
-    /// list or object names the origin of its first part.
+    /// Returns any setting by its dotted name, with its origin. The origin of a list or object is that
+    /// of its first part.
     pub fn get(&self, name: &str) -> Option<Sourced<Value>> {
         self.merged.get(name)
     }
 
-    /// Whether a feature is switched on; `otherwise` if nobody says.
+    /// Returns whether a feature is enabled; `otherwise` if no layer sets it.
     pub fn feature(&self, name: &str, otherwise: FeatureSwitch) -> FeatureSwitch {
         let found = self.merged.map("features").into_iter().find(|(it, _)| it == name);
         match found.and_then(|(_, value)| value.value.as_bool()) {
@@ -140,7 +135,7 @@ impl Settings {
     }
 }
 
-/// A feature's switch.
+/// Whether a feature is enabled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "the words explain themselves")]
 pub enum FeatureSwitch {
@@ -158,8 +153,7 @@ impl PermissionSettings {
             Some(text.map(|_| mode))
         });
         Self {
-            // The organisation can forbid to allow more; refusing more is
-            // always possible.
+            // The organisation can forbid further allow rules; deny rules of all layers always apply.
             allow: merged.texts("permissions.allow").into_iter().filter(counts).collect(),
             ask: merged.texts("permissions.ask"),
             deny: merged.texts("permissions.deny"),
@@ -203,9 +197,8 @@ impl McpSettings {
     }
 }
 
-/// The hooks that are left when everybody has disabled what they may: a layer
-/// disables hooks of its own kind, the person those of the project too, the
-/// organisation all, and nobody those of the organisation but itself.
+/// Returns the hooks that are not disabled. A layer can disable its own hooks; the user also those of
+/// the project; the organisation all. Only the organisation can disable the organisation's hooks.
 fn hooks(speeches: &[EffectiveUnit], merged: &MergedSettings) -> Vec<HookDefinition> {
     let managed_only = is_on(merged, "allowManagedHooksOnly");
     let mut definitions = Vec::new();

@@ -4,26 +4,26 @@ use serde_json::{Map, Value};
 
 use crate::json_spans;
 
-/// A text that has been understood.
+/// A parsed settings text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SettingsDocument {
-    /// Without the byte order mark.
+    /// The text without a byte order mark.
     pub(crate) text: Arc<str>,
     pub(crate) value: Map<String, Value>,
 }
 
-/// Why a text cannot be understood, and where.
+/// Why a text cannot be parsed, and where.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ParseError {
     pub(crate) position: (usize, usize),
     pub(crate) message: String,
 }
 
-/// Marks the beginning of UTF-8 files of some editors.
+/// Some editors write it at the start of UTF-8 files.
 pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 impl SettingsDocument {
-    /// Reads the bytes of a settings file.
+    /// Parses the bytes of a settings file.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text),
@@ -50,13 +50,13 @@ impl SettingsDocument {
         }
     }
 
-    /// Line and column of the value at a JSON pointer.
+    /// Returns line and column of the value at a JSON pointer.
     pub(crate) fn position(&self, pointer: &str) -> Option<(usize, usize)> {
         let node = json_spans::scan(&self.text)?;
         node.at(pointer).map(|found| json_spans::line_and_column(&self.text, found.range.start))
     }
 
-    /// Keys that stand twice, with where the one that counts stands.
+    /// Returns the duplicate keys with the position of the occurrence that takes effect.
     pub(crate) fn repeated_keys(&self) -> Vec<(String, (usize, usize))> {
         let Some(root) = json_spans::scan(&self.text) else { return Vec::new() };
         let place = |member: &json_spans::ObjectMember| {

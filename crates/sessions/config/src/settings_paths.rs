@@ -5,43 +5,42 @@ use std::{
 
 use crate::SettingsLayer;
 
-/// Where settings live. Everything is a plain path, so that nothing here reads
-/// the environment behind anybody's back.
+/// Locations of settings. All of them are explicit paths, so that nothing in this crate reads
+/// environment variables.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SettingsPaths {
-    /// The person's directories, from the weakest: `~/.claude`, `~/.haft`.
+    /// The user's directories, in ascending precedence: `~/.claude`, `~/.haft`.
     pub user: Vec<PathBuf>,
-    /// Haft's own directory, where trust and good versions are kept. Without a
-    /// home there is none, and nothing can be trusted.
+    /// Haft's own directory, which stores trust and last valid versions. Without a home directory there
+    /// is none, and nothing can be trusted.
     pub state: Option<PathBuf>,
-    /// The directory of the project that settings are looked for in.
+    /// Root directory of the project.
     pub project: PathBuf,
-    /// Where the person stands in it.
+    /// Working directory.
     pub cwd: PathBuf,
-    /// Directories of the organisation, from the weakest.
+    /// The organisation's directories, in ascending precedence.
     pub managed: Vec<PathBuf>,
-    /// The person's list of MCP servers, in the layout of other tools.
+    /// The user's MCP servers in Claude Code's format.
     pub claude_json: Option<PathBuf>,
-    /// `~/.claude` and `~/.haft`, also where a variable names other directories and
-    /// nothing in them counts: they stay protected.
+    /// `~/.claude` and `~/.haft`, even if variables name other directories and these are unused: they
+    /// stay write-protected.
     pub in_home: Vec<PathBuf>,
-    /// Where stored keys are when Haft's own directory has none: `~/.haft`, if only
-    /// `CLAUDE_CONFIG_DIR` moved that directory.
+    /// Directory of stored keys if Haft's own directory has none: `~/.haft`, when `CLAUDE_CONFIG_DIR`
+    /// alone moved Haft's directory.
     pub further_keys: Option<PathBuf>,
 }
 
-/// The home that `HOME` names. One that depends on where somebody stands is none, for it
-/// would be made there; nor is something that is no directory (`/dev/null` is how services
-/// say that they have none).
+/// Validates the value of `HOME`. `None` if it is relative, or exists and is not a directory (services
+/// use `/dev/null`). A directory that does not exist yet is accepted. Reads the disk.
 pub fn home_directory(named: Option<OsString>) -> Option<PathBuf> {
     let home = named.map(PathBuf::from).filter(|it| it.is_absolute())?;
     std::fs::metadata(&home).map_or(true, |it| it.is_dir()).then_some(home)
 }
 
-/// The names of a project's own directories, from the weakest.
+/// A project's configuration directories, in ascending precedence.
 const PROJECT_DIRECTORIES: [&str; 2] = [".claude", ".haft"];
 
-/// A file that may hold settings.
+/// A file that may contain settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct SettingsCandidate {
     pub(crate) layer: SettingsLayer,
@@ -50,12 +49,11 @@ pub(crate) struct SettingsCandidate {
 }
 
 impl SettingsPaths {
-    /// Finds them for a person who stands in `cwd`. `variable` looks up an
-    /// environment variable.
+    /// Detects all locations for a working directory. `variable` looks up an environment variable.
     ///
-    /// Either of `CLAUDE_CONFIG_DIR` and `HAFT_CONFIG_DIR` replaces all configuration
-    /// of the home unless it names the directory of the home itself. Haft's own
-    /// directory is then `.haft` in the first, or the second.
+    /// `CLAUDE_CONFIG_DIR` or `HAFT_CONFIG_DIR` replaces all configuration of the home directory, unless
+    /// it names the default directory. Haft's own directory is then `.haft` inside the former, or the
+    /// latter.
     pub fn detect(cwd: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let directory = |name: &str| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
         let home = home_directory(variable("HOME"));
@@ -90,8 +88,8 @@ impl SettingsPaths {
         }
     }
 
-    /// All directories with settings of the person, keys and trust, whether they count
-    /// or not: no tool may change them.
+    /// Returns all directories with user settings, keys and trust, whether they are in use or not: no
+    /// tool may change them.
     pub fn protected(&self) -> impl Iterator<Item = &PathBuf> {
         let counting = self.user.iter().chain(&self.state);
         counting.chain(
@@ -99,7 +97,7 @@ impl SettingsPaths {
         )
     }
 
-    /// The settings file Haft writes for a layer.
+    /// Returns the settings file Haft writes for a scope.
     pub(crate) fn written(&self, scope: SettingsScope) -> Option<PathBuf> {
         let project = self.project.join(".haft");
         match scope {
@@ -109,7 +107,7 @@ impl SettingsPaths {
         }
     }
 
-    /// Every file that may hold settings, from the weakest.
+    /// Returns every file that may contain settings, in ascending precedence.
     pub(crate) fn candidates(&self) -> Vec<SettingsCandidate> {
         let mut all: Vec<SettingsCandidate> = Vec::new();
         for directory in &self.user {
@@ -122,7 +120,7 @@ impl SettingsPaths {
         ] {
             for directory in PROJECT_DIRECTORIES {
                 let path = self.project.join(directory).join(file);
-                // The home directory is no project.
+                // The home directory is not a project.
                 if !all.iter().any(|it| is_same(&it.path, &path)) {
                     all.push(SettingsCandidate { layer, path, base: base.clone() });
                 }
@@ -146,17 +144,17 @@ impl SettingsPaths {
         all
     }
 
-    /// The file with the project's MCP servers.
+    /// Returns the file with the project's MCP servers.
     pub(crate) fn project_mcp(&self) -> PathBuf {
         self.project.join(".mcp.json")
     }
 
-    /// The file with the person's MCP servers, those for one project too.
+    /// Returns the file with the user's MCP servers, including those for a single project.
     pub(crate) fn own_mcp(&self) -> Option<PathBuf> {
         self.state.as_ref().map(|state| state.join("mcp.json"))
     }
 
-    /// The directories whose content decides which managed files there are.
+    /// Returns the directories whose entries are the managed settings files.
     pub(crate) fn listed_directories(&self) -> impl Iterator<Item = PathBuf> {
         self.managed.iter().map(|it| it.join("managed-settings.d"))
     }
@@ -175,21 +173,19 @@ fn is_same(a: &Path, b: &Path) -> bool {
     a == b || real(a).is_some_and(|a| Some(a) == real(b))
 }
 
-/// A file Haft may write for the person.
+/// A settings file Haft may write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SettingsScope {
-    /// `~/.haft/settings.json`.
     User,
-    /// `.haft/settings.json`, shared with everybody who works on the project.
+    /// `.haft/settings.json`, shared with all users of the project.
     Project,
-    /// `.haft/settings.local.json`, for this person in this project.
+    /// `.haft/settings.local.json`, for this user in this project.
     Local,
 }
 
-/// The project around a directory: the nearest directory upwards that has
-/// settings or is a repository, else the directory itself. Only names are
-/// looked at: nothing a repository says can move it elsewhere. The home
-/// directory and what is above it is nobody's project unless one stands there.
+/// Returns the project root: the nearest ancestor of `cwd` with `.haft`, `.claude` or `.git`, else
+/// `cwd`. Only checks whether these names exist, so a repository's content cannot redirect it. The
+/// search stops below the home directory.
 fn project_of(cwd: &Path, home: Option<&Path>) -> PathBuf {
     let marks = [".haft", ".claude", ".git"];
     let above = cwd.ancestors().take_while(|it| Some(*it) != home && it.parent().is_some());
@@ -235,7 +231,7 @@ mod tests {
             (&[][..], &["/h/.claude", "/h/.haft"][..], "/h/.haft", Some("/h/.claude.json"), None),
             (&[(CLAUDE, "/c")], &["/c", "/c/.haft"], "/c/.haft", Some("/c/.claude.json"), Some("/h/.haft")),
             (&[(HAFT, "/x")], &["/x"], "/x", None, None),
-            // The usual directory is no other one.
+            // A variable that names the default directory changes nothing.
             (
                 &[(CLAUDE, "/h/.claude/")],
                 &["/h/.claude", "/h/.haft"],
@@ -244,7 +240,7 @@ mod tests {
                 None,
             ),
             (&[(HAFT, "/h/.haft")], &["/h/.claude", "/h/.haft"], "/h/.haft", Some("/h/.claude.json"), None),
-            // What is named counts.
+            // The named directory is used.
             (
                 &[(CLAUDE, "/h/.claude"), (HAFT, "/x")],
                 &["/h/.claude", "/x"],

@@ -21,27 +21,24 @@ use crate::{
     trust::{TrustItem, agree, folder_key, forget},
 };
 
-/// The settings of a session: read once, read again when something changed, and
-/// changed in one place at a time.
+/// The settings of a session: loaded, reloaded after changes, and updated.
 ///
-/// All methods block for a moment on the disk; callers in asynchronous code
-/// move them off their tasks.
+/// All methods do blocking disk I/O; asynchronous callers must run them on a blocking thread.
 #[derive(Debug)]
 pub struct SettingsStore {
     places: SettingsPaths,
     options: RwLock<LoadOptions>,
     current: RwLock<Arc<LoadedSettings>>,
     last_good: LastGood,
-    /// The files that were read, in the state in which they were read. Whoever
-    /// holds this is the only one who reads.
+    /// The files that were read and their state at that time. The lock also serialises loading.
     watched: Mutex<Vec<(PathBuf, FileFingerprint)>>,
-    /// Set when we have changed a file ourselves since it was read. Who changes
-    /// many things in a row pays for reading once, when somebody looks.
+    /// Set when this process has changed a file since loading, so that several changes in a row are
+    /// followed by a single reload.
     stale: AtomicBool,
 }
 
 impl SettingsStore {
-    /// Reads the settings. This always succeeds; what is wrong is in the result.
+    /// Loads the settings. Never fails; problems are part of the result.
     pub fn open(places: SettingsPaths, options: LoadOptions) -> Self {
         let last_good = LastGood::below(places.state.as_deref());
         let mut loaded = load(&places, &options, &last_good);
@@ -57,12 +54,11 @@ impl SettingsStore {
         }
     }
 
-    /// Where the settings live.
     pub fn places(&self) -> &SettingsPaths {
         &self.places
     }
 
-    /// What counts now.
+    /// Returns the effective settings; reloads them after an update by this process.
     pub fn current(&self) -> Arc<LoadedSettings> {
         if self.stale.load(Ordering::Acquire) {
             return self.reload();
@@ -74,9 +70,8 @@ impl SettingsStore {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks whether any file has changed since it was read, and reads all
-    /// again if so. Costs one system call for each file; call it whenever fresh
-    /// settings matter.
+    /// Reloads the settings if a file has changed; `None` if none has. Costs one system call per file;
+    /// call it whenever current settings matter.
     pub fn reload_if_changed(&self) -> Option<Arc<LoadedSettings>> {
         let mut watched = self.watched();
         let changed = self.stale.load(Ordering::Acquire) || have_changed(&mut watched);
@@ -87,20 +82,19 @@ impl SettingsStore {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Other settings from the command line, as an SDK may send them.
+    /// Replaces the command line settings, as an SDK client may do, and reloads.
     pub fn set_options(&self, options: LoadOptions) -> Arc<LoadedSettings> {
         let mut watched = self.watched();
         *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
         self.read_again(&mut watched)
     }
 
-    /// The options in force.
     pub fn options(&self) -> LoadOptions {
         self.options.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn read_again(&self, watched: &mut Vec<(PathBuf, FileFingerprint)>) -> Arc<LoadedSettings> {
-        // Before reading: a change that comes while we read makes it stale again.
+        // Reset before reading, so that a change during reading sets it again.
         self.stale.store(false, Ordering::Release);
         let mut loaded = load(&self.places, &self.options(), &self.last_good);
         *watched = std::mem::take(&mut loaded.watched);
@@ -113,13 +107,11 @@ impl SettingsStore {
         self.read_again(&mut self.watched())
     }
 
-    /// Changes one settings file. `change` sees the newest content and changes
-    /// it as a value; everything it leaves alone stays byte for byte. When this
-    /// returns well the change is on the disk, however many others write at the
-    /// same time; when it fails nothing has changed.
+    /// Changes one settings file. `change` edits the newest content as a value; text it does not touch
+    /// stays byte for byte. On success the change is on disk, regardless of concurrent writers; on
+    /// failure the file is unchanged.
     ///
-    /// What is written into a project's file this way is the person's own word,
-    /// so it is agreed to at once.
+    /// What is written into a project's file this way comes from the user and is trusted at once.
     pub fn update<T>(
         &self,
         scope: SettingsScope,
@@ -138,15 +130,14 @@ impl SettingsStore {
             let known = self.items(&path, layer, updated.before);
             let mut items = self.items(&path, layer, updated.after);
             items.retain(|it| !known.contains(it));
-            // If this fails the change stands and waits for a yes, as if somebody
-            // else had made it.
+            // On failure the change stays and waits for approval, like one made by another person.
             let _pending = self.agree(&items);
         }
         self.stale.store(true, Ordering::Release);
         Ok(updated.result)
     }
 
-    /// Sets one setting, named with dots. Null takes it away.
+    /// Sets a setting by its dotted name; null removes it.
     pub fn set(&self, scope: SettingsScope, name: &str, value: &Value) -> Result<(), SetError> {
         let key = set_value::key_of(name).ok_or_else(|| SetError::Unknown(name.to_owned()))?;
         match key.shape.misfit(value).filter(|_| !value.is_null()) {
@@ -157,8 +148,7 @@ impl SettingsStore {
         }
     }
 
-    /// Adds texts to a list such as `permissions.allow`; what is there already
-    /// is not added again.
+    /// Adds strings to a list such as `permissions.allow`; skips those already present.
     pub fn add_to_list(&self, scope: SettingsScope, name: &str, texts: &[String]) -> Result<(), UpdateError> {
         self.change_list(scope, name, |list| {
             for text in texts {
@@ -169,7 +159,7 @@ impl SettingsStore {
         })
     }
 
-    /// Takes texts out of a list.
+    /// Removes strings from a list.
     pub fn remove_from_list(
         &self,
         scope: SettingsScope,
@@ -188,7 +178,7 @@ impl SettingsStore {
         self.update(scope, |settings| set_value::list(settings, name, &mut change))
     }
 
-    /// Agrees to what was shown, exactly as it was shown.
+    /// Trusts the pending items with exactly the content that was shown.
     pub fn trust(&self, pending: &PendingTrust) -> Result<Arc<LoadedSettings>, UpdateError> {
         let items: Vec<TrustItem> = pending.items.iter().map(|it| it.item.clone()).collect();
         let folder = folder_key(&pending.folder);
@@ -196,7 +186,7 @@ impl SettingsStore {
         Ok(self.reload())
     }
 
-    /// Takes back everything that was agreed to for the project.
+    /// Revokes all trust in the project.
     pub fn revoke_trust(&self) -> Result<Arc<LoadedSettings>, UpdateError> {
         let folder = folder_key(&self.real_project());
         self.update_trust(|file| forget(file, &folder))?;
@@ -218,8 +208,8 @@ impl SettingsStore {
         file.update(change).map(|_| ())
     }
 
-    /// Changes a JSON file of Haft's own directory, safely against other writers
-    /// and kills; only the person can read it.
+    /// Changes a JSON file in Haft's own directory, with the guarantees of [`update`](Self::update). A
+    /// new file is readable by its owner only.
     pub fn update_own_file<T>(
         &self,
         inside: &Path,
@@ -239,7 +229,7 @@ impl SettingsStore {
         std::fs::canonicalize(&self.places.project).unwrap_or_else(|_| self.places.project.clone())
     }
 
-    /// What a project's file asks trust for.
+    /// Returns the items of a project's file that need trust.
     fn items(&self, path: &Path, layer: SettingsLayer, value: Map<String, Value>) -> Vec<TrustItem> {
         let text: Arc<str> = Value::Object(value.clone()).to_string().into();
         let base = self.places.project.clone();
@@ -251,8 +241,7 @@ impl SettingsStore {
     }
 }
 
-/// Whether any file has changed. What has settled meanwhile is remembered in
-/// the form that is cheaper to compare.
+/// Whether any file has changed. Updates fingerprints that have become cheaper to compare.
 fn have_changed(watched: &mut [(PathBuf, FileFingerprint)]) -> bool {
     for (path, print) in watched {
         match print.look(path) {

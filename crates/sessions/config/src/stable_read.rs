@@ -1,5 +1,4 @@
-//! Reading one file that another process may be changing, or may have prepared
-//! for us.
+//! Reads a file that another process may be changing, or may have crafted.
 
 use std::{
     fs::File,
@@ -12,10 +11,10 @@ use std::{
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 
-/// The largest settings file that is read.
+/// Maximum bytes of a settings file.
 pub(crate) const LARGEST: u64 = 2 * 1024 * 1024;
 
-/// What a file held, and how to tell whether it has changed since.
+/// Content of a file, and a fingerprint to detect later changes.
 #[derive(Debug)]
 pub(crate) struct FileContents {
     pub(crate) bytes: Vec<u8>,
@@ -26,26 +25,25 @@ pub(crate) struct FileContents {
 #[derive(Debug)]
 pub(crate) enum ReadError {
     Absent,
-    /// A directory, a pipe, a device: reading it could wait for ever.
+    /// A directory, pipe or device, on which a read might block for ever.
     NotAFile,
     TooLarge(u64),
     Failed(io::Error),
 }
 
-/// What identifies one state of a file.
+/// Identifies one state of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum FileFingerprint {
     Absent,
     Present {
         stamp: ReadStamp,
-        /// Set while the file was touched so recently that the clock of the
-        /// file system may not tell the next change apart: then its content
-        /// counts too.
+        /// Hash of the content. Only set if the file was modified so recently that another change might
+        /// not alter its timestamp.
         digest: Option<[u8; 32]>,
     },
 }
 
-/// Everything but the content.
+/// Metadata: everything but the content.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ReadStamp {
     device: u64,
@@ -67,19 +65,19 @@ impl ReadStamp {
     }
 }
 
-/// The largest file whose content is compared while it is young.
+/// Maximum bytes of a file that is compared by content.
 const MAX_COMPARED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What a look at a file tells.
+/// Result of comparing a file with its fingerprint.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum FileChangeCheck {
     Changed,
     Same,
-    /// The same, and old enough by now to be known by this.
+    /// Unchanged, and old enough that metadata alone now suffices (the new fingerprint).
     Settled(FileFingerprint),
 }
 
-/// Clocks of file systems tick every few milliseconds; some every two seconds.
+/// Coarsest timestamp resolution of supported file systems (FAT: 2 s), plus a margin.
 const COARSEST_CLOCK: Duration = Duration::from_millis(2500);
 
 /// Reads a regular file of at most `largest` bytes.
@@ -93,18 +91,17 @@ pub(crate) fn read(path: &Path, largest: u64) -> Result<FileContents, ReadError>
         return Err(ReadError::TooLarge(before.len()));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or(0));
-    // It may grow while we read.
+    // The file may grow during the read.
     (&mut file).take(largest + 1).read_to_end(&mut bytes).map_err(ReadError::Failed)?;
     if largest < bytes.len() as u64 {
         return Err(ReadError::TooLarge(bytes.len() as u64));
     }
-    // The state before reading: if the file changed meanwhile, the next look
-    // finds another state and reads again.
+    // Metadata from before the read: if the file changes meanwhile, the next check detects it.
     let print = FileFingerprint::from_metadata(&before, || Some(Sha256::digest(&bytes).into()));
     Ok(FileContents { bytes, print })
 }
 
-/// Opens without waiting for the other end of a pipe.
+/// Opens a file without blocking on a pipe.
 fn open(path: &Path) -> Result<File, ReadError> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     match rustix::fs::open(path, flags, Mode::empty()) {
@@ -120,8 +117,8 @@ impl FileFingerprint {
         Self::Present { stamp: ReadStamp::from_metadata(metadata), digest }
     }
 
-    /// Whether the file at `path` is still in this state. A look costs one
-    /// system call, unless the file was young when it was last read.
+    /// Compares the file at `path` with this fingerprint. One system call, unless the file was recently
+    /// modified when it was read.
     pub(crate) fn look(&self, path: &Path) -> FileChangeCheck {
         match (self, std::fs::metadata(path)) {
             (Self::Absent, Err(_)) => FileChangeCheck::Same,
@@ -134,7 +131,7 @@ impl FileFingerprint {
         }
     }
 
-    /// Looks at the content too.
+    /// Compares the content too.
     fn compare(&self, path: &Path, digest: &[u8; 32]) -> FileChangeCheck {
         match read(path, MAX_COMPARED_BYTES) {
             Ok(now) if <[u8; 32]>::from(Sha256::digest(&now.bytes)) == *digest => match now.print {
@@ -145,7 +142,7 @@ impl FileFingerprint {
         }
     }
 
-    /// Everything but the content, as a text.
+    /// Returns the metadata as text.
     pub(crate) fn without_content(&self) -> String {
         match self {
             Self::Absent => String::new(),
@@ -156,7 +153,7 @@ impl FileFingerprint {
         }
     }
 
-    /// The state of a file whose content is not of interest.
+    /// Returns the fingerprint of a file whose content does not matter.
     pub(crate) fn at(path: &Path) -> Self {
         match std::fs::metadata(path) {
             Ok(metadata) => Self::from_metadata(&metadata, || {
@@ -170,7 +167,7 @@ impl FileFingerprint {
 fn is_settled(metadata: &std::fs::Metadata) -> bool {
     let seconds = u64::try_from(metadata.ctime()).unwrap_or(0);
     let touched = UNIX_EPOCH + Duration::from_secs(seconds);
-    // A time in the future is never settled.
+    // A timestamp in the future never counts as old enough.
     SystemTime::now().duration_since(touched).is_ok_and(|age| COARSEST_CLOCK + Duration::from_secs(1) < age)
 }
 

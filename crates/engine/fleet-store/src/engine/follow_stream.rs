@@ -1,4 +1,4 @@
-//! Following: pages until there is none, then waiting for news.
+//! Follows a log: reads pages until there are no more, then waits for changes.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -8,20 +8,20 @@ use tokio::time::{Instant, sleep};
 use super::ChangeWaiter;
 use crate::{StoreError, StoreFuture, StoreStream};
 
-/// A follower outlives an engine that is gone for no longer than this.
+/// How long a follower retries while the engine cannot be reached.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between two questions to an engine that is gone.
+/// Delay between retries.
 const RETRY: Duration = Duration::from_millis(300);
 
-/// Followers read so many lines at once.
+/// Lines per page.
 pub(super) const PAGE: usize = 500;
 
 struct PageFollower<T, R> {
     waiter: Box<dyn ChangeWaiter>,
     read: R,
     page: VecDeque<(u64, T)>,
-    /// The number of the next item.
+    /// Number of the next item.
     next: u64,
     gone_since: Option<Instant>,
     has_failed: bool,
@@ -54,21 +54,21 @@ impl<T: Send + 'static, R: Fn(u64) -> StoreFuture<'static, Vec<(u64, T)>>> PageF
     }
 }
 
-/// Reads on a task of its own. Whoever follows may look elsewhere in the middle of it,
-/// and may then wait for the very connection that this read holds.
+/// Reads in a separate task. A follower that is not polled during a read would otherwise keep its
+/// connection, for which its own caller may be waiting (deadlock).
 async fn unwatched<T: Send + 'static>(read: StoreFuture<'static, T>) -> Result<T, StoreError> {
     match tokio::spawn(read).await {
         Ok(found) => found,
         Err(ended) => match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends, and this with it.
+            // The runtime is shutting down.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// Every item from a number on in order, once; `read` has those from a number on. Ends
-/// after an error that does not pass.
+/// Streams all items from a number on, in order and once; `read` returns those from a number on. Ends
+/// after a permanent error.
 pub(super) fn follow_pages<T: Send + 'static>(
     waiter: Box<dyn ChangeWaiter>,
     from: u64,
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// What a read holds is given back also if nobody asks for what it found.
+    /// A read releases its connection even if its result is not polled.
     #[tokio::test]
     async fn a_read_ends_while_nobody_looks() {
         let connection = Arc::new(Mutex::new(()));

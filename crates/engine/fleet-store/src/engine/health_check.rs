@@ -1,10 +1,10 @@
-//! Findings about an engine, in words.
+//! Findings of a health check, as text.
 
 use std::path::Path;
 
 use crate::EngineFinding;
 
-/// A finding that may still get advice.
+/// A finding under construction.
 pub(crate) struct HealthFinding(EngineFinding);
 
 pub(crate) fn finding(what: &'static str, is_good: bool, said: String) -> HealthFinding {
@@ -12,7 +12,7 @@ pub(crate) fn finding(what: &'static str, is_good: bool, said: String) -> Health
 }
 
 impl HealthFinding {
-    /// What to do if it is not good.
+    /// Adds advice, unless the finding is good.
     pub(crate) fn advice(mut self, advice: &str) -> Self {
         self.0.advice = (!self.0.is_good).then(|| advice.to_owned());
         self
@@ -23,10 +23,10 @@ impl HealthFinding {
     }
 }
 
-/// Less room than this is said to be little.
+/// Bytes of free space below which a warning is given.
 const LITTLE: u64 = 512 * 1_024 * 1_024;
 
-/// How much room a directory has.
+/// Checks the free space of a directory.
 pub(crate) fn room(path: &Path) -> EngineFinding {
     let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     match rustix::fs::statvfs(dir) {

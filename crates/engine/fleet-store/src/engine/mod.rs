@@ -1,4 +1,4 @@
-//! What an engine has to do, and the three that do it.
+//! The interface of an engine, and the three implementations.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -15,19 +15,19 @@ pub(crate) mod nats;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
-/// A future without an answer.
+/// A future without a result.
 pub(crate) type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Waits for news, or for the time to look without any. What comes between two
-/// waits ends the second at once.
+/// Waits for a notification, or until the polling interval has passed. A notification between two waits
+/// ends the second one at once.
 pub(crate) trait ChangeWaiter: Send {
     fn wait(&mut self) -> Pause<'_>;
 }
 
-/// One ordered list of commands.
+/// A totally ordered list of commands.
 pub(crate) trait CommandLog: Send + Sync {
-    /// Writes commands as one entry and applies everything up to it; the mirror
-    /// has kept what they came to under this id. Called by one task at a time.
+    /// Appends commands as one entry and applies everything up to it; the mirror then has their outcomes
+    /// under `id`. Must not be called concurrently.
     fn commit<'a>(
         &'a self,
         mirror: &'a Mirror,
@@ -35,19 +35,19 @@ pub(crate) trait CommandLog: Send + Sync {
         commands: &'a [LedgerCommand],
     ) -> StoreFuture<'a, ()>;
 
-    /// Applies everything that was written before the call began.
+    /// Applies everything that was appended before the call.
     fn catch_up<'a>(&'a self, mirror: &'a Mirror) -> StoreFuture<'a, ()>;
 
-    /// Keeps what the ledger was after an entry; older entries may go.
+    /// Stores the ledger as of an entry; older entries may be deleted.
     fn save_snapshot(&self, number: u64, bytes: Vec<u8>) -> StoreFuture<'_, ()>;
 
-    /// The entry of the newest snapshot this process knows of.
+    /// Returns the entry of the newest snapshot known to this process.
     fn snapshot_number(&self) -> u64;
 
-    /// Hears that somebody may have written something, from now on.
+    /// Subscribes to notifications of new entries.
     fn news(&self) -> Box<dyn ChangeWaiter>;
 
-    /// The boot of the one machine all workers are on, if the engine has but one.
+    /// Returns the boot id, if all workers of the engine run on one machine.
     fn boot(&self) -> Option<String> {
         None
     }
@@ -60,25 +60,25 @@ pub(crate) enum RunChange {
     Controls,
 }
 
-/// Logs of runs, fenced; and what is said to runs, which is not.
+/// Logs of runs, fenced by epoch, and control entries, which are not.
 pub(crate) trait RunLogs: Send + Sync + 'static {
-    /// Makes a key the owner: lower epochs write nothing from here on.
+    /// Makes a key the owner: lower epochs cannot write any more.
     fn own(&self, key: LeaseKey) -> StoreFuture<'_, LogEnd>;
 
-    /// Writes lines at exactly this place. The same lines of the same owner that
-    /// are there already are there already.
+    /// Writes lines at exactly this position. Idempotent: the same lines of the same owner are accepted
+    /// again.
     fn append_at(&self, key: LeaseKey, at: u64, lines: Vec<String>) -> StoreFuture<'_, u64>;
 
-    /// Lines from a number on; all that were acknowledged before, up to a number.
+    /// Returns up to `most` lines from a number on; includes everything acknowledged before.
     fn read(&self, run: RunId, from: u64, most: usize) -> StoreFuture<'_, Vec<LogLine>>;
 
-    /// How far a log goes.
+    /// Returns the end of a log.
     fn end(&self, run: RunId) -> StoreFuture<'_, LogEnd>;
 
-    /// Hears of new lines of a run and of what is said to it.
+    /// Subscribes to new lines or control entries of a run.
     fn run_news(&self, run: &RunId, kind: RunChange) -> Box<dyn ChangeWaiter>;
 
-    /// Lines from a number on and those that come.
+    /// Streams lines from a number on.
     fn follow(self: Arc<Self>, run: RunId, from: u64) -> StoreStream<LogLine> {
         follow_stream::follow_pages(self.run_news(&run, RunChange::Lines), from, move |from| {
             let (logs, run) = (self.clone(), run.clone());
@@ -89,13 +89,13 @@ pub(crate) trait RunLogs: Send + Sync + 'static {
         })
     }
 
-    /// Says something to a run, once.
+    /// Stores a control entry, once per id.
     fn control(&self, run: RunId, entry: NewControl) -> StoreFuture<'_, u64>;
 
-    /// What was said.
+    /// Returns control entries from a number on.
     fn controls(&self, run: RunId, from: u64) -> StoreFuture<'_, Vec<ControlEntry>>;
 
-    /// What was said and what will be.
+    /// Streams control entries from a number on.
     fn follow_controls(self: Arc<Self>, run: RunId, from: u64) -> StoreStream<ControlEntry> {
         follow_stream::follow_pages(self.run_news(&run, RunChange::Controls), from, move |from| {
             let (logs, run) = (self.clone(), run.clone());
@@ -106,35 +106,35 @@ pub(crate) trait RunLogs: Send + Sync + 'static {
         })
     }
 
-    /// Text for whoever looks.
+    /// Broadcasts live text.
     fn live(&self, run: RunId, text: String) -> StoreFuture<'_, ()>;
 
-    /// Live text from now on.
+    /// Streams live text from now on.
     fn follow_live(self: Arc<Self>, run: RunId) -> StoreStream<String>;
 
-    /// Removes logs and what was said.
+    /// Deletes logs and control entries.
     fn remove(&self, runs: Vec<RunId>) -> StoreFuture<'_, ()>;
 }
 
-/// Bytes by their hash.
+/// Content addressed by hash, not verified.
 pub(crate) trait RawBlobs: Send + Sync {
     /// Stores bytes under their hash.
     fn put(&self, tenant: FleetName, hash: BlobHash, bytes: Bytes) -> StoreFuture<'_, ()>;
 
-    /// The bytes, unchecked.
+    /// Returns the bytes without verifying them.
     fn get(&self, tenant: FleetName, hash: BlobHash) -> StoreFuture<'_, Option<Bytes>>;
 
-    /// Which are there.
+    /// Returns which hashes are present.
     fn has(&self, tenant: FleetName, hashes: Vec<BlobHash>) -> StoreFuture<'_, Vec<bool>>;
 }
 
-/// An engine, open.
+/// An open engine.
 pub(crate) trait FleetEngine: CommandLog + RunLogs + RawBlobs {
-    /// Version, settings, room.
+    /// Checks version, settings and free space.
     fn examine(&self) -> StoreFuture<'_, Vec<EngineFinding>>;
 }
 
-/// A line whose owner counts no more.
+/// Returns the error for an outdated lease.
 pub(crate) fn stale(key: &LeaseKey) -> StoreError {
     StoreError::Stale { run: key.run.to_string(), epoch: key.epoch }
 }

@@ -1,13 +1,13 @@
-//! Who gets which job, and who is given up.
+//! Assigning jobs to workers, and declaring workers dead.
 
 use super::{JobLedger, LedgerOutcome, LedgerWorker, TakenJob};
 use crate::{FleetName, JobClass, JobState, LeaseKey, LeaseRenewal, LimitScope, ResourceRequest};
 
-/// A job goes back when so many signs of life in a row did not name it.
+/// Consecutive renewals without a job after which it goes back to the queue.
 const UNNAMED_AT_MOST: u32 = 3;
 
 impl JobLedger {
-    /// A worker's sign of life, and what is to be known of it.
+    /// Records a renewal of a worker and its properties.
     pub(super) fn greet(
         &mut self,
         worker: &FleetName,
@@ -42,8 +42,8 @@ impl JobLedger {
         LedgerOutcome::Taken(taken)
     }
 
-    /// The job that starts next in a pool: by class, then the tenant that was
-    /// given least, then the oldest that fits the machine.
+    /// Returns the next job of a pool: by class, then the tenant that was served least, then the oldest
+    /// job that fits the machine.
     pub(super) fn best(&self, pool: &FleetName, machine: ResourceRequest) -> Option<u64> {
         if !self.is_free(&LimitScope::Pool(pool.clone())) {
             return None;

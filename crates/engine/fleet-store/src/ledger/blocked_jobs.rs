@@ -1,11 +1,11 @@
-//! Jobs that wait for others, and machines that have enough.
+//! Jobs that depend on other jobs or on machine resources.
 
 use super::{JobLedger, LedgerJob};
 use crate::{FleetName, JobHead, JobState, ResourceRequest, RunId};
 
 impl JobLedger {
-    /// Why jobs cannot be queued: one needs a job that is neither there nor queued
-    /// before it. So no job can ever wait for itself.
+    /// Returns why a job cannot be queued: it depends on a job that neither exists nor comes before it
+    /// in the call. This rules out cycles.
     pub(super) fn missing_need(&self, head: &JobHead, before: &[&JobHead]) -> Option<String> {
         let is_there = |run: &RunId| {
             self.job(run).is_some_and(|it| it.head.tenant == head.tenant)
@@ -15,7 +15,7 @@ impl JobLedger {
         Some(format!("job {} needs {missing}, and there is no such job", head.id))
     }
 
-    /// Whether a job waits for another. One that is gone was done.
+    /// Whether a job waits for another. A deleted dependency counts as done.
     pub(super) fn is_blocked(&self, job: &LedgerJob) -> bool {
         job.head.needs.runs.iter().any(|run| self.job(run).is_some_and(|it| it.state != JobState::Done))
     }
@@ -37,7 +37,7 @@ impl JobLedger {
         }
     }
 
-    /// The first job a job needs that has ended badly, and how.
+    /// Returns the first dependency that has failed, and its state.
     pub(super) fn failed_need(&self, head: &JobHead) -> Option<String> {
         head.needs.runs.iter().find_map(|run| {
             let state = self.job(run)?.state;
@@ -45,7 +45,7 @@ impl JobLedger {
         })
     }
 
-    /// A job has ended: those that wait for it may start, or never will.
+    /// Updates the dependents of an ended job: they become ready, or are cancelled transitively.
     pub(super) fn settle_waiting(&mut self, ended: u64) {
         let mut ended = vec![ended];
         while let Some(order) = ended.pop() {
@@ -70,14 +70,14 @@ impl JobLedger {
         }
     }
 
-    /// What is left of a worker's machine.
+    /// Returns the free resources of a worker's machine.
     pub(super) fn machine_left(&self, worker: &FleetName) -> ResourceRequest {
         let Some(entry) = self.workers.get(worker) else { return ResourceRequest::default() };
         let held = entry.holds.iter().filter_map(|order| self.jobs.get(order));
         held.fold(entry.machine, |left, job| left.without(job.head.needs.machine))
     }
 
-    /// Why a queued job does not start, where that is because of what it needs.
+    /// Returns why a queued job cannot start because of its needs.
     pub(super) fn unmet_need(&self, job: &LedgerJob) -> Option<String> {
         if job.state != JobState::Queued || job.head.needs.is_empty() {
             return None;
@@ -93,7 +93,7 @@ impl JobLedger {
     }
 }
 
-/// Whether nobody who waits for it will see it done. One that was set aside may be.
+/// Whether dependents of a job in this state can never start. A parked job may still succeed.
 fn is_bad_end(state: JobState) -> bool {
     matches!(state, JobState::Failed | JobState::Denied | JobState::Cancelled)
 }

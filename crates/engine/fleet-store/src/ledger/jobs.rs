@@ -1,4 +1,4 @@
-//! What becomes of a job: submitted, reported, given back, ended, put aside.
+//! Transitions of a job: submitted, reported, released, ended, parked.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ impl JobLedger {
         LedgerOutcome::Submitted(answers)
     }
 
-    /// The job of the tenant with the same dedup words, stored or of this call.
+    /// Returns the tenant's job with the same deduplication key, stored or from this call.
     fn known_by_words(&self, job: &SubmitJob, new: &[&SubmitJob]) -> Option<RunId> {
         let words = job.head.dedup.as_ref()?;
         let stored = self.known.get(&(job.head.tenant.clone(), words.clone()));
@@ -94,7 +94,7 @@ impl JobLedger {
         }
     }
 
-    /// Enters a job into everything that is found by looking at all jobs.
+    /// Adds a job to all indexes.
     pub(super) fn index(&mut self, order: u64, job: &LedgerJob) {
         self.order_of.insert(job.head.id.clone(), order);
         if let Some(words) = &job.head.dedup {
@@ -118,7 +118,7 @@ impl JobLedger {
         }
     }
 
-    /// Takes a job out of all of that.
+    /// Removes a job from all indexes.
     fn unindex(&mut self, order: u64) {
         let Some(job) = self.jobs.get(&order) else { return };
         if job.state == JobState::Queued {
@@ -137,13 +137,13 @@ impl JobLedger {
         }
     }
 
-    /// Changes a job, where it is found, and what becomes of those that wait for it.
+    /// Changes a job, its indexes and its dependents.
     fn change(&mut self, order: u64, change: impl FnOnce(&mut LedgerJob)) {
         self.alter(order, change);
         self.settle_waiting(order);
     }
 
-    /// Finds a job anew.
+    /// Updates the indexes of a job.
     pub(super) fn reindex(&mut self, order: u64) {
         self.unindex(order);
         let Some(job) = self.jobs.remove(&order) else { return };
@@ -151,7 +151,7 @@ impl JobLedger {
         self.jobs.insert(order, job);
     }
 
-    /// Changes a job and where it is found.
+    /// Changes a job and its indexes.
     pub(super) fn alter(&mut self, order: u64, change: impl FnOnce(&mut LedgerJob)) {
         self.unindex(order);
         let Some(mut job) = self.jobs.remove(&order) else { return };
@@ -162,14 +162,14 @@ impl JobLedger {
         self.jobs.insert(order, job);
     }
 
-    /// The job of a lease that counts.
+    /// Returns the job of a valid lease.
     pub(super) fn held(&self, key: &LeaseKey) -> Option<u64> {
         let order = *self.order_of.get(&key.run)?;
         let job = &self.jobs[&order];
         (job.state.is_held() && job.epoch == key.epoch).then_some(order)
     }
 
-    /// Whether a lease counts.
+    /// Whether a lease is valid.
     pub(crate) fn is_held(&self, key: &LeaseKey) -> bool {
         self.held(key).is_some()
     }
@@ -196,7 +196,7 @@ impl JobLedger {
         LedgerOutcome::Done
     }
 
-    /// A held job goes back to the queue, or ends if that was asked for.
+    /// Returns a held job to the queue, or cancels it if that was requested.
     pub(super) fn put_back(&mut self, order: u64, not_before: Option<i64>, reason: &str) {
         self.change(order, |job| {
             job.reason = Some(reason.to_owned());
@@ -308,14 +308,14 @@ impl JobLedger {
         LedgerOutcome::Forgotten(gone.collect())
     }
 
-    /// Jobs whose time has come can start.
+    /// Makes delayed jobs ready whose time has come.
     pub(super) fn ready_what_is_due(&mut self) {
         while let Some((moment, order)) =
             self.delayed.first().copied().filter(|(moment, _)| *moment <= self.now)
         {
             self.delayed.remove(&(moment, order));
             if let Some(job) = self.jobs.get_mut(&order) {
-                // Whoever reads a snapshot later must not find it early again.
+                // A snapshot that is loaded later must not treat it as delayed again.
                 job.not_before = None;
                 self.ready.insert(&job.head, order);
             }
@@ -340,7 +340,7 @@ impl JobLedger {
             SubmitJob { head, body: stored.body.clone(), not_before: None }
         });
         let jobs: Vec<SubmitJob> = jobs.collect();
-        // A slot is due whatever waits already, so no bound refuses it.
+        // A due slot is queued regardless of the limit on waiting jobs.
         let fired = slots.iter().zip(&jobs).filter_map(|((slot, run), job)| {
             if self.known_by_words(job, &[]).is_some() {
                 return None;

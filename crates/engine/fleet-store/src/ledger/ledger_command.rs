@@ -1,4 +1,4 @@
-//! What changes a ledger, and what it answers.
+//! Commands that change a ledger, and their outcomes.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +9,16 @@ use crate::{
     TokenBucket,
 };
 
-/// The newest form of commands and snapshots. A ledger with a higher one is refused.
+/// Newest format version of commands and snapshots. A ledger with a higher one is rejected.
 pub(crate) const LEDGER_VERSION: u32 = 2;
 
-/// The form that has what jobs need. What needs nothing is written in the form
-/// before, so that older workers go on until somebody asks for more than they know.
+/// Returns the format version to write: the older one unless a job has needs, so that older workers keep
+/// working.
 pub(crate) fn version_for(needs: impl IntoIterator<Item = bool>) -> u32 {
     if needs.into_iter().any(|it| it) { LEDGER_VERSION } else { 1 }
 }
 
-/// A job as it is submitted.
+/// A job as submitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SubmitJob {
     pub(crate) head: JobHead,
@@ -27,7 +27,7 @@ pub(crate) struct SubmitJob {
     pub(crate) not_before: Option<i64>,
 }
 
-/// Something that is asked of a ledger.
+/// A command that changes the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "commands are few at a time, and moved rarely")]
@@ -41,7 +41,7 @@ pub(crate) enum LedgerCommand {
         most: u32,
         lease_ms: u64,
         boot: Option<String>,
-        /// What the worker's machine has.
+        /// Resources of the worker's machine.
         #[serde(default, skip_serializing_if = "ResourceRequest::is_empty")]
         machine: ResourceRequest,
     },
@@ -69,7 +69,7 @@ pub(crate) enum LedgerCommand {
     Leave {
         worker: FleetName,
     },
-    /// A worker gave no sign of life for a lease after this beat.
+    /// Declares a worker dead that has not renewed for a lease since this beat.
     Bury {
         worker: FleetName,
         beat: u64,
@@ -102,7 +102,7 @@ pub(crate) enum LedgerCommand {
         tenant: FleetName,
         name: FleetName,
     },
-    /// Fires slots if the schedule still waits for the one that was expected.
+    /// Fires slots, if the schedule's next slot still is the expected one.
     Fire {
         tenant: FleetName,
         name: FleetName,
@@ -136,7 +136,7 @@ pub(crate) enum LedgerCommand {
 }
 
 impl LedgerCommand {
-    /// Whether an older Haft would decide something else after it.
+    /// Whether an older version of Haft would decide differently after this command.
     fn does_ask_for_needs(&self) -> bool {
         match self {
             Self::Submit { jobs } => jobs.iter().any(|it| !it.head.needs.is_empty()),
@@ -146,7 +146,7 @@ impl LedgerCommand {
     }
 }
 
-/// Commands that are written as one.
+/// Commands that are written as one entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CommandBatch {
     pub(crate) version: u32,
@@ -185,7 +185,7 @@ impl CommandBatch {
     }
 }
 
-/// A newer Haft has written what this one cannot apply.
+/// Returns the error for an entry written by a newer version of Haft.
 pub(crate) fn newer_ledger(found: u32) -> StoreError {
     StoreError::WrongVersion {
         what: String::from("the fleet's ledger"),
@@ -195,7 +195,7 @@ pub(crate) fn newer_ledger(found: u32) -> StoreError {
     }
 }
 
-/// A job that was given out.
+/// A job that was assigned.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TakenJob {
     pub(crate) key: LeaseKey,
@@ -206,13 +206,13 @@ pub(crate) struct TakenJob {
     pub(crate) log_begin: u64,
 }
 
-/// What a ledger answers.
+/// Outcome of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LedgerOutcome {
     Done,
-    /// The lease that was shown counts no more.
+    /// The lease is outdated.
     Stale,
-    /// There is no such thing.
+    /// The item does not exist.
     Unknown,
     Refused(String),
     Submitted(Vec<Submitted>),

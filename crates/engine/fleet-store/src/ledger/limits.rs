@@ -1,4 +1,4 @@
-//! How much of a scope may run, wait and start, and how much does.
+//! Limits of scopes and their current usage.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FleetName, JobHead, LimitScope, ScopeLimits};
 
-/// So many may wait in a pool nobody set a bound for.
+/// Maximum waiting jobs of a pool without an explicit limit.
 pub(super) const DEFAULT_MAX_WAITING: u64 = 200_000;
 
-/// What a tenant was served counts half after so long.
+/// Half-life of a tenant's served share, for fairness.
 const SERVICE_HALF_LIFE_MS: i64 = 300_000;
 
-/// When a scope may start its next job.
+/// Rate limiter of a scope's starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct StartPace {
-    /// The moment up to which starts are used up, in microseconds.
+    /// Time up to which starts are used up, in microseconds.
     used_up_to: i64,
 }
 
 impl StartPace {
-    /// Up to a second's worth may start at once.
+    /// Returns when the next start is allowed; up to one second's worth may start at once.
     fn free_at(self, per_1000s: u64, now: i64) -> i64 {
         let interval = interval_us(per_1000s);
         let burst = interval.max(1_000_000);
-        // A clock that was set back must not stop starts for as long.
+        // A clock that was set back must not block starts for that long.
         let used = if self.used_up_to > now * 1_000 + 2 * burst { now * 1_000 } else { self.used_up_to };
         (used + interval - burst).div_euclid(1_000)
     }
@@ -38,7 +38,7 @@ fn interval_us(per_1000s: u64) -> i64 {
     i64::try_from(1_000_000_000 / per_1000s.max(1)).unwrap_or(i64::MAX / 4)
 }
 
-/// How much a tenant was given lately.
+/// Recently served share of a tenant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct TenantService {
     half_lives: i64,
@@ -52,7 +52,7 @@ impl TenantService {
     }
 }
 
-/// Limits that were set, and what was used of them.
+/// Limits and their usage.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct LimitTable {
     #[serde(with = "as_pairs")]
@@ -61,23 +61,23 @@ pub(super) struct LimitTable {
     paces: BTreeMap<LimitScope, StartPace>,
     #[serde(with = "as_pairs")]
     served: BTreeMap<(FleetName, FleetName), TenantService>,
-    /// How many run and wait; found again from the jobs.
+    /// Number of running and waiting jobs; recomputed from the jobs when a snapshot is loaded.
     #[serde(skip)]
     running: BTreeMap<LimitScope, u64>,
     #[serde(skip)]
     waiting: BTreeMap<LimitScope, u64>,
-    /// Concurrency keys of tenants that somebody holds.
+    /// Concurrency keys that are in use.
     #[serde(skip)]
     held_keys: BTreeMap<(FleetName, String), u64>,
 }
 
-/// The scopes of a job.
+/// Returns the scopes of a job.
 pub(super) fn scopes(head: &JobHead) -> impl Iterator<Item = LimitScope> {
     let batch = head.batch.clone().map(|batch| LimitScope::Batch(head.tenant.clone(), batch));
     [LimitScope::Tenant(head.tenant.clone()), LimitScope::Pool(head.pool.clone())].into_iter().chain(batch)
 }
 
-/// What a scope is called.
+/// Formats a scope for display.
 fn words(scope: &LimitScope) -> String {
     match scope {
         LimitScope::Tenant(name) => format!("tenant {name}"),
@@ -108,8 +108,7 @@ impl LimitTable {
         self.limits.iter().map(|(scope, limits)| (scope.clone(), *limits)).collect()
     }
 
-    /// When a scope may start a job: at a moment that may have passed, or not
-    /// before another one ends.
+    /// Returns when a scope may start a job (possibly in the past); `None` if one must end first.
     pub(super) fn free_at(&self, scope: &LimitScope, now: i64) -> Option<i64> {
         let Some(limits) = self.limits.get(scope) else { return Some(now) };
         let running = self.running.get(scope).copied().unwrap_or_default();
@@ -124,7 +123,7 @@ impl LimitTable {
         !self.held_keys.contains_key(&(tenant.clone(), key.to_owned()))
     }
 
-    /// What a tenant was given lately in a pool: the least goes first.
+    /// Returns a tenant's recently served share of a pool; the lowest goes first.
     pub(super) fn served(&self, pool: &FleetName, tenant: &FleetName, now: i64) -> u64 {
         self.served.get(&(pool.clone(), tenant.clone())).map_or(0, |it| it.at(now))
     }
@@ -133,7 +132,7 @@ impl LimitTable {
         self.running.get(&LimitScope::Tenant(tenant.clone())).copied().unwrap_or_default()
     }
 
-    /// A job of the queue was given out.
+    /// Records the start of a job.
     pub(super) fn started(&mut self, head: &JobHead, now: i64) {
         for scope in scopes(head) {
             if let Some(rate) = self.limits.get(&scope).and_then(|it| it.starts_per_1000s) {
@@ -145,7 +144,7 @@ impl LimitTable {
         *served = TenantService { half_lives: now.div_euclid(SERVICE_HALF_LIFE_MS), starts };
     }
 
-    /// Counts a job in or out of those that run.
+    /// Adds or removes a job from the running count.
     pub(super) fn count_running(&mut self, head: &JobHead, is_more: bool) {
         scopes(head).for_each(|scope| count(&mut self.running, scope, is_more));
         if let Some(key) = &head.concurrency_key {
@@ -153,12 +152,12 @@ impl LimitTable {
         }
     }
 
-    /// Counts a job in or out of those that wait.
+    /// Adds or removes a job from the waiting count.
     pub(super) fn count_waiting(&mut self, head: &JobHead, is_more: bool) {
         scopes(head).for_each(|scope| count(&mut self.waiting, scope, is_more));
     }
 
-    /// The first scope for which these jobs are too many.
+    /// Returns the first scope in which these jobs would exceed the limit.
     pub(super) fn overfull<'a>(
         &self,
         heads: impl Iterator<Item = &'a JobHead>,
@@ -180,7 +179,7 @@ impl LimitTable {
         })
     }
 
-    /// How long so many starts take at the pace of the last minutes.
+    /// Estimates how long this many starts take at the recent rate.
     fn time_for(&self, scope: &LimitScope, starts: u64, now: i64) -> Duration {
         let of_scope = self.served.iter().filter(|((pool, tenant), _)| match scope {
             LimitScope::Pool(it) => it == pool,
@@ -203,7 +202,7 @@ fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, is_more: bool) {
     }
 }
 
-/// Maps whose keys are no words, as lists of pairs.
+/// Serialises maps with non-string keys as lists of pairs.
 pub(super) mod as_pairs {
     use std::collections::BTreeMap;
 

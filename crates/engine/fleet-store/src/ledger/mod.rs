@@ -1,11 +1,10 @@
-//! The queue as a value: commands in one order make one state, everywhere.
+//! The queue as a deterministic state machine.
 //!
-//! Engines keep an ordered list of commands, each with the moment it was written;
-//! [`JobLedger::apply`] is the only thing that changes a ledger and depends on
-//! nothing but its arguments, so every process that has applied the same commands
-//! knows the same jobs, and the answer to a command is the same for all.
+//! Engines store an ordered list of commands, each with the time it was written. Only
+//! [`JobLedger::apply`] changes a ledger, and it depends on nothing but its arguments. So all processes
+//! that have applied the same commands have the same state and outcomes.
 //!
-//! **Does not know** engines, clocks or other processes.
+//! **Out of scope**: engines, clocks, other processes.
 
 mod assign;
 mod blocked_jobs;
@@ -33,16 +32,16 @@ use limits::LimitTable;
 use ready::ReadyJobs;
 use schedule_state::ScheduleState;
 
-/// Commands of one entry are told apart by the low bits of their place.
+/// Low bits of a command's position, which number the commands of one entry.
 pub(crate) const PLACE_BITS: u32 = 12;
 
-/// A JSON value that may lie elsewhere because it is long.
+/// A JSON value that is stored elsewhere if it is long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum StoredValue {
-    /// Here.
+    /// Stored here.
     #[serde(rename = "v")]
     Inline(Value),
-    /// A part of a blob of the tenant: its first byte and its length.
+    /// A range of a blob of the tenant: offset and length in bytes.
     #[serde(rename = "p")]
     Packed(BlobHash, u64, u64),
 }
@@ -59,8 +58,7 @@ impl StoredValue {
     }
 }
 
-/// A job and everything that was decided about it. Moments are milliseconds of
-/// the engine's clock.
+/// A job and its state. Times are milliseconds of the engine's clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LedgerJob {
     pub(crate) head: JobHead,
@@ -76,7 +74,7 @@ pub(crate) struct LedgerJob {
     pub(crate) deliveries: u32,
     #[serde(default)]
     pub(crate) lost: u32,
-    /// Signs of life of its worker, one after another, that did not name it.
+    /// Consecutive renewals of its worker without this job.
     #[serde(default)]
     pub(crate) unnamed: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,30 +98,30 @@ fn is_false(it: &bool) -> bool {
     !it
 }
 
-/// A worker that was not given up.
+/// A live worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LedgerWorker {
     pub(crate) pool: FleetName,
     pub(crate) lease_ms: u64,
-    /// The command of its last sign of life.
+    /// Position of its last renewal.
     pub(crate) beat: u64,
-    /// The boot of its machine, where the engine is of one machine.
+    /// Boot id of its machine, for engines on a single machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) boot: Option<String>,
-    /// What its machine has.
+    /// Resources of its machine.
     #[serde(default, skip_serializing_if = "ResourceRequest::is_empty")]
     pub(crate) machine: ResourceRequest,
-    /// Jobs it has, by their order.
+    /// Jobs it holds, by order.
     #[serde(skip)]
     pub(crate) holds: BTreeSet<u64>,
 }
 
-/// All jobs of a fleet, and what is decided about them.
+/// State of all jobs of a fleet.
 #[derive(Debug, Default)]
 pub(crate) struct JobLedger {
-    /// The last command that was applied.
+    /// Position of the last applied command.
     pub(crate) position: u64,
-    /// The moment of that command.
+    /// Time of that command.
     pub(crate) now: i64,
     next_order: u64,
     jobs: BTreeMap<u64, LedgerJob>,
@@ -132,16 +130,16 @@ pub(crate) struct JobLedger {
     workers: BTreeMap<FleetName, LedgerWorker>,
     paused_batches: BTreeSet<(FleetName, FleetName)>,
     ready: ReadyJobs,
-    /// Queued jobs whose time has not come.
+    /// Queued jobs with a later start time.
     delayed: BTreeSet<(i64, u64)>,
-    /// Queued jobs that wait for others, by those.
+    /// Queued jobs that depend on others, by dependency.
     blocked: BTreeMap<RunId, BTreeSet<u64>>,
     limits: LimitTable,
     clocks: ScheduleState,
 }
 
 impl JobLedger {
-    /// Applies the command at a place in the order, written at a moment.
+    /// Applies the command at a position, written at time `now`.
     pub(crate) fn apply(&mut self, place: u64, now: i64, command: &LedgerCommand) -> LedgerOutcome {
         self.position = place;
         self.now = now;

@@ -1,4 +1,4 @@
-//! What a ledger tells without being changed.
+//! Read-only queries of a ledger.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use crate::{
     ScopeLimits, WorkerRecord,
 };
 
-/// Whether a worker of a pool would get something.
+/// Whether a worker of a pool would get a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PoolReadiness {
-    /// Now.
+    /// Yes.
     Now,
-    /// At this moment of the engine's clock, if nothing else happens.
+    /// At this time of the engine's clock, if nothing else changes.
     At(i64),
-    /// Not before something happens.
+    /// Not before something changes.
     Nothing,
 }
 
 impl JobLedger {
-    /// Whether a worker with this machine would get something of a pool at a moment.
+    /// Returns whether a worker with this machine would get a job at a time.
     pub(crate) fn readiness(
         &self,
         worker: &FleetName,
@@ -32,7 +32,7 @@ impl JobLedger {
         if self.best(pool, left).is_some() {
             return PoolReadiness::Now;
         }
-        // Something may be due by now that was not when the last command came.
+        // A delayed job may have become due since the last command.
         let due = self.delayed.iter().find(|(_, order)| {
             self.jobs.get(order).is_some_and(|it| it.head.pool == *pool && it.head.needs.machine.fits(left))
         });
@@ -44,7 +44,7 @@ impl JobLedger {
         }
     }
 
-    /// When the next scope that only waits for its pace may start something.
+    /// Returns when the next rate-limited scope may start a job.
     fn pace_of(&self, pool: &FleetName) -> Option<i64> {
         let paced = self.limits.all().into_iter().filter(|(_, limits)| limits.starts_per_1000s.is_some());
         let paced = paced.filter(|(scope, _)| match scope {
@@ -58,7 +58,7 @@ impl JobLedger {
         self.jobs.len() as u64
     }
 
-    /// The entry that was applied last.
+    /// Returns the number of the last applied entry.
     pub(crate) fn entry_number(&self) -> u64 {
         self.position >> PLACE_BITS
     }
@@ -67,8 +67,8 @@ impl JobLedger {
         self.jobs.get(self.order_of.get(run)?)
     }
 
-    /// Jobs in the order of their submission, with summaries that may lie
-    /// elsewhere, and whether there are more.
+    /// Returns a page of jobs in order of submission with their summaries (possibly stored elsewhere),
+    /// and whether there are more.
     pub(crate) fn page(
         &self,
         filter: &JobFilter,
@@ -147,12 +147,12 @@ impl JobLedger {
         self.workers.contains_key(worker)
     }
 
-    /// How many workers of a pool have nothing to do.
+    /// Returns the number of idle workers in a pool.
     pub(crate) fn idle_workers(&self, pool: &FleetName) -> u64 {
         self.workers.values().filter(|it| it.pool == *pool && it.holds.is_empty()).count() as u64
     }
 
-    /// Workers with their last sign of life, their lease and their boot.
+    /// Returns workers with the position of their last renewal, their lease and boot id.
     pub(crate) fn beats(&self) -> impl Iterator<Item = (&FleetName, u64, u64, Option<&str>)> {
         self.workers.iter().map(|(name, it)| (name, it.beat, it.lease_ms, it.boot.as_deref()))
     }

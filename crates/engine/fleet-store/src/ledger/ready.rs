@@ -1,11 +1,10 @@
-//! Jobs that could start, in the order in which they may.
+//! Ready jobs in starting order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{FleetName, JobClass, JobHead, ResourceRequest};
 
-/// What jobs have in common that stand behind one another: the concurrency key, and
-/// what of a machine they need.
+/// Jobs with the same key share a lane: concurrency key and resource needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct LaneKey {
     key: Option<String>,
@@ -18,8 +17,8 @@ impl LaneKey {
     }
 }
 
-/// Jobs of one batch (or of none) of a tenant, in lanes: whoever is first of its lane
-/// is in `fronts`, so those behind a held key or a large job cost nothing.
+/// Ready jobs of one batch (or none) of a tenant, in lanes. `fronts` has the first job of each lane, so
+/// jobs behind a held key or a large job cost nothing.
 #[derive(Debug, Default)]
 struct BatchLanes {
     lanes: BTreeMap<LaneKey, BTreeSet<u64>>,
@@ -46,7 +45,7 @@ impl BatchLanes {
 
 type Tenants = BTreeMap<FleetName, BTreeMap<Option<FleetName>, BatchLanes>>;
 
-/// Jobs that could start, if their limits let them.
+/// Jobs that are ready to start, except for limits.
 #[derive(Debug, Default)]
 pub(super) struct ReadyJobs {
     pools: BTreeMap<FleetName, BTreeMap<JobClass, Tenants>>,
@@ -77,13 +76,12 @@ impl ReadyJobs {
         }
     }
 
-    /// The tenants with jobs of a class in a pool.
+    /// Returns the tenants with ready jobs of a class in a pool.
     pub(super) fn tenants(&self, pool: &FleetName, class: JobClass) -> impl Iterator<Item = &FleetName> {
         self.pools.get(pool).and_then(|it| it.get(&class)).into_iter().flat_map(|it| it.keys())
     }
 
-    /// The first job of a tenant that fits the machine and whose batch and key are
-    /// free.
+    /// Returns a tenant's first job that fits the machine and whose batch and concurrency key are free.
     pub(super) fn first(
         &self,
         pool: &FleetName,

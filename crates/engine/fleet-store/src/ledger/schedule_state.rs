@@ -1,4 +1,4 @@
-//! Schedules, counters and buckets of a ledger.
+//! Schedules, counters and token buckets of a ledger.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,12 +10,12 @@ use crate::{
     BucketDraw, CounterLimit, FiringTime, FleetName, JobHead, MissedSlots, ReserveOutcome, TokenBucket,
 };
 
-/// A moment of the engine's clock for people.
+/// Converts milliseconds of the engine's clock to a timestamp.
 pub(super) fn moment(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// A schedule and where it is.
+/// A schedule and its next slot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredSchedule {
     pub(crate) name: FleetName,
@@ -27,7 +27,7 @@ pub(crate) struct StoredSchedule {
     pub(crate) last: Option<i64>,
 }
 
-/// What is left in a bucket, in millionths.
+/// Level of a bucket in millionths of a token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct BucketLevel {
     micro: i128,
@@ -72,7 +72,7 @@ impl BucketLevel {
     }
 }
 
-/// What happens by the clock, and what is counted together.
+/// State of schedules, counters and buckets.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct ScheduleState {
     #[serde(with = "as_pairs")]
@@ -87,7 +87,7 @@ impl ScheduleState {
             LedgerCommand::Schedule { schedule } => {
                 let key = (schedule.head.tenant.clone(), schedule.name.clone());
                 let mut schedule = schedule.clone();
-                // Whoever declares the same again does not begin anew.
+                // Declaring the same schedule again keeps its position.
                 if let Some(same) = self.schedules.get(&key).filter(|it| it.when == schedule.when) {
                     (schedule.next, schedule.last) = (same.next, same.last);
                 }
@@ -137,7 +137,7 @@ impl ScheduleState {
         ReserveOutcome::Yes(of.iter().map(|it| self.count(&it.key, amount)).collect())
     }
 
-    /// Moves a schedule on, if it still waits for that slot.
+    /// Advances a schedule, if its next slot still is the expected one.
     pub(super) fn fire(
         &mut self,
         tenant: &FleetName,

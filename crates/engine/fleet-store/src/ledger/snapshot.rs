@@ -1,4 +1,4 @@
-//! A ledger as bytes, so that nobody has to apply every command there ever was.
+//! Serialised ledgers, so that a new process need not apply all commands since the beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 

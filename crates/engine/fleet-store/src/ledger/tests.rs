@@ -1,4 +1,4 @@
-//! The same commands make the same ledger, however it was come by.
+//! Property tests of the ledger: the same commands give the same ledger, with or without snapshots.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn head(id: u8, kind: u8) -> JobHead {
         labels: BTreeMap::new(),
         needs: JobRequirements {
             machine: ResourceRequest { cpu: u64::from(kind % 4), mem: 0, gpu: u64::from(kind % 11 == 3) },
-            // Only what came before: the rest is refused as a whole.
+            // Dependencies on earlier jobs only; any other rejects the whole submission.
             runs: if kind % 3 == 1 { vec![run(id / 2)] } else { Vec::new() },
         },
     }
@@ -97,7 +97,7 @@ fn commands() -> impl Strategy<Value = LedgerCommand> {
     ]
 }
 
-/// Everything that can be seen of a ledger.
+/// Everything observable of a ledger.
 fn seen(ledger: &JobLedger) -> String {
     let (jobs, _) = ledger.page(&JobFilter::default(), &PageOfJobs { after: None, most: 1_000 });
     let counts = ledger.counts(&JobFilter::default(), ledger.now);
@@ -112,7 +112,7 @@ fn seen(ledger: &JobLedger) -> String {
     )
 }
 
-/// What must hold after every command.
+/// Invariants that must hold after every command.
 fn check(ledger: &JobLedger) {
     for (order, job) in &ledger.jobs {
         assert_eq!(ledger.order_of.get(&job.head.id), Some(order));
@@ -141,15 +141,14 @@ fn check(ledger: &JobLedger) {
 }
 
 proptest! {
-    // The same cases each time: what a run finds is found by the next one too.
+    // Fixed seed: a failure is reproducible.
     #![proptest_config(ProptestConfig {
         cases: 150,
         rng_seed: proptest::test_runner::RngSeed::Fixed(4711),
         ..ProptestConfig::default()
     })]
 
-    /// A ledger that was loaded in the middle answers like one that was there from
-    /// the beginning, whatever the clock does.
+    /// A ledger loaded from a snapshot gives the same outcomes as the original, whatever the clock does.
     #[test]
     fn snapshots_change_nothing(
         commands in prop::collection::vec((commands(), -3_000..3_000_i64), 1..120),
@@ -174,14 +173,14 @@ proptest! {
         }
     }
 
-    /// Commands survive being written down.
+    /// Commands survive serialisation.
     #[test]
     fn commands_are_read_as_written(commands in prop::collection::vec(commands(), 0..20)) {
         let bytes = CommandBatch::encode(&commands).unwrap();
         prop_assert_eq!(CommandBatch::decode(&bytes).unwrap(), commands);
     }
 
-    /// Random bytes, and the beginning of a stored batch or snapshot.
+    /// Random bytes, and truncated batches and snapshots.
     #[test]
     fn damaged_bytes_are_an_error(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
@@ -239,7 +238,7 @@ fn a_slot_is_fired_by_the_first_who_expects_it() {
         |outcome: LedgerOutcome| if let LedgerOutcome::Fired(slots) = outcome { slots.len() } else { 99 };
     assert_eq!(fired(ledger.apply(2 << PLACE_BITS, 60_000, &fire(60_000))), 1);
     assert_eq!(fired(ledger.apply(3 << PLACE_BITS, 60_000, &fire(60_000))), 0);
-    // Expected rightly, but the words of the slot are known.
+    // The expected slot is right, but its deduplication key is already known.
     assert_eq!(fired(ledger.apply(4 << PLACE_BITS, 60_000, &fire(120_000))), 0);
     assert_eq!(ledger.job_number(), 1);
 }
@@ -250,7 +249,7 @@ fn of_needs(id: u8, runs: &[u8], machine: ResourceRequest) -> SubmitJob {
     SubmitJob { head, body: StoredValue::default(), not_before: None }
 }
 
-/// Takes everything a worker with this machine gets, by id.
+/// Takes everything a worker with this machine gets, sorted by id.
 fn taken(ledger: &mut JobLedger, worker: u8, machine: ResourceRequest) -> Vec<LeaseKey> {
     let place = ledger.position + (1 << PLACE_BITS);
     let (worker, pool) = (name("w", worker), name("p", 0));
@@ -271,7 +270,7 @@ fn states(ledger: &JobLedger) -> Vec<&'static str> {
     ledger.jobs.values().map(|it| it.state.as_str()).collect()
 }
 
-/// Jobs start when what they need is done, and never when it is not.
+/// Jobs start when their dependencies are done, and never if one fails.
 #[test]
 fn jobs_wait_for_those_they_need() {
     let none = ResourceRequest::default();
@@ -294,7 +293,7 @@ fn jobs_wait_for_those_they_need() {
     ended(&mut ledger, third, JobState::Failed);
     assert_eq!(states(&ledger), ["done", "done", "failed", "cancelled"]);
     assert!(ledger.jobs[&3].reason.as_ref().unwrap().contains("which is failed"));
-    // Who is needed is tried again first.
+    // Requeue the dependency first.
     let again = |ledger: &mut JobLedger, id: u8| {
         let place = ledger.position + (1 << PLACE_BITS);
         ledger.apply(place, 0, &LedgerCommand::Requeue { run: run(id), log_begin: None })
@@ -305,14 +304,14 @@ fn jobs_wait_for_those_they_need() {
     ended(&mut ledger, third, JobState::Done);
     let fourth = taken(&mut ledger, 1, none).remove(0);
     assert_eq!(fourth.run, run(4));
-    // A job that is not there, or comes later, is needed by nobody.
+    // A dependency that does not exist, or comes later, is rejected.
     let place = ledger.position + (1 << PLACE_BITS);
     for jobs in [vec![of_needs(9, &[8], none), of_needs(8, &[], none)], vec![of_needs(9, &[9], none)]] {
         assert!(matches!(ledger.apply(place, 0, &LedgerCommand::Submit { jobs }), LedgerOutcome::Refused(_)));
     }
 }
 
-/// A large job keeps nobody behind it who fits.
+/// A large job does not block smaller ones behind it.
 #[test]
 fn jobs_go_to_machines_that_have_enough() {
     let of = |cpu, gpu| ResourceRequest { cpu, mem: 0, gpu };
@@ -335,7 +334,7 @@ fn jobs_go_to_machines_that_have_enough() {
     assert_eq!(ids(&taken(&mut ledger, 2, of(8, 2))), [run(1)]);
 }
 
-/// What needs nothing is written so that an older Haft reads it.
+/// Jobs without needs are written in the older format.
 #[test]
 fn only_needs_make_a_ledger_newer() {
     let version = |machine| {

@@ -1,4 +1,4 @@
-//! Blobs, checked when they are read, refused to whoever was replaced.
+//! Blobs: verified when read, fenced when written with a lease.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     BlobHash, BlobStore, FleetName, LeaseKey, StoreError, StoreFuture, engine::RawBlobs, engine::stale,
 };
 
-/// Bytes that are what their name says.
+/// Reads a blob and verifies its hash.
 pub(super) async fn checked<E: RawBlobs + ?Sized>(
     engine: &E,
     tenant: &FleetName,
@@ -25,7 +25,7 @@ pub(super) async fn checked<E: RawBlobs + ?Sized>(
     }
 }
 
-/// The blobs of an engine as a port.
+/// [`BlobStore`](crate::BlobStore) on an engine.
 pub(crate) struct CheckedBlobs(pub(crate) Arc<StoreCore>);
 
 impl BlobStore for CheckedBlobs {

@@ -1,4 +1,4 @@
-//! Waiting for jobs, and having them.
+//! Waiting for jobs and taking them.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::{
     ledger::{LedgerCommand, LedgerOutcome, PoolReadiness, TakenJob},
 };
 
-/// After a take that came too early by the engine's clock.
+/// Delay after an attempt that was too early by the engine's clock.
 const TOO_EARLY: Duration = Duration::from_millis(20);
 
-/// Workers that wait for the same job ask within about so many milliseconds each,
-/// so that the first has it before the last would ask in vain.
+/// Milliseconds by which attempts of waiting workers are spread, so that the first has the job before
+/// the last would try in vain.
 const SPREAD_MS: u64 = 2;
 
 pub(super) async fn take(core: &StoreCore, room: ClaimJobs) -> Result<Vec<Lease>, StoreError> {
@@ -31,7 +31,7 @@ pub(super) async fn take(core: &StoreCore, room: ClaimJobs) -> Result<Vec<Lease>
         let is_known = core.mirror.read(|it| it.does_know_worker(&room.worker));
         let readiness = ready(core, &room);
         if readiness == PoolReadiness::Now || !is_known {
-            // Whoever is not known says so at once; who waited lets others go first.
+            // An unknown worker registers at once; one that has waited lets others go first.
             let asks = !is_known || !has_waited || is_still_ready_after_spread(core, &room).await;
             let taken = if asks { ask(core, &room).await? } else { Vec::new() };
             if !taken.is_empty() {
@@ -88,8 +88,8 @@ async fn ask(core: &StoreCore, room: &ClaimJobs) -> Result<Vec<TakenJob>, StoreE
     }
 }
 
-/// A job's body and log. A first delivery needs no mark of its owner: nobody else
-/// has an epoch, and the next one leaves a mark.
+/// Loads a job's body and log. A first delivery writes no owner marker: nobody else has an epoch, and
+/// the next delivery writes one.
 async fn lease(core: &StoreCore, job: TakenJob) -> Result<Lease, StoreError> {
     let end = if job.deliveries > 1 {
         core.engine.own(job.key.clone()).await?

@@ -1,4 +1,4 @@
-//! Commands of many callers, written together.
+//! Group commit of commands from many callers.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::{
     ledger::{LedgerCommand, LedgerOutcome},
 };
 
-/// So many callers wait at most; more wait for their turn.
+/// Maximum queued callers; further ones block.
 const QUEUE: usize = 4_096;
 
-/// Entries that are applied one by one at most, where jobs are few.
+/// Entries after which a snapshot is made, if there are few jobs.
 const SNAPSHOT_AFTER: u64 = 1_000;
 
 type CommitRequest = (LedgerCommand, oneshot::Sender<Result<LedgerOutcome, StoreError>>);
 
-/// Where commands go. Whatever comes while an entry is being written is the next
-/// entry, so a slow disk makes entries longer, not callers slower.
+/// Collects commands. All that arrive while an entry is being written form the next entry, so a slow
+/// disk makes entries larger, not callers slower.
 #[derive(Clone)]
 pub(super) struct GroupCommitter {
     requests: mpsc::Sender<CommitRequest>,
@@ -79,8 +79,8 @@ async fn write_entries(
     }
 }
 
-/// A snapshot is worth its length when so many entries came since the last. One
-/// that cannot be kept is tried again after the next entry.
+/// Stores a snapshot if enough entries have been written since the last one, relative to its size. A
+/// failed snapshot is retried after the next entry.
 async fn save_snapshot_if_due(engine: &dyn FleetEngine, mirror: &Mirror) {
     let since = mirror.number().saturating_sub(engine.snapshot_number());
     let snapshot = mirror.read(|ledger| {

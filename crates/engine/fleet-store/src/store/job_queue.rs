@@ -1,4 +1,4 @@
-//! The queue, made of commands to the ledger.
+//! The job queue on top of the ledger.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use crate::{
     ledger::{LedgerCommand, LedgerOutcome, StoredValue, SubmitJob},
 };
 
-/// In calls of more jobs than this, bodies go to blobs whatever their length.
+/// Number of jobs in a call above which all bodies are stored as blobs.
 const FEW_JOBS: usize = 8;
 
-/// Words of a job are at most so long.
+/// Maximum bytes of a job's text fields.
 const WORDS: usize = 512;
 
-/// Labels of a job have at most so many bytes together.
+/// Maximum bytes of all labels of a job together.
 const LABELS: usize = 8_192;
 
-/// The id of the control entry that asks a run to end, for one owner: who takes the
-/// run up again later is not meant.
+/// Returns the id of the control entry that asks the owner with this epoch to end a run; a later owner
+/// ignores it.
 pub fn cancel_control(epoch: u64) -> String {
     format!("cancel-{epoch}")
 }
@@ -39,7 +39,7 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A job that fits into a ledger.
+/// Validates the sizes of a job's fields.
 fn check(job: &NewJob) -> Result<(), StoreError> {
     let head = &job.head;
     let words = [head.dedup.as_ref(), head.concurrency_key.as_ref()];
@@ -57,7 +57,7 @@ fn check(job: &NewJob) -> Result<(), StoreError> {
 }
 
 impl StoreCore {
-    /// Jobs with their bodies stored, in the order they came.
+    /// Stores the bodies of jobs; returns the jobs in the same order.
     async fn stored_jobs(&self, jobs: Vec<NewJob>) -> Result<Vec<SubmitJob>, StoreError> {
         let inline = if jobs.len() > FEW_JOBS { 64 } else { super::packed_values::INLINE };
         let mut by_tenant: BTreeMap<FleetName, Vec<(usize, Value)>> = BTreeMap::new();
@@ -75,7 +75,7 @@ impl StoreCore {
         Ok(stored)
     }
 
-    /// Whose the job of a lease is; stale when there is none.
+    /// Returns the tenant of a leased job; `Stale` if there is none.
     async fn tenant_of_lease(&self, key: &LeaseKey) -> Result<FleetName, StoreError> {
         let find =
             |mirror: &super::Mirror| mirror.read(|it| it.job(&key.run).map(|job| job.head.tenant.clone()));
@@ -117,7 +117,7 @@ impl StoreCore {
     }
 }
 
-/// The queue of a store.
+/// [`JobQueue`](crate::JobQueue) on a ledger.
 pub(crate) struct LedgerQueue(pub(crate) Arc<StoreCore>);
 
 impl JobQueue for LedgerQueue {

@@ -10,18 +10,17 @@ use tokio::sync::watch;
 
 use crate::ledger::{JobLedger, LedgerCommand, LedgerOutcome, PLACE_BITS};
 
-/// At most so many commands are one entry.
+/// Maximum commands per entry.
 pub(super) const COMMANDS_AT_MOST: usize = 1_000;
 
-/// One entry of the ordered list.
+/// An entry of the command log.
 pub(crate) struct LedgerEntry {
-    /// Its number, from 1, without gaps.
+    /// Number, from 1 without gaps.
     pub(crate) number: u64,
-    /// When it was written, in milliseconds of the engine's clock.
+    /// Time of writing, in milliseconds of the engine's clock.
     pub(crate) at: i64,
-    /// What its writer calls it.
+    /// Id chosen by its writer.
     pub(crate) id: String,
-    /// The commands.
     pub(crate) commands: Vec<LedgerCommand>,
 }
 
@@ -29,11 +28,11 @@ pub(crate) struct LedgerEntry {
 struct ReplicaState {
     ledger: JobLedger,
     awaited: HashMap<String, Option<Vec<LedgerOutcome>>>,
-    /// What the engine's clock said, and when that was.
+    /// Last known time of the engine's clock, and when it was read.
     engine_clock: Option<(i64, Instant)>,
 }
 
-/// A ledger that entries are applied to, by whoever has them first.
+/// A ledger to which any task may apply entries.
 pub(crate) struct Mirror {
     copied: Mutex<ReplicaState>,
     number: watch::Sender<u64>,
@@ -50,18 +49,17 @@ impl Mirror {
         self.copied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last entry that was applied.
+    /// Returns the number of the last applied entry.
     pub(crate) fn number(&self) -> u64 {
         *self.number.borrow()
     }
 
-    /// Tells when entries were applied.
+    /// Notifies when entries were applied.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.number.subscribe()
     }
 
-    /// Applies an entry; one that was applied before changes nothing. `false`
-    /// when there is a gap before it.
+    /// Applies an entry; ignores one that was applied before. `false` if entries before it are missing.
     pub(crate) fn apply(&self, entry: &LedgerEntry) -> bool {
         let mut copied = self.lock();
         let last = copied.ledger.position >> PLACE_BITS;
@@ -83,7 +81,7 @@ impl Mirror {
         true
     }
 
-    /// Passes over a number that no entry has.
+    /// Skips a number that has no entry.
     pub(crate) fn skip(&self, number: u64) {
         self.apply(&LedgerEntry {
             number,
@@ -93,7 +91,7 @@ impl Mirror {
         });
     }
 
-    /// Goes on from a snapshot that is ahead of what was applied.
+    /// Replaces the ledger by a newer snapshot.
     pub(crate) fn load(&self, ledger: JobLedger) {
         let mut copied = self.lock();
         if ledger.position <= copied.ledger.position {
@@ -105,24 +103,23 @@ impl Mirror {
         self.number.send_replace(number);
     }
 
-    /// What the commands of an entry come to will be kept.
+    /// Registers interest in the outcomes of an entry.
     pub(super) fn expect(&self, id: &str) {
         self.lock().awaited.insert(id.to_owned(), None);
     }
 
-    /// What they came to, if the entry was applied.
+    /// Takes the outcomes of an entry; `None` if it was not applied.
     pub(super) fn claim(&self, id: &str) -> Option<Vec<LedgerOutcome>> {
         self.lock().awaited.remove(id).flatten()
     }
 
-    /// Looks at the ledger. Short: nobody else can meanwhile.
+    /// Reads the ledger under its lock; `look` must be fast.
     pub(crate) fn read<T>(&self, look: impl FnOnce(&JobLedger) -> T) -> T {
         look(&self.lock().ledger)
     }
 
-    /// What the engine's clock says now, as far as can be known here: what it said when
-    /// this process last wrote, and what has passed since. This machine's own wall clock
-    /// may jump; it counts only as long as nothing was written.
+    /// Estimates the engine's current time: its time at this process's last write plus the elapsed
+    /// monotonic time. Before the first write, this machine's wall clock.
     pub(crate) fn engine_now(&self) -> i64 {
         self.lock().engine_clock.map_or_else(wall_ms, |(said, when)| {
             said.saturating_add(i64::try_from(when.elapsed().as_millis()).unwrap_or(i64::MAX))
@@ -132,12 +129,12 @@ impl Mirror {
     /// Waits until an entry was applied.
     pub(crate) async fn reached(&self, number: u64) {
         let mut seen = self.subscribe();
-        // The sender lives as long as we do.
+        // The sender lives as long as `self`.
         let _ = seen.wait_for(|it| *it >= number).await;
     }
 }
 
-/// This machine's wall clock.
+/// Returns this machine's wall clock in milliseconds.
 pub(crate) fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

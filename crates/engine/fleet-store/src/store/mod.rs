@@ -1,4 +1,4 @@
-//! The ports, made of a ledger and an engine.
+//! Implements the traits on a ledger and an engine.
 
 mod blobs;
 mod claim_jobs;
@@ -30,7 +30,7 @@ use crate::{LeaseKey, StoreError, engine::FleetEngine, ledger::LedgerCommand, le
 use group_commit::GroupCommitter;
 use packed_values::PackedValues;
 
-/// Tasks that end with what they work for.
+/// Tasks that are aborted with their owner.
 #[derive(Default)]
 struct AbortOnDrop(Vec<AbortHandle>);
 
@@ -40,21 +40,19 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// What all ports of one open store share.
+/// State shared by all traits of an open store.
 pub(crate) struct StoreCore {
     engine: Arc<dyn FleetEngine>,
     mirror: Arc<Mirror>,
     committer: GroupCommitter,
     values: PackedValues,
-    /// Whether this process gives up workers that are silent: it does once it
-    /// wants their jobs.
+    /// Whether this process declares silent workers dead; it does once it takes jobs itself.
     is_undertaker: Arc<AtomicBool>,
     _tasks: AbortOnDrop,
 }
 
 impl StoreCore {
-    /// Starts what a store does by itself: writing in groups, looking for news,
-    /// giving up silent workers.
+    /// Starts the background tasks of a store: group commit, catching up, watching workers.
     pub(crate) async fn start(engine: Arc<dyn FleetEngine>) -> Result<Arc<Self>, StoreError> {
         let mirror = Arc::new(Mirror::default());
         engine.catch_up(&mirror).await?;
@@ -77,7 +75,7 @@ impl StoreCore {
         self.committer.commit(command).await
     }
 
-    /// Asks something that has no answer but done.
+    /// Submits a command without a result.
     async fn order(&self, command: LedgerCommand) -> Result<(), StoreError> {
         match self.ask(command).await? {
             LedgerOutcome::Refused(reason) => Err(StoreError::Refused(reason)),
@@ -85,7 +83,7 @@ impl StoreCore {
         }
     }
 
-    /// Asks something that only the holder of a lease may.
+    /// Submits a command that requires a valid lease.
     async fn fenced(&self, key: &LeaseKey, command: LedgerCommand) -> Result<LedgerOutcome, StoreError> {
         match self.ask(command).await? {
             LedgerOutcome::Stale => Err(crate::engine::stale(key)),
@@ -94,7 +92,7 @@ impl StoreCore {
         }
     }
 
-    /// The ledger as it is now, for all.
+    /// Returns the ledger after catching up.
     async fn up_to_date(&self) -> Result<&Mirror, StoreError> {
         self.engine.catch_up(&self.mirror).await?;
         Ok(&self.mirror)
@@ -105,7 +103,7 @@ impl StoreCore {
     }
 }
 
-/// A bug, said instead of a panic.
+/// Returns an error for an internal inconsistency.
 fn unexpected(outcome: &LedgerOutcome) -> StoreError {
     StoreError::Corrupt { place: String::from("the ledger"), said: format!("unexpected answer {outcome:?}") }
 }

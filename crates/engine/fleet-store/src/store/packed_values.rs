@@ -1,4 +1,4 @@
-//! Long JSON values, packed many to a blob, so that a ledger stays small.
+//! Packs long JSON values into shared blobs, to keep the ledger small.
 
 use std::{
     collections::VecDeque,
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::{BlobHash, FleetName, StoreError, engine::FleetEngine, ledger::StoredValue};
 
-/// A value of at most so many bytes may stay in the ledger.
+/// Maximum bytes of a value stored in the ledger.
 pub(super) const INLINE: usize = 1_024;
 
-/// A blob of packed values is about so long.
+/// Approximate bytes of a blob of packed values.
 const PACK: usize = 512 * 1_024;
 
-/// So many packs are kept at hand.
+/// Number of blobs kept in memory.
 const KEPT: usize = 16;
 
 /// Packs and unpacks values.
@@ -36,7 +36,7 @@ impl PackedValues {
         Ok(stored.into_iter().next().unwrap_or_default())
     }
 
-    /// Stores values of a tenant; those longer than `inline` in blobs.
+    /// Stores values of a tenant; those longer than `inline` bytes in blobs.
     pub(super) async fn store_all(
         &self,
         tenant: &FleetName,
@@ -82,7 +82,7 @@ impl PackedValues {
         Ok(())
     }
 
-    /// The value, wherever it lies.
+    /// Loads a value from wherever it is stored.
     pub(super) async fn load(&self, tenant: &FleetName, stored: StoredValue) -> Result<Value, StoreError> {
         let (hash, at, length) = match stored {
             StoredValue::Inline(value) => return Ok(value),

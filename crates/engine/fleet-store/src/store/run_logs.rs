@@ -1,4 +1,4 @@
-//! Logs as a port: lines in order from one writer, long ones in blobs.
+//! Logs: ordered lines from one writer; long lines are stored as blobs.
 
 use std::{
     collections::HashMap,
@@ -16,22 +16,22 @@ use crate::{
     engine::{FleetEngine, stale},
 };
 
-/// Longer lines become references.
+/// Maximum bytes of a line; longer ones are replaced by a reference to a blob.
 const LINE_AT_MOST: usize = 512 * 1_024;
 
-/// Lines that are written in one piece have together at most about this.
+/// Approximate maximum bytes of lines written together.
 const PIECE: usize = 600 * 1_024;
 
-/// A stored line that begins so is not what was written.
+/// First character of a stored line that is not the original text.
 const MARK: char = '\u{1}';
 
-/// Where blobs of runs go that no job is known of.
+/// Tenant of blobs of runs without a known job.
 const NOBODY: &str = "haft";
 
-/// Where the next line of a writer goes, if that is known.
+/// Position of a writer's next line, if known.
 type WriterChain = Arc<AsyncMutex<Option<(u64, u64)>>>;
 
-/// The logs of a store.
+/// [`LogStore`](crate::LogStore) on an engine.
 pub(crate) struct BigLineLogs {
     core: Arc<StoreCore>,
     chains: Mutex<HashMap<RunId, WriterChain>>,
@@ -44,7 +44,7 @@ impl BigLineLogs {
 
     fn chain(&self, run: &RunId) -> WriterChain {
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody waits for a chain that only the map has, and what it knows can be read again.
+        // Unused entries can be dropped; they can be read again from the engine.
         if chains.len() > 10_000 {
             chains.retain(|_, it| Arc::strong_count(it) > 1);
         }
@@ -62,7 +62,8 @@ impl BigLineLogs {
         for piece in pieces(lines) {
             *place = Some((key.epoch, at));
             at = match self.core.engine.append_at(key.clone(), at, piece.clone()).await {
-                // A write whose answer was lost is there, and the caller went on to other lines.
+                // The write whose acknowledgement was lost is stored, and the caller continued with
+                // other lines.
                 Err(StoreError::Refused(_)) => {
                     let there = self.place_of(&key).await?;
                     self.core.engine.append_at(key.clone(), there, piece).await?
@@ -104,7 +105,7 @@ impl BigLineLogs {
     }
 }
 
-/// Lines in groups that fit into one message.
+/// Groups lines so that each group fits into one message.
 fn pieces(lines: Vec<String>) -> Vec<Vec<String>> {
     let mut pieces: Vec<Vec<String>> = Vec::new();
     let mut size = 0;
@@ -121,7 +122,7 @@ fn pieces(lines: Vec<String>) -> Vec<Vec<String>> {
     pieces
 }
 
-/// A line as it was written.
+/// Restores the original text of a line.
 async fn whole(engine: &dyn FleetEngine, mut line: LogLine) -> Result<LogLine, StoreError> {
     let Some(rest) = line.text.strip_prefix(MARK) else { return Ok(line) };
     if rest.starts_with(MARK) {
@@ -199,7 +200,7 @@ impl LogStore for BigLineLogs {
     fn import(&self, run: RunId, lines: Vec<String>) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             let end = self.core.engine.end(run.clone()).await?;
-            // What an import before left unfinished is gone on with.
+            // Continue an import that was interrupted.
             let there = usize::try_from(end.lines).unwrap_or(usize::MAX);
             let mut is_same = end.epoch == 0 && there <= lines.len();
             let mut next = 0;

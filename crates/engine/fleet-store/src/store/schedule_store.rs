@@ -1,4 +1,4 @@
-//! Schedules, counters and buckets, made of commands to the ledger.
+//! Schedules, counters and buckets on top of the ledger.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use crate::{
     ledger::{LedgerCommand, LedgerOutcome, StoredSchedule},
 };
 
-/// A slot this old is missed.
+/// Age in milliseconds from which a slot counts as missed.
 const LATE_MS: i64 = 60_000;
 
-/// At most so many missed slots fire.
+/// Maximum missed slots that fire.
 const SLOTS_AT_MOST: usize = 100;
 
-/// The first slot of a schedule at or after a moment.
+/// Returns the first slot at or after a time.
 fn slot_from(when: &FiringTime, from: i64) -> Result<Option<i64>, StoreError> {
     match when {
         FiringTime::At(moment) => Ok(Some(moment.as_millisecond()).filter(|it| *it >= from)),
@@ -42,19 +42,19 @@ fn slot_from(when: &FiringTime, from: i64) -> Result<Option<i64>, StoreError> {
     }
 }
 
-/// The slots that fire now, and the one that comes next.
+/// Slots that fire now, and the one after them.
 struct DueSlots {
     fire: Vec<i64>,
     next: Option<i64>,
 }
 
-/// What is due of a schedule, if anything is.
+/// Returns the due slots of a schedule.
 fn due_slots(schedule: &StoredSchedule, now: i64) -> Result<Option<DueSlots>, StoreError> {
     let Some(first) = schedule.next.filter(|it| *it <= now) else { return Ok(None) };
     let mut slots = std::collections::VecDeque::from([first]);
     let mut next = slot_from(&schedule.when, first + 1)?;
     if let FiringTime::Every { seconds, .. } = schedule.when {
-        // Slots of years are not counted one by one.
+        // After years, skip ahead instead of iterating over all slots.
         let span =
             i64::try_from(seconds).unwrap_or(i64::MAX / 2_000).saturating_mul(1_000 * SLOTS_AT_MOST as i64);
         next = next.map(|it| {
@@ -103,7 +103,7 @@ impl StoreCore {
     }
 }
 
-/// The clocks of a store.
+/// [`ScheduleStore`](crate::ScheduleStore) on a ledger.
 pub(crate) struct LedgerSchedules(pub(crate) Arc<StoreCore>);
 
 impl ScheduleStore for LedgerSchedules {

@@ -1,4 +1,4 @@
-//! A store as one tenant sees it.
+//! A store restricted to one tenant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     StoreStream, Submitted, TokenBucket, WorkerRecord,
 };
 
-/// A store in which only one tenant exists.
+/// Returns a store in which only one tenant exists.
 pub(crate) fn scoped(store: &FleetStore, tenant: FleetName) -> FleetStore {
     let view = Arc::new(TenantView { store: store.clone(), tenant });
     FleetStore {
@@ -39,7 +39,8 @@ fn not_for_tenants<'a, T: Send + 'a>(what: &str) -> StoreFuture<'a, T> {
 }
 
 impl TenantView {
-    /// Whether a run is the tenant's; another's is unknown like one that never was.
+    /// Checks that a run belongs to the tenant; another tenant's run gives the same error as one that
+    /// does not exist.
     async fn own_run(&self, run: &RunId) -> Result<(), StoreError> {
         let filter = JobFilter {
             ids: Some(vec![run.clone()]),
@@ -60,7 +61,7 @@ impl TenantView {
         }
     }
 
-    /// What a filter finds here; `None` when it asks for others.
+    /// Restricts a filter to the tenant; `None` if it asks for another one.
     fn own_filter(&self, mut filter: JobFilter) -> Option<JobFilter> {
         let is_other = filter.tenant.as_ref().is_some_and(|it| *it != self.tenant);
         filter.tenant = Some(self.tenant.clone());
@@ -82,7 +83,7 @@ impl TenantView {
         }
     }
 
-    /// A stream of a run that is the tenant's.
+    /// Opens a stream of a run after checking that it belongs to the tenant.
     fn own_stream<T: Send + 'static>(
         &self,
         run: RunId,

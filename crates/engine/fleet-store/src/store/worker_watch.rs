@@ -1,9 +1,8 @@
-//! Looks for news, and for workers that give no sign of life.
+//! Watches for new entries, and for workers that stopped renewing.
 //!
-//! A worker is given up by others that saw the same beat of it for a whole lease,
-//! on their own monotonic clock: no wall clock, ours or the engine's, ends a
-//! lease. The ledger takes the burial only if that beat is still the last one, so
-//! an observer that lags gives nobody up.
+//! A worker is declared dead by processes that have seen the same beat of it for a whole lease on their
+//! own monotonic clock; no wall clock ends a lease. The ledger accepts the command only if that beat
+//! still is the last one, so a lagging observer declares nobody dead.
 
 use std::{
     collections::HashMap,
@@ -22,21 +21,21 @@ use tokio::{
 use super::{group_commit::GroupCommitter, ledger_replica::Mirror};
 use crate::{FleetName, engine::FleetEngine, ledger::LedgerCommand};
 
-/// After an engine that did not answer.
+/// Delay after the engine did not answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Looked at even without news.
+/// Polling interval without notifications.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// At least so long between two looks.
+/// Minimum time between two checks.
 const BREATH: Duration = Duration::from_millis(5);
 
-/// What was seen of a worker, and since when.
+/// Last seen beat of a worker, and since when it has not changed.
 struct WorkerSighting {
     beat: u64,
     since: Instant,
     lease: Duration,
-    /// Its machine has been started anew since.
+    /// Whether its machine has been rebooted since.
     is_of_another_boot: bool,
 }
 
@@ -57,18 +56,18 @@ pub(super) fn start(
             if is_undertaker.load(Ordering::Relaxed) {
                 bury_the_silent(&committer, &sightings).await;
             }
-            // Only who would do something about it watches for the end of a lease.
+            // Only a process that would declare workers dead watches for the end of leases.
             let ends = sightings.values().map(|it| it.since + it.lease);
             let next = ends.min().filter(|_| is_undertaker.load(Ordering::Relaxed));
             let glance = Instant::now() + GLANCE;
             let next = next.map_or(glance, |it| it.min(glance));
             let is_elsewhere = tokio::select! {
                 () = news.wait() => true,
-                // What this process did itself is applied already.
+                // This process's own commands are already applied.
                 _ = applied.changed() => false,
                 () = sleep_until(next.max(Instant::now() + BREATH)) => true,
             };
-            // The first of many news is looked at right away, the others together.
+            // React to the first notification immediately, then debounce.
             sleep_until(looked + BREATH).await;
             looked = Instant::now();
             if is_elsewhere && engine.catch_up(&mirror).await.is_err() {
@@ -96,7 +95,7 @@ fn look(mirror: &Mirror, boot: Option<&str>, sightings: &mut HashMap<FleetName, 
 async fn bury_the_silent(committer: &GroupCommitter, sightings: &HashMap<FleetName, WorkerSighting>) {
     for (worker, seen) in sightings {
         if seen.is_of_another_boot || seen.since.elapsed() >= seen.lease {
-            // Refused or not, the next look shows what came of it.
+            // Accepted or not, the next check sees the result.
             let _ = committer.commit(LedgerCommand::Bury { worker: worker.clone(), beat: seen.beat }).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Three servers of which some, or all, are gone.
+//! Clusters of three servers of which some, or all, are killed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::support::{
     writers::{Writers, at_last},
 };
 
-/// 5: the leader is killed, and then the one that led after it, while 200 runs write.
+/// Case 5: the leader and then its successor are killed while 200 runs write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_leaders_killed_under_two_hundred_runs() {
     let dir = tempfile::TempDir::new().unwrap();
@@ -31,8 +31,8 @@ async fn two_leaders_killed_under_two_hundred_runs() {
     assert!(findings.iter().any(|it| it.what == "sync" && it.is_good), "{findings:?}");
 }
 
-/// 6: all servers are killed at the same moment. Everything that was acknowledged is there
-/// when they are back, and those who wrote go on.
+/// Case 6: all servers are killed at the same time. After their restart everything acknowledged is
+/// there, and the writers continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_of_three_killed_at_once() {
     let dir = tempfile::TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Networks that are cut: servers and workers in namespaces of their own.
+//! Network partitions, with servers and workers in separate network namespaces.
 
 use std::{
     path::{Path, PathBuf},
@@ -43,7 +43,7 @@ async fn a_cut_line_loses_and_repeats_nothing() {
     let lease = take(&store, &worker, &pool, 1).await.remove(0);
     store.log.append(lease.key.clone(), vec![String::from("before")]).await.unwrap();
     net.unplug(0);
-    // Nothing is acknowledged while the line is cut.
+    // Nothing is acknowledged during the partition.
     let cut = store.log.append(lease.key.clone(), vec![String::from("within")]);
     assert!(tokio::time::timeout(Duration::from_secs(2), cut).await.is_err(), "acknowledged by nobody");
     let renewed = store.queue.renew(worker.clone(), vec![lease.key.clone()], LEASE);
@@ -68,7 +68,7 @@ async fn a_cut_line_loses_and_repeats_nothing() {
     );
 }
 
-/// Three servers on the first three machines of a network, and their address.
+/// Starts three servers on the first three machines of a network; returns their address.
 fn three_far_nodes(net: &FarNet, program: &Path, dir: &Path) -> (Vec<FarProcess>, String) {
     let (port, route) = (free_port(), free_port());
     let routes: Vec<String> = (0..3).map(|it| format!("\"nats://{}:{route}\"", net.address(it))).collect();
@@ -91,7 +91,7 @@ fn three_far_nodes(net: &FarNet, program: &Path, dir: &Path) -> (Vec<FarProcess>
     (nodes, format!("nats://{}", hosts.join(",")))
 }
 
-/// Jobs that never end to come, and how many are done.
+/// An endless supply of jobs, and how many are done.
 struct Busy<'a> {
     store: &'a FleetStore,
     runs: Vec<RunId>,
@@ -103,7 +103,7 @@ impl Busy<'_> {
         at_last(|| self.store.queue.counts(filter.clone())).await.of(JobState::Done)
     }
 
-    /// Waits until so many more are done.
+    /// Waits until this many more are done.
     async fn go_on(&mut self, more: usize) {
         let before = self.done().await;
         let new: Vec<_> = (0..more).map(|_| job(&name(POOL))).collect();
@@ -113,8 +113,8 @@ impl Busy<'_> {
     }
 }
 
-/// In the file of effects none of an earlier owner comes behind one of a later: whoever was
-/// cut off had stopped when others went on.
+/// In the file of effects, no effect of an earlier owner comes after one of a later owner: a partitioned
+/// worker had stopped before others took over.
 fn no_late_effects(effects: &Path) {
     let mut newest = std::collections::HashMap::new();
     for line in std::fs::read_to_string(effects).unwrap().lines() {
@@ -125,9 +125,8 @@ fn no_late_effects(effects: &Path) {
     }
 }
 
-/// 7: the leader is cut off from the other servers but not from clients, in one direction
-/// and in both; then a worker is cut off. Nothing is lost, nothing is done twice, and who
-/// is cut off stops.
+/// Case 7: the leader is cut off from the other servers but not from clients, in one direction and in
+/// both; then a worker is cut off. Nothing is lost or done twice, and the partitioned worker stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cut_off_leaders_and_workers_do_no_harm() {
     let Some(program) = nats_program() else { return };
@@ -137,7 +136,7 @@ async fn cut_off_leaders_and_workers_do_no_harm() {
     let (_nodes, address) = three_far_nodes(&net, &program, dir.path());
     let store = open_cluster(&address).await;
     let us: PathBuf = std::env::current_exe().unwrap();
-    // Who is cut off has seconds to notice, also on a busy machine.
+    // A partitioned worker has seconds to notice, also on a busy machine.
     let start = |machine: u32| {
         let mut command = net.command(machine, &us);
         FarProcess(as_worker(command.env("RIG_LEASE_MS", "6000"), &address, &effects))

@@ -1,4 +1,4 @@
-//! Servers killed under writers, disks that are full, versions that will not do.
+//! Servers killed under load, full disks, unsupported versions.
 
 use std::{
     fs,
@@ -45,8 +45,8 @@ async fn postgres_killed_under_writers() {
     killed_and_started_again(Kind::Postgres).await;
 }
 
-/// Fills a disk, sees that writing stops, makes room, and goes on: whatever was
-/// acknowledged is there. Returns what writers were told.
+/// Fills a disk, checks that writing stops, frees space, and continues: everything acknowledged is
+/// there. Returns the error that writers got.
 async fn full_disk(store: &FleetStore, disk: &Path, leave: u64, revive: impl FnOnce()) -> Option<StoreError> {
     let pool = fresh("full");
     submit(store, &[job(&pool)]).await;
@@ -60,7 +60,7 @@ async fn full_disk(store: &FleetStore, disk: &Path, leave: u64, revive: impl FnO
         match written {
             Ok(Ok(end)) => acknowledged = end,
             Ok(Err(err)) => break Some(err),
-            // A server that died of it is asked again for longer than we wait.
+            // A server that crashed is retried for longer than this test waits.
             Err(_) => break None,
         }
         assert!(acknowledged < 5_000, "the disk is never full");
@@ -107,7 +107,7 @@ async fn postgres_on_a_full_disk() {
         }
     })
     .await;
-    // A server that had no room for its own log is gone, which is said too.
+    // A server without space for its own log has crashed, which the error may say too.
     assert!(
         matches!(&problem, Some(StoreError::Full { place, .. }) if place.contains("PostgreSQL at"))
             || matches!(&problem, Some(StoreError::Gone { .. })),
@@ -121,7 +121,7 @@ async fn nats_on_a_full_disk() {
     let Some(mut server) = Server::nats(&disk.path().join("nats"), free_port(), &[]) else { return };
     let address = format!("nats://127.0.0.1:{}", server.port);
     let store = FleetStore::open(&FleetAddress::parse(&address).unwrap()).await.unwrap();
-    // A server that met a full disk stops its streams until it is started again.
+    // A server that hit a full disk stops its streams until it is restarted.
     let problem = full_disk(&store, &disk.path(), 3_000_000, || {
         server.kill();
         server.begin();
@@ -174,7 +174,7 @@ async fn tables_of_another_version_are_named() {
     assert!(matches!(problem, StoreError::Corrupt { .. }), "{problem:?}");
 }
 
-/// Prompts and logs are for their owner, in a file as in a session's log.
+/// The database file is accessible by its owner only, because it contains prompts and logs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_is_for_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -216,7 +216,7 @@ async fn a_server_that_syncs_lazily_is_refused() {
     };
     drop(FleetStore::open(&address(synced.port, "")).await.unwrap());
     drop(synced);
-    // The later setting holds.
+    // The later setting wins.
     let lazy = [
         format!("http: \"127.0.0.1:{monitor}\""),
         format!("jetstream {{ store_dir: {:?} }}", dir.path().join("b")),
@@ -228,7 +228,7 @@ async fn a_server_that_syncs_lazily_is_refused() {
     assert_eq!(meant.queue.counts(JobFilter::default()).await.unwrap().all(), 0);
 }
 
-/// A file that is not there yet is made once, however many want it at the same moment.
+/// A missing file is created once, however many processes open it at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_make_a_new_file_at_once() {
     for round in 0..20 {

@@ -1,8 +1,8 @@
-//! The protocol of runs under kill -9: workers as processes, effects in a file
-//! that is synced, and nothing done twice.
+//! Takeover under kill -9: workers are processes, their effects go to a synced file, and nothing must be
+//! done twice.
 //!
-//! A call has three lines, as in a session: `started`, its effect outside, `done`.
-//! Whoever finds `started` without `done` writes `unknown` and goes on.
+//! As in a session, a call has three steps: the line `started`, its external effect, the line `done`. A
+//! worker that finds `started` without `done` writes `unknown` and continues.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ const LEASE: Duration = Duration::from_millis(1_500);
 const WORKERS: usize = 6;
 pub const POOL: &str = "rig";
 
-/// The lease of a worker process, unless it is told another.
+/// Lease of a worker process; overridden by an environment variable.
 fn lease() -> Duration {
     let told = std::env::var("RIG_LEASE_MS").ok().and_then(|it| it.parse().ok());
     told.map_or(LEASE, Duration::from_millis)
@@ -122,7 +122,7 @@ impl Worker {
         self.store.queue.end(key, JobState::Done, None, json!({ "calls": CALLS })).await
     }
 
-    /// What is not to happen twice, on disk before it counts as done.
+    /// The effect that must not happen twice, synced to disk before it counts as done.
     async fn effect(&self, key: &LeaseKey, call: usize) {
         let (path, line) = (self.effects.clone(), format!("{} {call} {}\n", key.run, key.epoch));
         let write = move || {
@@ -134,7 +134,7 @@ impl Worker {
     }
 }
 
-/// Signs of life; what is lost, or cannot be confirmed in time, stops.
+/// Renews leases; stops jobs that are lost or cannot be renewed in time.
 async fn renew(worker: Arc<Worker>) {
     let (mut confirmed, lease) = (Instant::now(), lease());
     loop {
@@ -165,7 +165,7 @@ fn start_worker(address: &str, effects: &Path) -> Child {
     as_worker(&mut Command::new(std::env::current_exe().unwrap()), address, effects)
 }
 
-/// Starts this program, wherever the command runs it, as a worker.
+/// Starts this program as a worker, with `command` as its wrapper.
 pub fn as_worker(command: &mut Command, address: &str, effects: &Path) -> Child {
     command
         .args(["kill_rig::worker_process", "--ignored", "--exact", "--nocapture"])
@@ -189,8 +189,8 @@ impl Drop for Workers {
     }
 }
 
-/// A worker that sleeps beyond its lease. It is woken by a task of its own: stopped
-/// while it writes, it holds the file of the store, and the rig waits for that file.
+/// A worker suspended beyond its lease. A separate task resumes it: a process suspended during a write
+/// holds the database file, for which the test itself may wait.
 struct Pause(tokio::task::JoinHandle<()>);
 
 impl Pause {
@@ -212,7 +212,7 @@ impl Pause {
     }
 }
 
-/// What came of a run of the rig.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Tally {
     jobs: usize,
@@ -239,7 +239,7 @@ async fn kill_workers(rig: &Rig, address: &str, kills: usize, jobs: usize) -> Ta
         let counts = store.queue.counts(filter.clone()).await.unwrap();
         let done = counts.of(JobState::Done);
         if tally.kills < kills && counts.of(JobState::Queued) < 2 * WORKERS as u64 {
-            // Whoever is killed has something to do.
+            // Enough jobs that every killed worker has one.
             let more: Vec<_> = (0..4 * WORKERS).map(|_| job(&name(POOL))).collect();
             store.queue.submit(more.clone()).await.unwrap();
             new.extend(more);
@@ -269,7 +269,7 @@ async fn kill_workers(rig: &Rig, address: &str, kills: usize, jobs: usize) -> Ta
         }
     }
     if let Some((_, pause)) = stopped {
-        // Whoever slept through it all does no harm when it wakes.
+        // A worker that slept through everything does no harm when it resumes.
         pause.end().await;
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
@@ -280,7 +280,7 @@ async fn kill_workers(rig: &Rig, address: &str, kills: usize, jobs: usize) -> Ta
     tally
 }
 
-/// Each effect at most once, each call told, each log one writer after another.
+/// Checks: each effect at most once, each call finished, each log written by one owner after another.
 pub async fn judge(store: &FleetStore, effects: &Path, runs: &[RunId], tally: &mut Tally) {
     let mut seen: BTreeMap<(String, usize), usize> = BTreeMap::new();
     for line in fs::read_to_string(effects).unwrap().lines() {
@@ -340,7 +340,7 @@ async fn killed_workers_on_postgres() {
     run(Kind::Postgres, 20, 30).await;
 }
 
-/// `cargo xtask fleet-kills N [--engine E]`; takes minutes, so only when asked.
+/// `cargo xtask fleet-kills N [--engine E]`; takes minutes, so only on request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_as_asked() {
     let Some(kills) = std::env::var("HAFT_FLEET_KILLS").ok().and_then(|it| it.parse::<usize>().ok()) else {

@@ -1,4 +1,4 @@
-//! The engines, for real: one suite for all of them, and what breaks them.
+//! Tests with real engines: one suite for all of them, and fault injection.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! 8: everything comes twice, and acknowledgements get lost.
+//! Case 8: every message is duplicated, and acknowledgements are lost.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Each job is done once, with each of its calls, on a way where this happens.
+/// Each job is done once, with each of its calls, over a connection with this fault.
 async fn each_job_once(kind: Kind, wire: Wire) {
     let Some(rig) = Rig::start(kind) else { return };
     let port = rig.server.as_ref().unwrap().port;
@@ -24,10 +24,10 @@ async fn each_job_once(kind: Kind, wire: Wire) {
     let effects = rig.dir.path().join("effects");
     let start = || {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        // Nobody is lost here, however long answers take.
+        // No lease expires here, however long answers take.
         FarProcess(as_worker(command.env("RIG_LEASE_MS", "600000"), &address, &effects))
     };
-    // Also who submits has to say it again.
+    // The submitter has to retry too.
     let far = open_cluster(&address).await;
     let jobs: Vec<_> = (0..24).map(|_| job(&name(POOL))).collect();
     at_last(|| far.queue.submit(jobs.clone())).await;
@@ -49,7 +49,7 @@ async fn judged(store: &FleetStore, effects: &Path, runs: &[haft_fleet_store::Ru
     tally
 }
 
-/// Waits for something that takes its time where every fifth answer has to be waited for.
+/// Waits for a condition that takes long because every fifth answer is lost.
 async fn until_long<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let begin = std::time::Instant::now();
     while !holds().await {

@@ -1,8 +1,8 @@
-//! Many sessions whose model takes its time: how near to the rate that the model alone
-//! would allow, and what is in the way.
+//! Simulates many sessions with a slow model: measures the throughput relative to what the model alone
+//! would allow, and the bottleneck.
 //!
-//! A step is an answer of the model (two to six seconds) and a call that acts: `started`
-//! is acknowledged before it, `done` after it, as in a session.
+//! A step is a model response (two to six seconds) and a tool call: `started` is acknowledged before it
+//! and `done` after it, as in a session.
 
 use std::{
     sync::Arc,
@@ -18,27 +18,27 @@ use crate::support::{
     servers::{Kind, Rig},
 };
 
-/// Processes of workers that the sessions are spread over; here they share one.
+/// Number of workers over which the sessions are spread; here they share one process.
 const WORKERS: usize = 4;
-/// So long nobody gives them up, whatever the load.
+/// A lease that never expires, whatever the load.
 const FOR_GOOD: Duration = Duration::from_secs(3_600);
 
 #[derive(Clone, Copy)]
 struct Simulated {
     sessions: usize,
     steps: usize,
-    /// What an answer takes, in milliseconds.
+    /// Duration of a model response in milliseconds.
     model_ms: (u64, u64),
 }
 
-/// What came of it.
+/// Result of the simulation.
 struct Simulation {
-    /// What the model took of all the time, from 0 to 1.
+    /// Share of the total time spent in the model, from 0 to 1.
     share: f64,
     appends_per_second: f64,
     append_p50: Duration,
     append_p99: Duration,
-    /// Processors that clients and engine used.
+    /// CPU cores used by clients and engine.
     client_cpu: f64,
     engine_cpu: f64,
 }
@@ -108,7 +108,7 @@ async fn simulate(rig: &Rig, simulated: Simulated) -> Simulation {
     }
 }
 
-/// Seconds of processors that this process and the engine have used.
+/// CPU seconds used by this process and the engine.
 fn cpu_of(rig: &Rig) -> (f64, f64) {
     let ticks = |pid: &str| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -116,14 +116,14 @@ fn cpu_of(rig: &Rig) -> (f64, f64) {
             .rsplit_once(')')
             .map(|it| it.1.split(' ').filter_map(|it| it.parse().ok()).collect())
             .unwrap_or_default();
-        // Of the process, and of children that have ended.
+        // Of the process and its terminated children.
         fields.get(9..13).map_or(0, |it| it.iter().sum::<u64>()) as f64 / 100.0
     };
     let engine = rig.server.as_ref().and_then(|it| it.pid()).map_or(0.0, |pid| ticks(&pid.to_string()));
     (ticks("self"), engine)
 }
 
-/// What is in the way, in words.
+/// Names the bottleneck.
 fn bound(it: &Simulation) -> String {
     let cores = std::thread::available_parallelism().map_or(1.0, |it| it.get() as f64);
     let used = it.client_cpu + it.engine_cpu;
@@ -142,8 +142,7 @@ fn bound(it: &Simulation) -> String {
     }
 }
 
-/// All lines of all sessions are there, and every job ends; the rate is for
-/// `cargo xtask fleet-sim`.
+/// All lines of all sessions are stored and every job ends; the rate is for `cargo xtask fleet-sim`.
 async fn few_sessions(kind: Kind) {
     let Some(rig) = Rig::start(kind) else { return };
     let simulated = Simulated { sessions: 60, steps: 3, model_ms: (5, 40) };
@@ -166,7 +165,7 @@ async fn sixty_sessions_on_postgres() {
     few_sessions(Kind::Postgres).await;
 }
 
-/// `cargo xtask fleet-sim [SESSIONS…] [--engine E]`; takes minutes, so only when asked.
+/// `cargo xtask fleet-sim [SESSIONS…] [--engine E]`; takes minutes, so only on request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_as_asked() {
     let Ok(asked) = std::env::var("HAFT_FLEET_SIM") else {

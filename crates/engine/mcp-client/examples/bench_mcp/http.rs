@@ -1,4 +1,4 @@
-//! The server over HTTP, both eras, one client and many.
+//! Servers over HTTP, both protocol generations, one client and many.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -24,7 +24,7 @@ impl Drop for Running {
     }
 }
 
-/// One connection that is kept open, with as little client as possible.
+/// A minimal keep-alive client.
 struct Connection {
     write: TcpStream,
     read: BufReader<TcpStream>,

@@ -1,5 +1,4 @@
-//! Within one process: servers known from the last time, and calls that never
-//! leave.
+//! In-process servers and cached manifests.
 
 use std::{
     sync::Arc,
@@ -69,7 +68,7 @@ struct Text {
     text: String,
 }
 
-/// Answers at once.
+/// A server that answers at once.
 struct Inside;
 
 impl McpConnection for Inside {

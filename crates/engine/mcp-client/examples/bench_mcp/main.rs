@@ -1,8 +1,8 @@
-//! Measures the client and the server beside others. Run by `cargo xtask bench
-//! mcp`: `bench_mcp HAFT PEERS`.
+//! Benchmarks the MCP client and server against others. Run by `cargo xtask bench mcp`: `bench_mcp HAFT
+//! PEERS`.
 //!
-//! Servers are measured interleaved, round by round, and shown as medians:
-//! trust the ratios.
+//! Servers are measured interleaved, round by round, and reported as medians: compare ratios, not
+//! absolute values.
 
 mod http;
 mod inside;
@@ -27,13 +27,12 @@ fn main() -> Outcome<()> {
     inside::run()
 }
 
-/// How often something is done: as often as given, or with `HAFT_BENCH_QUICK`
-/// just often enough to see that it works.
+/// Returns the number of iterations: `count`, or a minimum with `HAFT_BENCH_QUICK`.
 fn times(count: usize) -> usize {
     if std::env::var_os("HAFT_BENCH_QUICK").is_some() { count.div_ceil(500) } else { count }
 }
 
-/// A program beside this one.
+/// Returns the path of a program next to this one.
 fn neighbour(name: &str) -> Outcome<PathBuf> {
     let mut path = std::env::current_exe()?;
     path.set_file_name(name);
@@ -46,7 +45,7 @@ fn support(name: &str) -> PathBuf {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // Whoever closed the pipe has seen enough.
+    // A closed pipe ends the output.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -59,7 +58,7 @@ fn micros(time: Duration) -> String {
     format!("{:.1} µs", time.as_secs_f64() * 1e6)
 }
 
-/// A number, what it should be, and whether it is.
+/// Prints a value with its target and whether it is met.
 fn goal(what: &str, value: f64, unit: &str, most: f64) {
     let mark = if value <= most { "ok" } else { "MISSED" };
     say(&format!("  {what:<58} {value:>10.2} {unit:<8} goal ≤ {most} {mark}"));

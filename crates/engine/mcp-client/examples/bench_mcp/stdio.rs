@@ -15,7 +15,7 @@ const STARTS: usize = 15;
 const ROUNDS: usize = 5;
 const CALLS: usize = 1000;
 
-/// A server on the other end of two pipes.
+/// A server connected through pipes.
 struct Piped {
     child: Child,
     input: ChildStdin,
@@ -116,7 +116,7 @@ pub(super) fn run(haft: &Path, peers: &Path) -> Outcome<()> {
     let mut servers = servers(haft, peers)?;
     for round in 0..repeated(STARTS) {
         for server in &mut servers {
-            // Interpreters take a second each; a few starts tell enough.
+            // Interpreters take a second to start; a few samples are enough.
             if 3 <= round && !server.starts.is_empty() && Duration::from_millis(100) < server.starts[0] {
                 continue;
             }
@@ -160,8 +160,8 @@ pub(super) fn run(haft: &Path, peers: &Path) -> Outcome<()> {
     built_in(haft, peers)
 }
 
-/// The built-in tools, beside the reference agent's own `mcp serve` where it is
-/// installed, else against what that needs at best.
+/// The built-in tools compared with the reference agent's `mcp serve` if it is installed, else with the
+/// theoretical minimum.
 fn built_in(haft: &Path, peers: &Path) -> Outcome<()> {
     let mut ours = Workplace::start(
         haft,
@@ -176,7 +176,7 @@ fn built_in(haft: &Path, peers: &Path) -> Outcome<()> {
         let (mut mine, mut other) = (Vec::new(), Vec::new());
         for _ in 0..repeated(4) {
             ours.calls(name, &mut mine)?;
-            // It searches through its shell.
+            // The reference agent searches through its shell.
             if let Some(theirs) = theirs.as_mut().filter(|_| name != "Grep") {
                 theirs.calls(name, &mut other)?;
             }
@@ -188,7 +188,7 @@ fn built_in(haft: &Path, peers: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// The program the tests of the Agent SDK install.
+/// Finds the reference agent installed by the Agent SDK tests.
 fn reference(peers: &Path) -> Option<std::path::PathBuf> {
     let python = peers.parent()?.join("tmp/agent-sdk-python/lib");
     let versions = std::fs::read_dir(python).ok()?.flatten();

@@ -7,41 +7,40 @@ use sha2::{Digest, Sha256};
 
 use haft_types::text::hex;
 
-/// What becomes of bytes in results. The host decides: it knows the limits of
-/// the model and where files belong.
+/// Handles binary data in results. Implemented by the embedder, which knows the model's limits and the
+/// storage location.
 pub trait MediaSink: Send + Sync {
-    /// Makes a picture fit for the model, or says why it cannot be shown; then
-    /// it is saved instead.
+    /// Converts an image for the model. On an error, which says why it cannot be shown, the image is
+    /// saved instead.
     fn picture<'a>(
         &'a self,
         media_type: &'a str,
         bytes: &'a [u8],
     ) -> BoxFuture<'a, Result<ModelImage, String>>;
 
-    /// Keeps bytes in a file and says where.
+    /// Saves bytes to a file and returns its path.
     fn save<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<PathBuf, String>>;
 }
 
-/// A picture as the model sees it.
+/// An image for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelImage {
-    /// As it came.
+    /// Unchanged.
     Whole(Block),
-    /// Smaller than it came; all of it is saved.
+    /// Scaled down; the original is saved as well.
     Smaller(Block),
 }
 
-/// Keeps files in one directory, named by their content: the same bytes are
-/// stored once. Pictures go to the model as they are, up to the size every
-/// provider takes.
+/// Saves files to one directory, named by content hash, so that equal content is stored once. Images are
+/// passed to the model unchanged up to the size every provider accepts.
 #[derive(Clone, Debug)]
 pub struct MediaDirectory(PathBuf);
 
-/// 5 MB of base64 text.
+/// Corresponds to 5 MB of base64.
 const MAX_PICTURE_BYTES: usize = 3_750_000;
 
 impl MediaDirectory {
-    /// Files go here; it is made when the first one comes.
+    /// Uses this directory; it is created when the first file is saved.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self(directory.into())
     }
@@ -54,7 +53,7 @@ impl MediaSink for MediaDirectory {
         bytes: &'a [u8],
     ) -> BoxFuture<'a, Result<ModelImage, String>> {
         Box::pin(async move {
-            // What a picture is, its bytes know better than the server.
+            // The content's magic number is more reliable than the server's MIME type.
             match picture_type(bytes) {
                 Some(kind) if bytes.len() <= MAX_PICTURE_BYTES => {
                     Ok(ModelImage::Whole(Block::image(kind, BASE64_STANDARD.encode(bytes))))
@@ -86,7 +85,7 @@ fn save(directory: &Path, extension: &str, bytes: &[u8]) -> std::io::Result<Path
     Ok(path)
 }
 
-/// The type of a picture every provider shows, by its first bytes.
+/// Returns the MIME type of an image that every provider supports, by its first bytes.
 pub(super) fn picture_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

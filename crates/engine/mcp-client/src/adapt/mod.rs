@@ -1,4 +1,4 @@
-//! Remote tools as tools of ours: names, schemas, descriptions, results.
+//! Converts remote tools to Haft tools: names, schemas, descriptions, results.
 
 mod media;
 mod result;

@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 
 use super::{MediaSink, ModelImage};
 
-/// More pictures than this are saved, not shown.
+/// Maximum images shown to the model; further ones are saved to files.
 const MAX_PICTURES: usize = 20;
 
-/// An error message is cut to both ends beyond this; all of it is in a file.
+/// Maximum characters of an error message; of a longer one both ends are shown and all of it is saved.
 const MAX_ERROR_CHARS: usize = 20_000;
 
-/// So much is shown of a result that is not an object.
+/// Maximum characters quoted of a result that is not an object.
 const MAX_ODD_RESULT_CHARS: usize = 200;
 
-/// Turns the result of `tools/call` into what the model reads. All of it stays
-/// in `data`, for hooks and programs.
+/// Converts the result of `tools/call` to content for the model. The raw result is kept in `data`, for
+/// hooks and programs.
 ///
-/// A result is an object. Nothing at all is taken for an empty one; anything else
-/// is an error, because "no output" would be said of what nobody could read.
+/// A result must be an object. Null counts as an empty one; anything else is an error, because "no
+/// output" would be wrong for output that could not be read.
 pub(crate) async fn shape(result: Value, server: &str, media: &dyn MediaSink) -> Result<Output, ToolError> {
     if !matches!(result, Value::Object(_) | Value::Null) {
         let message = format!(
@@ -34,10 +34,10 @@ pub(crate) async fn shape(result: Value, server: &str, media: &dyn MediaSink) ->
                 shaping.item(item).await;
             }
         }
-        // Some servers answer with one block, or with bare text.
+        // Some servers return a single block or plain text.
         Some(Value::String(text)) => shaping.text(text).await,
         Some(item @ Value::Object(_)) => shaping.item(item).await,
-        // Very old servers answered `{"toolResult": …}`.
+        // Very old servers return `{"toolResult": …}`.
         _ => {
             if let Some(old) = result.get("toolResult").filter(|it| !it.is_null()) {
                 shaping.text(&old.as_str().map_or_else(|| pretty(old), str::to_owned)).await;
@@ -65,8 +65,7 @@ pub(crate) async fn shape(result: Value, server: &str, media: &dyn MediaSink) ->
     })
 }
 
-/// Structured content is for programs; the model reads it where the text says
-/// nothing, or much less.
+/// Adds structured content, which is meant for programs, if there is no text or much less of it.
 fn add_structured(blocks: &mut Vec<Block>, structured: &Value) {
     if structured.is_null() {
         return;
@@ -108,7 +107,7 @@ async fn error(content: Content, result: Value, media: &dyn MediaSink) -> ToolEr
     ToolError::new(ErrorKind::Failed, message).with_data(result)
 }
 
-/// The contents of `resources/read` as the model reads them.
+/// Converts the result of `resources/read` for the model.
 pub(crate) async fn contents_text(result: &Value, server: &str, media: &dyn MediaSink) -> Content {
     let mut shaping = ResultAdapter { server, media, blocks: Vec::new(), pictures: 0 };
     for item in result["contents"].as_array().into_iter().flatten() {
@@ -155,7 +154,7 @@ impl ResultAdapter<'_> {
         self.blocks.push(Block::text(text));
     }
 
-    /// Text as it is, unless it is nothing but a picture in disguise.
+    /// Adds text, unless all of it is an image as a data URI.
     async fn text(&mut self, text: &str) {
         if let Some((media_type, data)) = data_uri(text.trim()).filter(|it| decode(it.1).is_some()) {
             self.bytes("data", media_type, Some(data)).await;
@@ -201,7 +200,7 @@ impl ResultAdapter<'_> {
         self.say(note);
     }
 
-    /// What cannot be decoded is kept as it came.
+    /// Saves data that cannot be decoded unchanged.
     async fn broken(&mut self, what: &str, media_type: &str, data: &str) {
         let kept = if data.is_empty() {
             String::new()
@@ -240,7 +239,7 @@ impl ResultAdapter<'_> {
     }
 }
 
-/// `data:image/png;base64,…` as a whole text.
+/// Parses a text that is a `data:image/png;base64,…` URI as a whole.
 fn data_uri(text: &str) -> Option<(&str, &str)> {
     let (head, data) = text.strip_prefix("data:")?.split_once(',')?;
     let media_type = head.strip_suffix(";base64")?.split(';').next()?;
@@ -250,7 +249,7 @@ fn data_uri(text: &str) -> Option<(&str, &str)> {
     (is_media && is_data).then_some((media_type, data))
 }
 
-/// Base64 with or without padding, in either alphabet, with line breaks.
+/// Decodes base64 with or without padding, in either alphabet, ignoring line breaks.
 fn decode(data: &str) -> Option<Vec<u8>> {
     use base64::{alphabet, engine::DecodePaddingMode, engine::GeneralPurposeConfig};
     if let Ok(bytes) = BASE64_STANDARD.decode(data) {

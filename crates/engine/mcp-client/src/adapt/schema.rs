@@ -1,15 +1,15 @@
-//! Schemas of strangers, repaired as far as their meaning is clear.
+//! Repairs the schemas of remote tools where their meaning is clear.
 
 use serde_json::{Map, Value, json};
 
 use super::{schema_size::can_be_followed, visible_text::is_visible};
 use crate::client::MAX_SCHEMA_BYTES as MAX_BYTES;
 
-/// Deeper ones are not for a model.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 48;
 
-/// A schema calls can be checked against and a provider accepts, and what had
-/// to be repaired; or why there is none.
+/// Returns a schema that calls can be validated against and that providers accept, with a list of
+/// repairs; or why that is impossible.
 pub(super) fn usable(schema: &Value) -> Result<(Value, Vec<String>), String> {
     let size = schema.to_string().len();
     if MAX_BYTES < size {
@@ -30,7 +30,7 @@ pub(super) fn usable(schema: &Value) -> Result<(Value, Vec<String>), String> {
     Ok((usable, repairs))
 }
 
-/// Whether a schema of results is one: nobody repairs what only programs read.
+/// Whether a result schema is valid. Result schemas are not repaired, because only programs use them.
 pub(super) fn is_sound(schema: &Value) -> bool {
     let (mut notes, mut copy) = (Vec::new(), schema.clone());
     can_be_followed(schema).is_ok()
@@ -38,14 +38,14 @@ pub(super) fn is_sound(schema: &Value) -> bool {
         && notes.is_empty()
 }
 
-/// Why arguments cannot be an object.
+/// A schema that rejects objects as arguments.
 struct SchemaRefusal {
     keyword: &'static str,
-    /// What they must be instead.
+    /// The type it requires instead.
     wants: String,
 }
 
-/// What a schema wants instead of an object, if it wants something else.
+/// Returns the type a schema requires if it rejects objects.
 fn refuses_objects(root: &Value, schema: &Value, depth: usize) -> Option<SchemaRefusal> {
     if MAX_DEPTH < depth {
         return None;
@@ -66,7 +66,7 @@ fn refuses_objects(root: &Value, schema: &Value, depth: usize) -> Option<SchemaR
         let arms = schema[keyword].as_array().map(Vec::as_slice).unwrap_or_default();
         let refusals = arms.iter().filter_map(|arm| refuses_objects(root, arm, depth + 1));
         let wants: Vec<String> = refusals.map(|it| it.wants).collect();
-        // Of all parts one is enough; of alternatives every one has to refuse.
+        // With `allOf` one rejecting part is enough; with alternatives all must reject.
         let refused = if keyword == "allOf" { !wants.is_empty() } else { wants.len() == arms.len() };
         if !arms.is_empty() && refused {
             return Some(SchemaRefusal { keyword, wants: wants.join(", ") });
@@ -79,7 +79,7 @@ fn local<'a>(root: &'a Value, link: &str) -> Option<&'a Value> {
     root.pointer(link.strip_prefix('#')?)
 }
 
-/// Whether a keyword's value can be what the keyword means.
+/// Whether a value is valid for a keyword.
 type Fits = fn(&Value) -> bool;
 
 struct SchemaRepair<'a> {
@@ -136,7 +136,7 @@ impl SchemaRepair<'_> {
         }
     }
 
-    /// Names other languages give to the types.
+    /// Replaces type names of other languages by those of JSON Schema.
     fn types(&mut self, node: &mut Map<String, Value>) {
         let Some(kind) = node.get_mut("type") else { return };
         let before = kind.clone();
@@ -165,7 +165,7 @@ impl SchemaRepair<'_> {
         }
     }
 
-    /// References must lead somewhere within the same schema.
+    /// Removes references that do not point inside the same schema.
     fn reference(&mut self, node: &mut Map<String, Value>) {
         let Some(link) = node.get("$ref") else { return };
         let leads = link.as_str().is_some_and(|it| local(self.root, it).is_some());
@@ -175,7 +175,7 @@ impl SchemaRepair<'_> {
         }
     }
 
-    /// What earlier drafts of JSON Schema spelt differently.
+    /// Converts keywords of earlier JSON Schema drafts.
     fn old_drafts(&mut self, node: &mut Map<String, Value>) {
         if node.get("items").is_some_and(Value::is_array)
             && let Some(items) = node.remove("items")
@@ -217,7 +217,7 @@ impl SchemaRepair<'_> {
     }
 }
 
-/// What a model reads of a schema, its user can read too.
+/// Removes invisible characters from texts that the model reads.
 fn hide_invisible(node: &mut Map<String, Value>) {
     for key in ["title", "description", "$comment"] {
         if let Some(Value::String(said)) = node.get_mut(key)
@@ -305,11 +305,11 @@ mod tests {
         assert!(usable(&json!({"type": "object", "description": "x".repeat(1 << 20)})).is_err());
         let circular = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
         assert!(usable(&circular).is_err());
-        // A tree is no circle: its next level is at another place.
+        // A recursive tree is not an endless loop: each level is at a deeper position of the input.
         let tree = json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "required": ["next"],
             "properties": {"next": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}}}}});
         assert!(usable(&tree).is_ok());
-        // Small to send, endless to follow.
+        // Small as text, exponential when expanded.
         let twice = |key: &str| {
             let arms = |n: usize| json!({key: [{"$ref": format!("#/$defs/a{}", n + 1)}, {"$ref": format!("#/$defs/a{}", n + 1)}]});
             let mut defs: Map<String, Value> = (0..60).map(|n| (format!("a{n}"), arms(n))).collect();

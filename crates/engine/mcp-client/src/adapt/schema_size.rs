@@ -1,20 +1,20 @@
-//! Schemas that are small to send and endless to follow.
+//! Rejects schemas whose references expand exponentially.
 //!
-//! Sixty definitions of two references each mean more parts than there are
-//! atoms. Whoever follows references, here or elsewhere, would never end.
+//! Sixty definitions with two references each expand to 2^60 parts; validating against such a schema
+//! would not terminate.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// More parts at one place of an input are no description of it.
+/// Maximum parts that apply to one position of an input.
 const MAX_PARTS: u64 = 20_000;
 
-/// A longer chain of references is not followed.
+/// Maximum length of a chain of references.
 const MAX_CHAIN: usize = 100;
 
-/// Whether everything that is said about one place of an input can be followed
-/// to its end; or why not.
+/// Checks that all references that apply to one position of an input can be resolved within the limits;
+/// the error says why not.
 pub(super) fn can_be_followed(schema: &Value) -> Result<(), String> {
     let mut weigh = SchemaSizer { root: schema, known: HashMap::new() };
     let mut todo = vec![schema];
@@ -33,13 +33,12 @@ pub(super) fn can_be_followed(schema: &Value) -> Result<(), String> {
 
 struct SchemaSizer<'a> {
     root: &'a Value,
-    /// Parts of every node by its place in memory; nothing while it is being
-    /// weighed.
+    /// Number of parts by node address; `None` while a node is being computed.
     known: HashMap<*const Value, Option<u64>>,
 }
 
 impl<'a> SchemaSizer<'a> {
-    /// How many parts speak about the same place as this node.
+    /// Counts the parts that apply to the same position as this node.
     fn parts(&mut self, node: &'a Value, chain: usize) -> Result<u64, String> {
         if MAX_CHAIN < chain {
             return Err(String::from("$ref: its references lead too far"));
@@ -60,7 +59,7 @@ impl<'a> SchemaSizer<'a> {
         Ok(parts)
     }
 
-    /// What else speaks about the same place.
+    /// Returns the subschemas that apply to the same position.
     fn beside(&self, node: &'a Value) -> Vec<&'a Value> {
         let root = self.root;
         let target = node["$ref"].as_str().and_then(|link| root.pointer(link.strip_prefix('#')?));

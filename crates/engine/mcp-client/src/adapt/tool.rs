@@ -19,29 +19,29 @@ use crate::{
     manager::{CallFailure, CallOptions, Server},
 };
 
-/// A longer description is an attack or an accident.
+/// Maximum characters of a tool description.
 const MAX_DESCRIPTION_CHARS: usize = 2048;
 
-/// About 25,000 tokens: larger results go to a file.
+/// Maximum characters of a result in the conversation (about 25,000 tokens); larger ones go to a file.
 const RESULT_CHARS: usize = 100_000;
 const MAX_RESULT_CHARS: usize = 500_000;
 
-/// Whether a definition is what the user agreed to.
+/// Whether a definition equals the accepted one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PinCheck {
     Yes,
-    /// It changed since.
+    /// It has changed.
     No,
 }
 
-/// A tool of ours made of a definition.
+/// A Haft tool built from a definition.
 pub(crate) struct BuiltTool {
     pub(crate) tool: Arc<dyn DynTool>,
-    /// What had to be repaired.
+    /// Repairs made to the definition.
     pub(crate) repairs: Vec<String>,
 }
 
-/// Makes a tool of ours out of a definition, or says why it cannot be used.
+/// Builds a Haft tool from a definition; the error says why it cannot be used.
 pub(crate) fn remote_tool(
     config: &ServerConfig,
     def: &Arc<OfferedTool>,
@@ -63,7 +63,7 @@ pub(crate) fn remote_tool(
         search_hint: search_hint(config, def),
         exposure: if def.meta_flag("anthropic/alwaysLoad") { Exposure::Always } else { exposure },
         max_result_chars: Some(result_chars(def)),
-        // The server's own limits hold, and progress extends them.
+        // The server's timeouts apply, which progress extends.
         timeout: None,
         name: name.clone(),
     };
@@ -94,13 +94,13 @@ pub(crate) fn remote_tool(
     Ok(BuiltTool { tool: Arc::new(tool), repairs })
 }
 
-/// What a server claims counts as far as it is trusted.
+/// Returns the server's claims about a tool as far as the server is trusted.
 fn claims(trust: ServerTrust, def: &OfferedTool) -> ToolHints {
     let read_only = def.annotations.read_only_hint == Some(true);
     ToolHints {
         read_only: read_only && trust == ServerTrust::Trusted,
         concurrency_safe: read_only && ServerTrust::Approved <= trust,
-        // A warning is believed from anybody.
+        // A warning is believed from untrusted servers too.
         destructive: def.annotations.destructive_hint == Some(true),
     }
 }
@@ -164,7 +164,7 @@ async fn run(
     }
 }
 
-/// A failed call in words that say what to do next.
+/// Words a failed call with the next step for the model.
 fn tool_error(failure: CallFailure, def: &OfferedTool) -> ToolError {
     match failure {
         CallFailure::Cancelled => {

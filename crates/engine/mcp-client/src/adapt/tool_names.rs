@@ -2,18 +2,18 @@ use std::collections::HashMap;
 
 use crate::client::OfferedTool;
 
-/// The part of a name as rules and the wire spell it.
+/// Returns a name with characters outside of the permitted set replaced by `_`.
 pub(crate) fn sanitised(name: &str) -> String {
     name.chars()
         .map(|it| if it.is_ascii_alphanumeric() || it == '_' || it == '-' { it } else { '_' })
         .collect()
 }
 
-/// `mcp__server__tool` for every tool of one server.
+/// Returns `mcp__server__tool` for every tool of a server.
 ///
-/// Foreign characters become `_`. Where that would give two tools one name,
-/// those that needed it keep their original name, which the pool then marks:
-/// the result does not depend on the order of the list.
+/// Other characters than letters, digits, `_` and `-` become `_`. If two tools would get the same name,
+/// those that were changed keep their original name, which the tool pool then makes unique; so names do
+/// not depend on the order of the list.
 pub(crate) fn tool_names(server: &str, tools: &[OfferedTool]) -> Vec<String> {
     let mut users = HashMap::<String, usize>::new();
     for tool in tools {
@@ -30,30 +30,29 @@ pub(crate) fn tool_names(server: &str, tools: &[OfferedTool]) -> Vec<String> {
     tools.iter().map(name).collect()
 }
 
-/// What the names of all tools of a server begin with.
+/// Returns the prefix of all tool names of a server.
 pub fn tool_prefix(server: &str) -> String {
     format!("mcp__{}__", server_part(server))
 }
 
-/// The name of one tool of a server, unless another tool of that server would have
-/// the same.
+/// Returns the name of a tool, assuming that no other tool of the server has the same one.
 pub fn tool_name(server: &str, tool: &str) -> String {
     tool_prefix(server) + &sanitised(tool)
 }
 
-/// A server's part of the names of its tools. Where nothing of its name is left,
-/// every such server would have the same: those get a mark of their own.
+/// Returns the server part of tool names. A server name without any letter or digit gets a hash
+/// appended, so that two such servers differ.
 pub(crate) fn server_part(server: &str) -> String {
     let clean = sanitised(server);
     if server.is_empty() || clean.bytes().any(|it| it.is_ascii_alphanumeric()) {
         return clean;
     }
-    // FNV-1a: the same in every session, which the standard hasher does not promise.
+    // FNV-1a is stable across sessions; the standard hasher is not.
     let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     format!("{clean}-{:08x}", server.bytes().fold(0x811c_9dc5, step))
 }
 
-/// The name with nothing replaced, as people may write it in rules.
+/// Returns the name without replacements, as users may write it in rules.
 pub(crate) fn original(server: &str, tool: &str) -> String {
     format!("mcp__{server}__{tool}")
 }

@@ -1,7 +1,7 @@
-//! Text of strangers as far as a person can see it.
+//! Removes invisible characters from text of servers.
 
-/// Characters a person can see. Tag characters, bidirectional overrides and
-/// control characters only serve to tell the model what its user cannot read.
+/// Whether a character is visible. Tag characters, bidirectional overrides and control characters can
+/// hide instructions to the model from the user.
 pub(super) fn is_visible(it: char) -> bool {
     match it {
         '\n' | '\t' => true,
@@ -11,7 +11,7 @@ pub(super) fn is_visible(it: char) -> bool {
     }
 }
 
-/// The text without the others.
+/// Returns the text with visible characters only.
 pub(crate) fn visible(text: &str) -> String {
     text.chars().filter(|it| is_visible(*it)).collect()
 }

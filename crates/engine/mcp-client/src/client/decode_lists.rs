@@ -1,5 +1,5 @@
-//! What servers say about themselves, read item by item: one that cannot be
-//! used is skipped with a reason, and never takes its neighbours along.
+//! Decodes the lists of servers item by item: an invalid item is skipped with a reason and does not
+//! affect the others.
 
 use std::collections::HashSet;
 
@@ -8,48 +8,48 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// A tool as its server describes it, brought into shape.
+/// A tool definition of a server, normalised.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferedTool {
-    /// The server's own name for it.
+    /// The server's name of the tool.
     pub name: String,
-    /// A name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, as the server says.
+    /// The server's description.
     #[serde(default)]
     pub description: String,
-    /// Schema of the arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
-    /// Schema of the structured result.
+    /// JSON Schema of the structured result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// What the server claims.
+    /// The server's claims about the tool.
     #[serde(default)]
     pub annotations: Annotations,
-    /// Everything else the server attached.
+    /// The `_meta` field.
     #[serde(rename = "_meta", default, skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,
-    /// What had to be repaired to use it.
+    /// Repairs made to the definition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<String>,
 }
 
-/// Claims of a server about one of its tools. `None` where it says nothing.
+/// A server's claims about a tool; `None` if it makes none.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Annotations {
-    /// Changes nothing.
+    /// The tool is read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// May destroy something.
+    /// The tool may destroy something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// Calling it twice is like calling it once.
+    /// Calling it twice has the same effect as calling it once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// Reaches beyond the server.
+    /// The tool accesses things outside the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
 }
@@ -75,18 +75,17 @@ impl Annotations {
     }
 }
 
-/// Something a server offered that cannot be used.
+/// An item of a list that cannot be used.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SkippedOffer {
-    /// Its name, or its place in the list.
+    /// Its name, or its position in the list.
     pub name: String,
-    /// Why not.
+    /// Why it cannot be used.
     pub reason: String,
 }
 
 impl OfferedTool {
-    /// Identifies what the user agreed to: name, description, schemas and
-    /// claims. Any change is another tool.
+    /// Returns a hash of name, description, schemas and claims. Acceptance by the user is bound to it.
     pub fn fingerprint(&self) -> String {
         let content = serde_json::json!([
             self.name,
@@ -99,13 +98,13 @@ impl OfferedTool {
         haft_types::text::hex(&Sha256::digest(content.to_string()))
     }
 
-    /// A field of the `_meta` the server attached.
+    /// Returns a boolean field of `_meta`; false if missing.
     pub fn meta_flag(&self, name: &str) -> bool {
         self.meta.get(name) == Some(&Value::Bool(true))
     }
 }
 
-/// The usable tools of a list, and what is wrong with the others.
+/// Returns the usable tools of a list, and the problems of the others.
 pub(crate) fn tools(items: Vec<Value>) -> (Vec<OfferedTool>, Vec<SkippedOffer>) {
     let mut seen = HashSet::new();
     let (mut tools, mut skipped) = (Vec::new(), Vec::new());
@@ -126,16 +125,16 @@ pub(crate) fn tools(items: Vec<Value>) -> (Vec<OfferedTool>, Vec<SkippedOffer>) 
     (tools, skipped)
 }
 
-/// Longer names are no names; the protocol suggests 128.
+/// Maximum characters of a name; the protocol suggests 128.
 const MAX_NAME_CHARS: usize = 512;
 
-/// More of a description is neither shown nor kept.
+/// Maximum characters kept of a description.
 const MAX_KEPT_CHARS: usize = 16 << 10;
 
-/// Larger schemas are not for a model.
+/// Maximum bytes of a schema.
 pub(crate) const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
-/// More than this attached to a tool is not kept.
+/// Maximum bytes of `_meta`; more is dropped.
 const MAX_META_BYTES: usize = 64 << 10;
 
 fn tool(item: Value) -> Result<OfferedTool, String> {
@@ -150,7 +149,7 @@ fn tool(item: Value) -> Result<OfferedTool, String> {
     let mut repairs = Vec::new();
     let input_schema = match item.remove("inputSchema").or_else(|| item.remove("input_schema")) {
         Some(Value::Object(schema)) => Value::Object(schema),
-        // A schema in a string is still a schema.
+        // A schema as a JSON string is accepted.
         Some(Value::String(text)) if serde_json::from_str::<Map<_, _>>(&text).is_ok() => {
             repairs.push(String::from("inputSchema: it was given as text"));
             serde_json::from_str(&text).unwrap_or_default()
@@ -197,63 +196,49 @@ fn tool(item: Value) -> Result<OfferedTool, String> {
     })
 }
 
-/// A resource a server offers.
+/// A resource of a server.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceDef {
-    /// Its address.
     pub uri: String,
-    /// Its name.
     pub name: String,
-    /// Its type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// What it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }
 
-/// A family of resources a server offers.
+/// A URI template of a server's resources.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceTemplate {
-    /// Their addresses, with placeholders.
+    /// RFC 6570 template.
     pub uri_template: String,
-    /// Its name.
     pub name: String,
-    /// Their type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// What they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-/// A prompt a server offers: a slash command.
+/// A prompt of a server, usable as a slash command.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PromptDef {
-    /// The server's own name for it.
     pub name: String,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What can be filled in, in the order of a command line.
+    /// Arguments, in the order in which a slash command fills them.
     #[serde(default)]
     pub arguments: Vec<PromptArgument>,
 }
 
-/// One argument of a prompt.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PromptArgument {
-    /// Its name.
     pub name: String,
-    /// What it means.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether it has to be given.
     #[serde(default)]
     pub required: bool,
 }

@@ -1,23 +1,23 @@
 use crate::jsonrpc::CallError;
 
-/// What went wrong, as far as it decides what helps.
+/// Category of a connection error; decides what advice the user gets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum McpClientError {
-    /// The program or the connection could not be had at all.
+    /// The program was not found or the connection failed.
     NotThere,
-    /// It ended.
+    /// The connection ended.
     Ended,
-    /// It did not say anything that counts, in all the time it had.
+    /// No protocol message within the timeout.
     Silent,
-    /// It answered with an error of the protocol.
+    /// A protocol error was returned.
     SaidNo,
-    /// It answered, but not in the protocol.
+    /// The answer is not an MCP message.
     NotMcp,
-    /// An HTTP status.
+    /// HTTP status.
     Status(u16),
-    /// Its address leads elsewhere.
+    /// The URL redirects to another origin.
     Elsewhere,
-    /// Somebody has to log in.
+    /// A login is required.
     Login,
 }
 

@@ -11,21 +11,21 @@ use crate::{
     transport::{Connector, TransportError},
 };
 
-/// The newest revision.
+/// The newest supported revision.
 pub(crate) const MODERN: &str = "2026-07-28";
 
-/// Revisions that begin with `initialize`, newest first.
+/// Revisions with an `initialize` handshake, newest first.
 pub(crate) const LEGACY: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// Every revision of the protocol that servers may speak, newest first.
+/// Returns all supported protocol revisions, newest first.
 pub fn protocol_versions() -> Vec<&'static str> {
     std::iter::once(MODERN).chain(LEGACY.iter().copied()).collect()
 }
 
-/// How long a level of log messages may take to be set.
+/// Timeout for setting the log level.
 const LEVEL_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why there is no session.
+/// Why a session could not be established.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("{reason}")]
@@ -65,29 +65,28 @@ impl From<CallError> for ConnectError {
     }
 }
 
-/// Finds out which protocol a server speaks and begins to speak it.
+/// Negotiates the protocol generation with a server.
 ///
-/// The modern question goes first. A server that does not know it says so, or
-/// says nothing, or leaves: the first two get `initialize` on the same
-/// connection, the last one a second chance that begins with it. What was
-/// learnt is remembered by the caller and asked first the next time.
+/// The modern request is sent first. A server that rejects or ignores it gets the legacy `initialize` on
+/// the same connection; for one that disconnects, a new connection is opened that starts with it. The
+/// caller stores the result and passes it as [`era`](Self::era) next time.
 pub(crate) struct Handshake<'a> {
     pub(crate) connector: &'a dyn Connector,
     pub(crate) incoming: Arc<dyn Incoming>,
     pub(crate) identity: ClientIdentity,
-    /// What the server spoke the last time.
+    /// The generation the server used last time.
     pub(crate) era: Option<ProtocolRevision>,
-    /// For everything together.
+    /// Timeout of the whole handshake.
     pub(crate) limit: Duration,
 }
 
-/// What the modern question brought.
+/// Outcome of the modern request.
 enum HandshakeProbe {
-    /// The server is ready, in the era its info names.
+    /// Ready, with the generation named in the info.
     Ready(ServerInfo),
-    /// It does not speak the modern protocol; nothing is begun yet.
+    /// The server does not support the modern protocol; no session exists yet.
     Legacy,
-    /// It does, but took the first message amiss.
+    /// The server supports it but failed on the first message.
     Again,
     /// The connection ended.
     Gone,
@@ -122,13 +121,13 @@ impl Handshake<'_> {
         }
     }
 
-    /// `current` is the peer in use, for whoever has to clean up.
+    /// Negotiates. `current` is set to the peer in use, so that the caller can close it.
     async fn negotiate(&self, current: &mut Option<Peer>) -> Result<ServerSession, ConnectError> {
         let peer = self.open(current, self.connector).await?;
         if self.era.or(self.connector.era()) == Some(ProtocolRevision::Legacy) {
             match initialize(&peer, &self.identity, &RequestOptions::unlimited()).await {
                 Ok(info) => return Ok(self.session(peer, info)),
-                // It may have been replaced by a modern one since.
+                // The server may have been upgraded to the modern protocol since.
                 Err(CallError::Rpc(_) | CallError::Http { .. }) => (),
                 Err(err) => return Err(err.into()),
             }
@@ -151,7 +150,7 @@ impl Handshake<'_> {
         };
         match (info, self.connector.older()) {
             (Ok(info), _) => Ok(self.session(peer, info)),
-            // It does not take messages at its address at all.
+            // The server does not accept POST at this URL: try the older transport.
             (Err(err @ CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
                 let peer = self.open(current, older).await.map_err(|older| ConnectError::Failed {
                     reason: format!("{err}; and as a server of the oldest kind: {older}"),
@@ -183,11 +182,11 @@ impl Handshake<'_> {
         ServerSession::new(peer, Arc::clone(&self.incoming), self.identity.clone(), info)
     }
 
-    /// Asks the modern question, and after a while the old one too.
+    /// Sends the modern request, and after [`patience`](crate::Connector::patience) the legacy one too.
     async fn probe(&self, peer: &Peer) -> HandshakeProbe {
         let meta = Value::Object(self.identity.meta());
         let params = Map::from_iter([(String::from("_meta"), meta)]);
-        // One limit for everything together is enough; a second one would race with it.
+        // The caller enforces one timeout for the whole handshake.
         let options = RequestOptions::unlimited();
         let discover = peer.request("server/discover", params, &options);
         tokio::pin!(discover);
@@ -203,7 +202,7 @@ impl Handshake<'_> {
             },
             answer = &mut initialize => match answer {
                 Ok(info) => HandshakeProbe::Ready(info),
-                // It does not know `initialize`; it may still answer the other question.
+                // The server does not know `initialize` but may still answer the other request.
                 Err(CallError::Rpc(_)) => match judge(peer, discover.await) {
                     HandshakeProbe::Legacy | HandshakeProbe::Again => settle(answer),
                     other => other,
@@ -222,7 +221,7 @@ fn settle(answer: Result<ServerInfo, CallError>) -> HandshakeProbe {
     }
 }
 
-/// What an answer to `server/discover` means.
+/// Interprets the answer to `server/discover`.
 fn judge(peer: &Peer, answer: Result<Value, CallError>) -> HandshakeProbe {
     match answer {
         Ok(result) => {
@@ -237,7 +236,7 @@ fn judge(peer: &Peer, answer: Result<Value, CallError>) -> HandshakeProbe {
         Err(CallError::Rpc(error)) if offers(&error, MODERN) => HandshakeProbe::Again,
         Err(CallError::Rpc(_) | CallError::Unreadable(_)) => HandshakeProbe::Legacy,
         Err(CallError::Closed(_) | CallError::NotSent(_)) => HandshakeProbe::Gone,
-        // Not a word about the protocol: a proxy, a missing page, an old server.
+        // Not a protocol error: a proxy, a wrong path, or a legacy server.
         Err(CallError::Http { status, .. }) if (400..500).contains(&status) && status != 429 => {
             HandshakeProbe::Legacy
         }
@@ -246,7 +245,7 @@ fn judge(peer: &Peer, answer: Result<Value, CallError>) -> HandshakeProbe {
     }
 }
 
-/// Begins a session of the old protocol.
+/// Starts a legacy session.
 pub(super) async fn initialize(
     peer: &Peer,
     identity: &ClientIdentity,
@@ -261,7 +260,7 @@ pub(super) async fn initialize(
         });
         let Value::Object(params) = params else { break };
         let result = match peer.request("initialize", params, options).await {
-            // Old servers refuse what they do not know instead of answering with what they do.
+            // Some old servers reject an unknown version instead of offering theirs.
             Err(CallError::Rpc(error)) => match other_version(&error).filter(|it| *it != wanted) {
                 Some(version) => {
                     wanted = version;
@@ -283,7 +282,7 @@ pub(super) async fn initialize(
     Err(CallError::Closed(String::from("no common protocol version")))
 }
 
-/// Nobody waits for it: the level of log messages is no reason to be late.
+/// Sets the log level in the background, so that it does not delay the connection.
 fn set_level(peer: Peer, level: String) {
     tokio::spawn(async move {
         let params = Map::from_iter([(String::from("level"), json!(level))]);
@@ -295,7 +294,7 @@ fn other_version(error: &RpcError) -> Option<&'static str> {
     LEGACY.iter().find(|version| offers(error, version)).copied()
 }
 
-/// Whether a refusal names this version as one the server knows.
+/// Whether an error lists this version as supported.
 fn offers(error: &RpcError, version: &str) -> bool {
     let data = error.data.as_ref();
     let offered =

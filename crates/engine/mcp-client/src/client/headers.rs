@@ -1,20 +1,19 @@
-//! Arguments that travel as HTTP headers too (`x-mcp-header`, revision
-//! 2026-07-28).
+//! Arguments sent as HTTP headers too (`x-mcp-header`, revision 2026-07-28).
 
 use std::collections::HashSet;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
-/// One annotated property: where its value is and which header carries it.
+/// An annotated property: path of its value and name of its header.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct HeaderParam {
     path: Vec<String>,
     header: String,
 }
 
-/// The annotations of a schema, or why they are not valid. An invalid one must
-/// not be called over HTTP: a router between us would act on a wrong value.
+/// Returns the annotations of a schema; an error if they are invalid. A tool with invalid ones must not
+/// be called over HTTP, because an intermediary could act on a wrong value.
 pub(crate) fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, String> {
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found)?;
@@ -27,7 +26,7 @@ pub(crate) fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, String> 
     Ok(found)
 }
 
-/// Walks along `properties` alone; an annotation anywhere else is a mistake.
+/// Collects annotations under `properties`; anywhere else they are an error.
 fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<HeaderParam>) -> Result<(), String> {
     let Value::Object(node) = schema else { return Ok(()) };
     if let Some(annotation) = node.get("x-mcp-header") {
@@ -69,7 +68,7 @@ fn checked(annotation: &Value, node: &Map<String, Value>, path: &[String]) -> Re
     }
 }
 
-/// A character of a header name.
+/// Whether a character is valid in a header name.
 fn is_token(it: char) -> bool {
     it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it)
 }
@@ -82,7 +81,7 @@ fn mentions(value: &Value) -> bool {
     }
 }
 
-/// The headers of one call.
+/// Returns the headers of one call.
 pub(crate) fn headers_of(params: &[HeaderParam], arguments: &Value) -> Vec<(String, String)> {
     let header = |param: &HeaderParam| {
         let value = param.path.iter().try_fold(arguments, |value, key| value.get(key))?;
@@ -96,7 +95,7 @@ pub(crate) fn headers_of(params: &[HeaderParam], arguments: &Value) -> Vec<(Stri
     params.iter().filter_map(header).collect()
 }
 
-/// A value as a header can carry it: what is not plain text is wrapped.
+/// Encodes a value for a header; text that is not plain ASCII is wrapped in an encoding.
 pub(crate) fn encode(text: &str) -> String {
     let blank = |it: Option<char>| matches!(it, Some(' ' | '\t'));
     let ends_blank = blank(text.chars().next()) || blank(text.chars().next_back());

@@ -1,4 +1,4 @@
-//! One connected server: handshake, requests, lists, calls.
+//! A connected server: handshake, requests, lists, calls.
 
 mod decode_lists;
 mod error;
@@ -24,7 +24,7 @@ pub(crate) use server_requests::{ClientSide, Signal};
 pub use session::{Capabilities, ProtocolRevision, ServerInfo};
 pub(crate) use session::{ClientIdentity, ServerSession};
 
-/// The headers a call of a tool with this schema carries.
+/// Returns the headers of a call of a tool with this schema.
 pub(crate) fn call_headers(
     schema: &serde_json::Value,
     arguments: &serde_json::Value,

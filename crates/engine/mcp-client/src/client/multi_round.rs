@@ -1,5 +1,5 @@
-//! Requests that take several messages: the server needs something first
-//! (`input_required`), or goes on working by itself (`task`).
+//! Requests that need several messages: the server requests input first (`input_required`), or continues
+//! as a task (`task`).
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::session::ServerSession;
 use crate::jsonrpc::{CallError, ProgressReport, RequestOptions, RpcError};
 
-/// More questions than this are no questions but a loop.
+/// Maximum rounds of input for one request.
 const MAX_ROUNDS: usize = 10;
 
-/// The error of a server that wants the person to open a page first.
+/// Error code for "the user must open a URL first".
 const PAGE_FIRST: i64 = -32042;
 
 const POLL_DEFAULT: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ const POLL_BOUNDS: (Duration, Duration) = (Duration::from_millis(50), Duration::
 const POLL_LIMIT: Duration = Duration::from_secs(30);
 
 impl ServerSession {
-    /// Sends a request and sees it through to its final result.
+    /// Sends a request and handles its rounds up to the final result.
     pub(crate) async fn call(
         &self,
         method: &str,
@@ -49,8 +49,7 @@ impl ServerSession {
         Err(fault(format!("the server asked for input more than {MAX_ROUNDS} times")))
     }
 
-    /// Shows the person every page the server wants them to open. The request
-    /// is worth repeating only after they have agreed to all of them.
+    /// Asks the user to open every URL the server requires. Fails unless the user agrees to all of them.
     async fn open_pages(&self, error: &RpcError) -> Result<(), CallError> {
         let pages = error.data.as_ref().and_then(|it| it["elicitations"].as_array());
         for page in pages.into_iter().flatten().take(MAX_ROUNDS) {
@@ -63,7 +62,7 @@ impl ServerSession {
         if pages.is_some_and(|it| !it.is_empty()) { Ok(()) } else { Err(CallError::Rpc(error.clone())) }
     }
 
-    /// Answers what the server asked, for the next round.
+    /// Answers the server's input requests for the next round.
     async fn add_inputs(&self, result: &Value, round: &mut Map<String, Value>) -> Result<(), CallError> {
         let answers = self.answer_all(&result["inputRequests"]).await?;
         if !answers.is_empty() {
@@ -88,7 +87,7 @@ impl ServerSession {
         Ok(answers)
     }
 
-    /// Watches a task to its end. Cancelling us cancels it.
+    /// Polls a task to its end. Cancelling the call cancels the task.
     async fn follow(&self, created: &Value, options: &RequestOptions) -> Result<Value, CallError> {
         let Some(id) = created["taskId"].as_str() else {
             return Err(fault(String::from("the server began a task without an id")));
@@ -139,7 +138,7 @@ impl ServerSession {
         self.request("tasks/update", params, &RequestOptions::within(POLL_LIMIT)).await.map(drop)
     }
 
-    /// Tells the server that nobody waits for the task any more.
+    /// Notifies the server that a task is cancelled.
     fn abandon(&self, id: &str) {
         let (peer, params) = (self.peer.clone(), self.complete(task_params(id)));
         tokio::spawn(async move {

@@ -7,46 +7,45 @@ use serde_json::{Map, Value, json};
 
 use crate::jsonrpc::{Incoming, RpcError};
 
-/// What servers may ask of the host. Every port is optional; what is missing is
-/// not offered, and a server that asks all the same is declined at once.
+/// Handlers of requests that servers may send. All are optional: a missing one is not advertised, and
+/// requests for it are declined at once.
 #[derive(Clone, Default)]
 pub struct ClientPorts {
-    /// Asks the person.
+    /// Asks the user.
     pub elicit: Option<Arc<dyn ElicitationHandler>>,
-    /// Asks the model. Off unless the user wants it.
+    /// Sends requests to the model.
     pub sample: Option<Arc<dyn SamplingHandler>>,
-    /// Says to which trace a call belongs (W3C `traceparent`), where it belongs to
-    /// one: the server is told.
+    /// Returns the W3C `traceparent` of a call, which is sent to the server.
     pub trace: Option<Arc<CallTracing>>,
     roots: Arc<Mutex<Vec<ServerRoot>>>,
 }
 
-/// The trace of a call, by the agent that calls and the call.
+/// Returns the `traceparent` of a call, by agent and call id.
 pub type CallTracing = dyn Fn(&haft_types::AgentId, &haft_types::CallId) -> Option<String> + Send + Sync;
 
-/// A directory a server may look at.
+/// A directory that a server may access.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ServerRoot {
-    /// A `file:` address.
+    /// A `file:` URI.
     pub uri: String,
-    /// What to call it.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl ClientPorts {
-    /// The directories servers are told about.
+    /// Returns the directories reported to servers.
     pub fn roots(&self) -> Vec<ServerRoot> {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes them for all servers; [`crate::McpManager::set_roots`] tells those that
-    /// run as well.
+    /// Replaces the directories for all servers; [`crate::McpManager::set_roots`] also notifies running
+    /// ones.
     pub fn set_roots(&self, roots: Vec<ServerRoot>) {
         *self.roots.lock().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// What we declare to a server.
+    /// Returns the client capabilities declared to a server.
     pub(crate) fn capabilities(&self, server: &str) -> Value {
         let mut capabilities = json!({"roots": {"listChanged": true}});
         if self.elicit.as_ref().is_some_and(|it| it.offers()) {
@@ -62,48 +61,47 @@ impl ClientPorts {
     }
 }
 
-/// A longer word of a server's own is not heard, in bytes.
+/// Maximum bytes of a non-protocol notification; larger ones are dropped.
 const MAX_WORD_BYTES: usize = 256 << 10;
 
-/// Asks the person on behalf of a server.
+/// Asks the user questions of a server.
 pub trait ElicitationHandler: Send + Sync {
-    /// Whether somebody answers at present. Where nobody does, servers are not
-    /// told that they may ask, and one that asks all the same is declined.
+    /// Whether questions can be answered now. If not, the capability is not advertised and requests are
+    /// declined.
     fn offers(&self) -> bool {
         true
     }
 
-    /// Shows the question and waits. Dropping the future takes it back.
+    /// Shows a question and waits for the answer. Dropping the future dismisses it.
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer>;
 }
 
-/// Asks the model on behalf of a server.
+/// Sends requests of a server to the model.
 pub trait SamplingHandler: Send + Sync {
-    /// Whether this server may ask at all. Others are told that nobody samples
-    /// here, and a server that asks all the same is refused.
+    /// Whether this server may send requests. If not, the capability is not advertised and requests are
+    /// rejected.
     fn offers(&self, _server: &str) -> bool {
         true
     }
 
-    /// Whether this server may hand tools of its own to the model. A question
-    /// with tools of one that may not is refused before it gets here.
+    /// Whether this server may pass tools to the model. If not, requests with tools are rejected before
+    /// they get here.
     fn offers_tools(&self, _server: &str) -> bool {
         false
     }
 
-    /// Takes the parameters of `sampling/createMessage` and gives its result,
-    /// or says why not.
+    /// Handles `sampling/createMessage`: takes its parameters and returns its result.
     fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, SamplingError>>;
 }
 
-/// Why a server's question to the model has no answer, in words for the server.
+/// Why a request to the model failed, worded for the server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SamplingError {
-    /// A person said no, or nobody was there to say yes.
+    /// The user rejected it, or no approver was available.
     Rejected(String),
-    /// The question cannot be asked as it is.
+    /// The request is invalid.
     Invalid(String),
-    /// The model could not be asked, or did not answer.
+    /// The model request failed.
     Failed(String),
 }
 
@@ -117,19 +115,17 @@ impl From<SamplingError> for RpcError {
     }
 }
 
-/// What a server wants to know from the person.
+/// A question of a server to the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elicitation {
-    /// Which server asks.
     pub server: String,
-    /// Its question.
     pub message: String,
-    /// A form to fill in: a flat object of primitive fields. Absent when the
-    /// person is to open an address instead.
+    /// JSON Schema of a form: a flat object of primitive fields. `None` if the user is to open a URL
+    /// instead.
     pub schema: Option<Value>,
-    /// An address to open in a browser.
+    /// URL to open in a browser.
     pub url: Option<String>,
-    /// Ties the answer to a later completion notice of an address.
+    /// Id that a later completion notification for the URL refers to.
     pub id: Option<String>,
 }
 
@@ -137,7 +133,7 @@ impl Elicitation {
     fn from_params(server: &str, params: &Value) -> Self {
         let field = |name: &str| params[name].as_str().map(str::to_owned);
         let url = field("url").filter(|it| it.starts_with("https://") || it.starts_with("http://"));
-        // One or the other: what the server does not say, its question shows.
+        // If the server does not say which mode it is, decide by its fields.
         let is_form = match params["mode"].as_str() {
             Some(mode) => mode != "url",
             None => url.is_none(),
@@ -151,7 +147,7 @@ impl Elicitation {
         }
     }
 
-    /// The defaults the form offers, for a person who just says yes.
+    /// Returns the default values of the form, for a user who accepts without changes.
     pub fn defaults(&self) -> Map<String, Value> {
         let properties = self.schema.as_ref().and_then(|it| it["properties"].as_object());
         let with_default = properties
@@ -162,14 +158,14 @@ impl Elicitation {
     }
 }
 
-/// What the person said.
+/// The user's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElicitAnswer {
-    /// Yes, with these fields.
+    /// Accepted, with these field values.
     Accept(Map<String, Value>),
-    /// No.
+    /// Declined.
     Decline,
-    /// Neither: the question was dismissed.
+    /// Dismissed without an answer.
     Cancel,
 }
 
@@ -184,25 +180,24 @@ impl ElicitAnswer {
     }
 }
 
-/// Something a server said that its supervisor has to act on or show.
+/// A message of a server that its supervisor handles or shows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Signal {
-    /// The list of this method changed: `tools`, `resources` or `prompts`.
+    /// The list of this kind changed: `tools`, `resources` or `prompts`.
     ListChanged(&'static str),
-    /// A resource changed.
+    /// A resource changed (URI).
     ResourceUpdated(String),
-    /// Something the protocol does not know: what, and the rest of it.
+    /// A notification outside of the protocol: method and parameters.
     Own(String, Value),
-    /// A log record: level and text.
+    /// A log message: level and text.
     Log(String, String),
-    /// Output that is no message.
+    /// Output that is not a message.
     Noise(String),
     /// A line of the error output.
     Output(String),
 }
 
-/// Our side of one connection: answers the server's requests and passes on
-/// what it tells us.
+/// The client's side of one connection: answers the server's requests and forwards its notifications.
 pub(crate) struct ClientSide {
     pub(crate) server: String,
     pub(crate) host: ClientPorts,
@@ -239,7 +234,7 @@ impl Incoming for ClientSide {
                 let level = params["level"].as_str().unwrap_or("info").to_owned();
                 Signal::Log(level, text::head(&said, 2000).to_owned())
             }
-            // Not of the protocol: a word of the server's own, which somebody may know.
+            // Not part of the protocol; the embedder may know it.
             other if !other.starts_with("notifications/") && params.to_string().len() <= MAX_WORD_BYTES => {
                 Signal::Own(text::head(other, 100).to_owned(), params)
             }
@@ -267,7 +262,7 @@ impl ClientSide {
                 let answer = port.elicit(request);
                 Box::pin(async move { Ok(answer.await.into_value(is_form)) })
             }
-            // Nobody is there, or nothing a person could answer: no, at once.
+            // No handler, or not a valid question: decline at once.
             _ => Box::pin(async {
                 Ok(ElicitAnswer::Decline.into_value(/*is_form*/ true))
             }),

@@ -14,56 +14,49 @@ use serde_json::{Map, Value, json};
 use super::{decode_lists, handshake};
 use crate::jsonrpc::{CallError, Incoming, Peer, RequestOptions, RpcError};
 
-/// Which of the two protocols a server speaks.
+/// Generation of the protocol.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProtocolRevision {
-    /// 2026-07-28: every request stands for itself.
+    /// 2026-07-28: stateless requests.
     Modern,
-    /// 2025-11-25 and older: a session that begins with `initialize`.
+    /// 2025-11-25 and older: a session that starts with `initialize`.
     Legacy,
 }
 
-/// What a server says about itself.
+/// What a server reports about itself.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerInfo {
-    /// Which protocol.
     pub era: ProtocolRevision,
-    /// Which revision of it.
+    /// Negotiated revision.
     pub protocol_version: String,
-    /// The server's name for itself.
+    /// Name the server reports.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// How it wants to be used; bounded.
+    /// Usage instructions for the model, limited in length.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instructions: String,
-    /// What it offers.
     pub capabilities: Capabilities,
 }
 
-/// What a server offers.
+/// Capabilities of a server.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Capabilities {
-    /// Tools.
     pub tools: bool,
-    /// Resources.
     pub resources: bool,
-    /// Prompts.
     pub prompts: bool,
-    /// Log messages.
     pub logging: bool,
-    /// Completion of arguments.
+    /// Argument completion.
     pub completions: bool,
-    /// Calls that go on as tasks.
+    /// Calls that continue as tasks.
     pub tasks: bool,
 }
 
 impl Capabilities {
     fn from_value(value: &Value) -> Self {
-        // Some servers write `true` where an object belongs.
+        // Some servers send `true` in place of an object.
         let declared = |name: &str| !matches!(value.get(name), None | Some(Value::Null | Value::Bool(false)));
         Self {
             tools: declared("tools"),
@@ -98,33 +91,33 @@ impl ServerInfo {
     }
 }
 
-/// What the server wants the model to know, as far as a person can see it.
+/// Returns the server's instructions for the model, visible characters only.
 fn instructions(result: &Value) -> String {
     let said = text::head(result["instructions"].as_str().unwrap_or_default(), MAX_INSTRUCTIONS_CHARS);
     crate::adapt::visible(said)
 }
 
-/// What we say about ourselves.
+/// What the client reports about itself.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientIdentity {
     pub(crate) info: Value,
     pub(crate) capabilities: Value,
-    /// Asks servers for log messages from this level on.
+    /// Minimum level of log messages requested.
     pub(crate) log_level: Option<String>,
 }
 
 impl ClientIdentity {
-    /// Who we are for this server.
+    /// Returns the identity for one server.
     pub(crate) fn new(host: &super::ClientPorts, server: &str, log_level: Option<String>) -> Self {
         let info = json!({"name": "haft", "title": "Haft", "version": env!("CARGO_PKG_VERSION")});
         Self { info, capabilities: host.capabilities(server), log_level }
     }
 
-    /// What every request of the modern protocol carries.
+    /// Returns the `_meta` fields that every modern request carries.
     pub(super) fn meta(&self) -> Map<String, Value> {
         let mut capabilities = self.capabilities.clone();
         capabilities["extensions"] = json!({TASKS: {}});
-        // Asking for roots changes is not part of the modern protocol.
+        // The modern protocol has no `listChanged` for roots.
         capabilities["roots"] = json!({});
         let mut meta = Map::new();
         meta.insert(format!("{META}protocolVersion"), json!(handshake::MODERN));
@@ -139,18 +132,18 @@ impl ClientIdentity {
 
 /// A connected server.
 ///
-/// **Invariant:** every request carries what its era demands, and ends.
+/// **Invariant:** every request carries what its protocol generation requires, and ends.
 pub(crate) struct ServerSession {
     pub(super) peer: Peer,
     pub(super) incoming: Arc<dyn Incoming>,
     identity: ClientIdentity,
     info: Mutex<Arc<ServerInfo>>,
-    /// Counts the sessions begun on this connection.
+    /// Number of sessions started on this connection.
     generation: AtomicU64,
     renewing: tokio::sync::Mutex<()>,
 }
 
-/// A list, as far as it could be read.
+/// A list as far as it could be read.
 #[derive(Debug, Default)]
 pub(crate) struct ItemList {
     pub(crate) items: Vec<Value>,
@@ -158,12 +151,12 @@ pub(crate) struct ItemList {
     pub(crate) problem: Option<String>,
 }
 
-/// Where reading a list ends, whatever the server says.
+/// Maximum pages of a list.
 const MAX_PAGES: usize = 1000;
 const MAX_ITEMS: usize = 10_000;
 const MAX_LIST_BYTES: usize = 64 << 20;
 
-/// For a whole list, however many pages it has.
+/// Timeout for all pages of a list together.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
 
 impl ServerSession {
@@ -204,8 +197,8 @@ impl ServerSession {
         self.peer.notify(method, params);
     }
 
-    /// Sends one request. A server that has forgotten the session gets a new
-    /// one and the request once more: it did not look at it the first time.
+    /// Sends a request. If the server has dropped the session, starts a new one and sends the request
+    /// again; the server did not process it before.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -245,8 +238,7 @@ impl ServerSession {
         params
     }
 
-    /// Begins a new session on the same connection. Requests that fail
-    /// together share one.
+    /// Starts a new session on the same connection. Concurrent failed requests share one.
     async fn renew(&self, seen: u64) -> Result<(), CallError> {
         let _one_at_a_time = self.renewing.lock().await;
         if self.generation.load(Ordering::Acquire) != seen {
@@ -261,7 +253,7 @@ impl ServerSession {
         Ok(())
     }
 
-    /// Reads a whole list, page by page. What comes within `limit`, counts.
+    /// Reads all pages of a list. Pages received within `limit` are returned even if later ones fail.
     pub(crate) async fn list(&self, method: &str, key: &str, limit: Duration) -> Result<ItemList, CallError> {
         let started = Instant::now();
         let mut listing = ItemList::default();
@@ -328,7 +320,7 @@ impl ServerSession {
 
 impl Drop for ServerSession {
     fn drop(&mut self) {
-        // Ends what the transport started; nobody waits for it here.
+        // Closes the transport in the background.
         if let (Some(transport), Ok(runtime)) = (self.peer.transport(), tokio::runtime::Handle::try_current())
         {
             runtime.spawn(transport.close());

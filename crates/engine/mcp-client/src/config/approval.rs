@@ -1,5 +1,5 @@
-//! Servers a project brings along run only after the user has seen them, and
-//! what the user agreed to is their content, not their name.
+//! Approval of servers that a project declares. Approvals are bound to the content of a declaration, not
+//! to its name.
 
 use std::{
     collections::BTreeMap,
@@ -13,33 +13,32 @@ use serde::{Deserialize, Serialize};
 use super::{ServerDeclaration, ServerScope};
 use crate::manager::write_atomically;
 
-/// What the user thinks of a server.
+/// The user's decision about a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Approval {
-    /// It may run.
+    /// The server may run.
     Approved,
-    /// It may not.
+    /// The server may not run.
     Rejected,
-    /// They were never asked.
+    /// The user was not asked yet.
     Unknown,
-    /// They agreed to something else under this name.
+    /// The user approved a different declaration under this name.
     Changed,
 }
 
-/// What the settings say about the servers of a project. Settings of the
-/// project itself must not be put in here: it cannot vouch for itself.
+/// Settings about a project's servers. Must not contain settings of the project itself, which cannot
+/// approve its own servers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectChoices {
-    /// All of them are fine.
+    /// Approves all of the project's servers.
     pub enable_all: bool,
-    /// These are fine.
+    /// Names of approved servers.
     pub enabled: Vec<String>,
-    /// These are not.
+    /// Names of rejected servers.
     pub disabled: Vec<String>,
 }
 
-/// What the user agreed to, by project directory. A small file shared by all
-/// processes of the user.
+/// The user's approvals by project directory, in a file shared by all processes of the user.
 #[derive(Clone, Debug)]
 pub struct Approvals {
     path: PathBuf,
@@ -47,7 +46,6 @@ pub struct Approvals {
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Book {
-    /// Directory → server → decision.
     #[serde(default)]
     projects: BTreeMap<PathBuf, BTreeMap<String, ApprovalEntry>>,
 }
@@ -59,18 +57,18 @@ struct ApprovalEntry {
 }
 
 impl Approvals {
-    /// Kept in this file, which need not exist.
+    /// Uses this file, which need not exist.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
     fn book(&self) -> Book {
-        // An unreadable book is an empty one: then everything is asked again.
+        // An unreadable file counts as empty: the user is asked again.
         std::fs::read(&self.path).ok().and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or_default()
     }
 
-    /// What the user thinks of a server. `project` is the real directory of the
-    /// project. Only servers of a project need an approval.
+    /// Returns the decision about a server. `project` is the real path of the project directory. Servers
+    /// of other scopes are always approved.
     pub fn of(&self, project: &Path, server: &ServerDeclaration, choices: &ProjectChoices) -> Approval {
         if server.scope != ServerScope::Project {
             return Approval::Approved;
@@ -90,13 +88,13 @@ impl Approvals {
         }
     }
 
-    /// The user agreed to this content. Call it too when a server runs because
-    /// the settings name it: then a later change is noticed.
+    /// Stores an approval of this declaration. Also call it when a server runs because settings approve
+    /// its name, so that a later change is detected.
     pub fn approve(&self, project: &Path, server: &ServerDeclaration) -> io::Result<()> {
         self.decide(project, server, true)
     }
 
-    /// The user does not want it.
+    /// Stores a rejection.
     pub fn reject(&self, project: &Path, server: &ServerDeclaration) -> io::Result<()> {
         self.decide(project, server, false)
     }
@@ -108,14 +106,14 @@ impl Approvals {
         })
     }
 
-    /// Forgets every decision about one project.
+    /// Removes all decisions about a project.
     pub fn reset(&self, project: &Path) -> io::Result<()> {
         self.change(|book| {
             book.projects.remove(project);
         })
     }
 
-    /// Reads, changes and writes while no other process does.
+    /// Changes the file under an exclusive lock across processes.
     fn change(&self, change: impl FnOnce(&mut Book)) -> io::Result<()> {
         if let Some(directory) = self.path.parent() {
             std::fs::create_dir_all(directory)?;

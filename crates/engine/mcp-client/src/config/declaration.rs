@@ -4,36 +4,34 @@ use sha2::{Digest, Sha256};
 use super::ServerScope;
 use haft_types::text::hex;
 
-/// A server as somebody wrote it down. Nothing is expanded.
+/// A server as declared in a configuration, without variable expansion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerDeclaration {
-    /// Its name.
     pub name: String,
-    /// Who wrote it.
+    /// Where it is declared.
     pub scope: ServerScope,
-    /// What was written.
+    /// The entry, unchanged.
     pub value: Map<String, Value>,
 }
 
 /// A declaration that cannot be used.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeclarationProblem {
-    /// The server's name; empty if the whole file is meant.
+    /// Server name; empty if the problem concerns the whole file.
     pub server: String,
     /// What is wrong, and where.
     pub reason: String,
 }
 
-/// Names that mean something else.
+/// Server names with a special meaning.
 const RESERVED: &[&str] =
     &["workspace", "claude-in-chrome", "computer-use", "Claude Preview", "Claude Browser"];
 
-/// Keys under which programs keep their servers.
+/// Keys under which various programs store MCP servers.
 const KEYS: &[&str] = &["mcpServers", "servers", "context_servers", "mcp_servers"];
 
-/// The servers of a configuration: the content of `.mcp.json`, of a settings
-/// file, or of `--mcp-config`. The formats of Claude, VS Code and Zed are
-/// understood, and so is a bare object of servers.
+/// Returns the servers in a configuration: the content of `.mcp.json`, a settings file or
+/// `--mcp-config`. Accepts the formats of Claude Code, VS Code and Zed, and a bare object of servers.
 pub fn declared_servers(
     config: &Value,
     scope: ServerScope,
@@ -76,14 +74,12 @@ fn check<'a>(name: &str, value: &'a Value) -> Result<&'a Map<String, Value>, Str
 }
 
 impl ServerDeclaration {
-    /// Identifies what an approval is about: everything that was written,
-    /// whatever the order of the keys.
+    /// Returns a hash of the whole entry, independent of key order; approvals are bound to it.
     pub fn fingerprint(&self) -> String {
         hex(&Sha256::digest(sorted(&Value::Object(self.value.clone())).to_string()))
     }
 
-    /// What a person is shown before they agree: the command or the address, as
-    /// written.
+    /// Returns the command or URL as written, to show to the user before approval.
     pub fn summary(&self) -> String {
         let text = |key: &str| self.value.get(key).and_then(Value::as_str);
         let words = self.value.get("args").and_then(Value::as_array).into_iter().flatten();

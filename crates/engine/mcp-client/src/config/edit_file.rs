@@ -1,9 +1,8 @@
-//! Changes to configuration files, as text: what is not meant stays as it was.
+//! Edits configuration files as text, leaving everything else unchanged.
 
 use serde_json::{Map, Value};
 
-/// The text of a configuration with one server added or replaced. An empty text
-/// becomes a new configuration.
+/// Returns the text with a server added or replaced. An empty text becomes a new configuration.
 pub fn add_server(text: &str, name: &str, server: Map<String, Value>) -> Result<String, String> {
     let mut config = parse(text)?;
     let servers = config.entry("mcpServers").or_insert_with(|| Value::Object(Map::new()));
@@ -12,11 +11,11 @@ pub fn add_server(text: &str, name: &str, server: Map<String, Value>) -> Result<
     print(&config)
 }
 
-/// The text without one server; `None` if it was not there.
+/// Returns the text without a server; `None` if it was not there.
 pub fn remove_server(text: &str, name: &str) -> Result<Option<String>, String> {
     let mut config = parse(text)?;
     let servers = config.get_mut("mcpServers").and_then(Value::as_object_mut);
-    // The order of the others is theirs.
+    // Keeps the order of the others.
     match servers.and_then(|it| it.shift_remove(name)) {
         Some(_) => print(&config).map(Some),
         None => Ok(None),

@@ -1,5 +1,5 @@
-/// Replaces `${VAR}` and `${VAR:-default}`. A variable that is not set and has
-/// no default is an error: half a command is worse than none.
+/// Expands `${VAR}` and `${VAR:-default}`. An unset variable without default is an error, because an
+/// incomplete command must not run.
 pub(super) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -15,10 +15,10 @@ pub(super) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Res
             None => (&after[..end], None),
         };
         if !is_name(name) {
-            // Something else that looks similar: it is not ours.
+            // Not a variable reference: copied unchanged.
             out.push_str(&rest[start..start + 2 + end + 1]);
         } else {
-            // As in a shell, `:-` also replaces what is set but empty.
+            // As in a shell, `:-` also applies to a variable that is set but empty.
             let value = lookup(name).filter(|it| default.is_none() || !it.is_empty());
             match value.or_else(|| default.map(str::to_owned)) {
                 Some(value) => out.push_str(&value),
@@ -56,7 +56,7 @@ mod tests {
             ("${NOPE:-}", Ok("")),
             ("${EMPTY:-full}", Ok("full")),
             ("${EMPTY}", Ok("")),
-            // What a variable holds is not expanded again.
+            // Values are not expanded recursively.
             ("${NESTED}", Ok("${HOME}")),
             ("$HOME", Ok("$HOME")),
             ("${not a name}", Ok("${not a name}")),

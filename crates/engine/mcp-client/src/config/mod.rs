@@ -1,8 +1,7 @@
-//! What is known about servers before they are asked: where they are declared,
-//! who allows them, and what the declarations mean.
+//! Server configuration: declarations, approvals, policy, and their resolution.
 //!
-//! A declaration is text of somebody; nothing in it is expanded, started or
-//! reached before [`fn@resolve`] has let it through.
+//! Declarations are untrusted text: nothing in them is expanded, started or contacted before
+//! [`fn@resolve`] has accepted it.
 
 mod approval;
 mod declaration;

@@ -11,40 +11,38 @@ use crate::{client::ProtocolRevision, transport::StdioCommand};
 
 /// Everything that decides which declared servers run.
 pub struct ServerRules<'a> {
-    /// Which servers are allowed at all.
+    /// Allowed and denied servers.
     pub policy: &'a ServerPolicy,
-    /// What the user thinks of a server; see [`crate::Approvals`] for a way to
-    /// remember it.
+    /// Returns the user's decision about a server; [`crate::Approvals`] stores such decisions.
     pub approval: &'a dyn Fn(&ServerDeclaration) -> Approval,
-    /// The real directory of the project; also where local servers start.
+    /// Real path of the project directory; also the working directory of local servers.
     pub project: PathBuf,
-    /// The environment.
+    /// Looks up an environment variable.
     pub lookup: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// What came of the declarations.
+/// Result of [`resolve`].
 #[derive(Debug, Default)]
 pub struct ResolvedServers {
-    /// Ready to be started.
+    /// Servers that may be started.
     pub servers: Vec<ServerConfig>,
-    /// Declared by the project; the user has to agree first.
+    /// Servers of the project that need the user's approval first.
     pub waiting: Vec<UnapprovedServer>,
-    /// Not to be used, and why.
+    /// Declarations that are invalid or denied.
     pub problems: Vec<DeclarationProblem>,
 }
 
-/// A server the user has to agree to.
+/// A server that needs the user's approval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnapprovedServer {
-    /// What was declared.
     pub server: ServerDeclaration,
-    /// Whether it is new, or not what they agreed to.
+    /// Whether it is new or has changed since its approval.
     pub approval: Approval,
 }
 
-/// Turns declarations of all scopes into servers. Of several with one name the
-/// one of the strongest scope counts, whole; servers of an administrator
-/// exclude all others. Nothing is expanded for a server that may not run.
+/// Converts declarations of all scopes to configurations. If several have the same name, the one of the
+/// highest-precedence scope counts, as a whole. Servers declared by an administrator exclude all others.
+/// Variables are expanded only in servers that may run.
 pub fn resolve(declared: Vec<ServerDeclaration>, rules: &ServerRules<'_>) -> ResolvedServers {
     let mut resolved = ResolvedServers::default();
     for server in strongest(declared) {
@@ -55,7 +53,7 @@ pub fn resolve(declared: Vec<ServerDeclaration>, rules: &ServerRules<'_>) -> Res
         match (rules.approval)(&server) {
             Approval::Approved => match server_config(&server, rules) {
                 Ok(Some(config)) => resolved.servers.push(config),
-                // The host connects these itself.
+                // The embedder connects these itself.
                 Ok(None) => (),
                 Err(reason) => resolved.problems.push(DeclarationProblem { server: server.name, reason }),
             },
@@ -86,7 +84,7 @@ fn strongest(mut declared: Vec<ServerDeclaration>) -> Vec<ServerDeclaration> {
     by_name.into_values().collect()
 }
 
-/// Reads one declaration, field by field; errors name the field.
+/// Reads one declaration; errors name the field.
 struct DeclarationReader<'a> {
     value: &'a Map<String, Value>,
     lookup: &'a dyn Fn(&str) -> Option<String>,
@@ -129,7 +127,7 @@ impl DeclarationReader<'_> {
         items.iter().map(item).collect()
     }
 
-    /// A value with all its texts expanded.
+    /// Returns a value with variables expanded in all strings.
     fn everywhere(&self, field: &str, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) => Value::String(self.expanded(field, text)?),
@@ -212,7 +210,7 @@ fn server_config(
     config.always_load = server.value.get("alwaysLoad") == Some(&Value::Bool(true));
     config.log_level = server.value.get("logLevel").and_then(Value::as_str).map(str::to_owned);
     config.trust = match server.value.get("trust").and_then(Value::as_str) {
-        // A project cannot call its own servers trustworthy.
+        // A project cannot declare its own servers trusted.
         Some("trusted") if server.scope != ServerScope::Project => ServerTrust::Trusted,
         Some("untrusted") => ServerTrust::Untrusted,
         _ => ServerTrust::Approved,
@@ -227,8 +225,7 @@ fn server_config(
     Ok(Some(config))
 }
 
-/// What the user lets a server ask of the model. A project cannot let its own
-/// servers.
+/// Returns what the server may request from the model. A project cannot allow this for its own servers.
 fn sampling(server: &ServerDeclaration) -> Result<Option<SamplingRules>, String> {
     match server.value.get("sampling") {
         _ if server.scope == ServerScope::Project => Ok(None),
@@ -252,7 +249,7 @@ fn named(lookup: &dyn Fn(&str) -> Option<String>, ours: &str, theirs: &str) -> O
     lookup(ours).or_else(|| lookup(theirs))
 }
 
-/// The server's own limits, else those of the environment, else the usual ones.
+/// Returns the server's own timeouts, else those of environment variables, else the defaults.
 fn timeouts(
     reader: &DeclarationReader<'_>,
     usual: Timeouts,
@@ -262,7 +259,7 @@ fn timeouts(
         let millis = named(lookup, ours, theirs)?.replace('_', "").parse::<f64>().ok()?;
         (1.0..1.0e12).contains(&millis).then(|| Duration::from_millis(millis as u64))
     };
-    // Shorter than a second is meant as seconds somewhere else; ignored.
+    // Values below one second were probably meant as seconds; ignored.
     let own = reader.millis("timeout").filter(|it| Duration::from_secs(1) <= *it);
     let total = own.or_else(|| variable("HAFT_MCP_TOOL_TIMEOUT", "MCP_TOOL_TIMEOUT")).unwrap_or(usual.total);
     let idle = reader

@@ -11,56 +11,54 @@ use crate::{
     transport::{Connector, StdioCommand},
 };
 
-/// One server, as configured. Variables are expanded already.
+/// Configuration of one server, with variables expanded.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// What the user calls it: the middle of `mcp__name__tool`.
+    /// The server's name in the configuration; the middle part of `mcp__name__tool`.
     pub name: String,
-    /// Where the configuration comes from.
+    /// Where it is configured.
     pub scope: ServerScope,
-    /// How to reach it.
+    /// How it is reached.
     pub endpoint: ServerEndpoint,
-    /// How far its claims count.
+    /// Which of its claims about its tools are believed.
     pub trust: ServerTrust,
-    /// How long things may take.
     pub timeouts: Timeouts,
-    /// Its tools are in every request instead of behind tool search.
+    /// Whether its tools are in every request instead of behind tool search.
     pub always_load: bool,
-    /// Asks it for log messages from this level on.
+    /// Minimum level of log messages requested from it.
     pub log_level: Option<String>,
-    /// Which protocol it speaks, for servers that take the question amiss.
+    /// Protocol generation, for servers that cannot handle the probe for it.
     pub era: Option<ProtocolRevision>,
-    /// Whether it may ask the model, and how much. Whoever offers
-    /// [`crate::SamplingHandler`] goes by it.
+    /// Limits of its requests to the model; `None` forbids them. Enforced by the
+    /// [`crate::SamplingHandler`].
     pub sampling: Option<SamplingRules>,
-    /// Whether its process is to be held by the sandbox. Whoever starts servers
-    /// goes by it.
+    /// Whether its process runs in the sandbox. Enforced by the code that starts it.
     pub sandbox: bool,
 }
 
-/// How much a server may ask of the model.
+/// Limits of a server's requests to the model.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SamplingRules {
-    /// Longest answer, in tokens.
+    /// Maximum output tokens per request.
     pub max_tokens: u32,
-    /// Questions in one session.
+    /// Maximum requests per session.
     pub max_requests: u32,
-    /// Whether a person agrees to each.
+    /// Whether the user confirms each request.
     #[serde(rename = "approval")]
     pub confirm: SamplingConfirm,
-    /// Another model than the session's.
+    /// Model to use instead of the session's.
     pub model: Option<String>,
 }
 
-/// Whether a person agrees to a server's questions to the model.
+/// Whether the user confirms a server's requests to the model.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum SamplingConfirm {
-    /// To each of them; without a person none is asked.
+    /// Each request; denied when no approver is available.
     #[default]
     #[serde(rename = "ask")]
     EachRequest,
-    /// The user agreed to all of them in the configuration.
+    /// None: the configuration approves all requests.
     #[serde(rename = "always")]
     Never,
 }
@@ -72,7 +70,7 @@ impl Default for SamplingRules {
 }
 
 impl ServerConfig {
-    /// A server with default limits that is trusted with nothing.
+    /// Creates an untrusted server with default limits.
     pub fn new(name: impl Into<String>, endpoint: ServerEndpoint) -> Self {
         let timeouts = Timeouts::for_endpoint(&endpoint);
         Self {
@@ -89,9 +87,8 @@ impl ServerConfig {
         }
     }
 
-    /// Identifies what an approval is about: the command with its arguments and
-    /// variables, or the address with its headers. A changed one is another
-    /// server, whatever its name.
+    /// Returns a hash of what was approved: command, arguments and variables, or URL and headers. A
+    /// server with another hash counts as another server.
     pub fn fingerprint(&self) -> String {
         let content = match &self.endpoint {
             ServerEndpoint::Stdio(it) => json!(["stdio", it.program, it.args, it.env, it.cwd]),
@@ -104,23 +101,22 @@ impl ServerConfig {
     }
 }
 
-/// How to reach a server.
+/// How a server is reached.
 #[derive(Clone)]
 pub enum ServerEndpoint {
     /// A local process.
     Stdio(StdioCommand),
     /// Streamable HTTP.
     Http(HttpEndpoint),
-    /// The older HTTP with server-sent events.
+    /// The HTTP+SSE transport of revision 2024-11-05.
     Sse(HttpEndpoint),
-    /// A WebSocket.
     WebSocket(HttpEndpoint),
-    /// In this process, or behind a channel of the host.
+    /// In this process, or over a channel of the embedder.
     InProcess(Arc<dyn Connector>),
 }
 
 impl ServerEndpoint {
-    /// The name of the transport in configuration files.
+    /// Returns the transport's name in configuration files.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
@@ -136,35 +132,34 @@ impl fmt::Debug for ServerEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio(it) => write!(f, "Stdio({} {:?})", it.program, it.args),
-            // Headers hold secrets.
+            // Headers may contain secrets.
             Self::Http(it) | Self::Sse(it) | Self::WebSocket(it) => write!(f, "{}({})", self.kind(), it.url),
             Self::InProcess(_) => f.write_str("InProcess"),
         }
     }
 }
 
-/// Where a server's configuration comes from. Earlier ones win.
+/// Where a server is configured, in descending precedence.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerScope {
     /// The administrator.
     Managed,
-    /// A flag, or the program that embeds us, for this session.
+    /// A flag or the embedding program, for this session.
     Dynamic,
-    /// The program that embeds us, in its own process.
+    /// The embedding program, with a server in its own process.
     Sdk,
     /// The user, for this project only.
     Local,
-    /// The project: shared, and so not to be trusted unseen.
+    /// The project: shared, so it needs the user's approval.
     Project,
-    /// The user, everywhere.
+    /// The user, for all projects.
     User,
-    /// A plugin.
     Plugin,
 }
 
 impl ServerScope {
-    /// The public name.
+    /// Returns the name used in configuration and output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Managed => "managed",
@@ -178,34 +173,33 @@ impl ServerScope {
     }
 }
 
-/// How far a server's claims about its tools count.
+/// Which of a server's claims about its tools are believed.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerTrust {
-    /// Not at all.
+    /// None, except that a tool is destructive.
     #[default]
     Untrusted,
-    /// Tools that claim to change nothing may run side by side, and a warning
-    /// that one destroys something is shown.
+    /// Tools that claim to be read-only may run concurrently.
     Approved,
-    /// Tools that claim to change nothing also run without asking.
+    /// Tools that claim to be read-only also run without a prompt.
     Trusted,
 }
 
-/// How long things may take.
+/// Timeouts of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Timeouts {
-    /// From the start to the end of the handshake.
+    /// From process start to the end of the handshake.
     pub startup: Duration,
-    /// Longest silence during a call; progress starts it again.
+    /// Maximum time without progress during a call.
     pub idle: Duration,
-    /// Longest call.
+    /// Maximum total duration of a call.
     pub total: Duration,
 }
 
 impl Timeouts {
-    /// Local tools may compile the world in silence; an address that is silent
-    /// for minutes has forgotten us.
+    /// Returns the defaults. The idle timeout is 30 minutes for local servers, whose tools may compile
+    /// for a long time, and 5 minutes for remote ones.
     pub fn for_endpoint(endpoint: &ServerEndpoint) -> Self {
         let idle = match endpoint {
             ServerEndpoint::Stdio(_) | ServerEndpoint::InProcess(_) => Duration::from_secs(30 * 60),

@@ -5,38 +5,32 @@ use serde_json::Value;
 
 use super::{ServerConfig, ServerDeclaration, ServerEndpoint};
 
-/// Which servers an administrator or the user allows at all.
+/// Servers that an administrator or the user allows and denies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerPolicy {
-    /// Only these, if given.
+    /// If present, only servers that match an entry are allowed.
     pub allowed: Option<Vec<ServerMatcher>>,
-    /// Never these, whatever allows them.
+    /// Servers that are always denied.
     pub denied: Vec<ServerMatcher>,
 }
 
-/// What a list of servers names.
+/// A pattern in a list of servers.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum ServerMatcher {
-    /// Servers of this name.
-    Name {
-        /// The name.
-        server_name: String,
-    },
-    /// Local servers with exactly this command and these arguments.
+    /// Servers with this name.
+    Name { server_name: String },
+    /// Local servers with exactly this command line.
     Command {
-        /// All words.
+        /// Program and arguments.
         server_command: Vec<String>,
     },
-    /// Servers whose address matches; `*` stands for anything.
-    Url {
-        /// The pattern.
-        server_url: String,
-    },
+    /// Servers whose URL matches; `*` stands for any characters.
+    Url { server_url: String },
 }
 
 impl ServerPolicy {
-    /// Why a declared server may not be used; `None` if it may.
+    /// Returns why a declared server is not allowed; `None` if it is.
     pub fn objection(&self, server: &ServerDeclaration) -> Option<String> {
         let url = server.value.get("url").or_else(|| server.value.get("httpUrl"));
         self.judge(&PolicySubject {
@@ -48,9 +42,8 @@ impl ServerPolicy {
         })
     }
 
-    /// The same for a server as it would be started, whoever named it: variables
-    /// are expanded, and a program is the file it is. What runs in the host's own
-    /// process is no server of this machine: only a deny by name is about it.
+    /// Like [`objection`](Self::objection) for a resolved configuration: variables are expanded and the
+    /// program is resolved to a file. Servers in the embedder's process can only be denied by name.
     pub fn objection_to(&self, server: &ServerConfig, project: &Path) -> Option<String> {
         let mut face =
             PolicySubject { name: &server.name, words: None, url: None, program: None, elsewhere: false };
@@ -81,7 +74,7 @@ impl ServerPolicy {
             return Some(denied_reason());
         }
         let allowed = self.allowed.as_ref()?;
-        // Where commands or addresses are listed, a name alone says too little.
+        // If commands or URLs are listed, matching by name is not enough.
         let is_local = server.words.is_some();
         let specific = |it: &&ServerMatcher| match it {
             ServerMatcher::Command { .. } => is_local,
@@ -99,14 +92,14 @@ fn denied_reason() -> String {
     String::from("it is on the list of denied servers")
 }
 
-/// What lists look at.
+/// Properties of a server that patterns are matched against.
 struct PolicySubject<'a> {
     name: &'a str,
     words: Option<Vec<String>>,
     url: Option<&'a str>,
-    /// The file its program is, where it is known where it would be started.
+    /// Resolved path of its program, if known.
     program: Option<PathBuf>,
-    /// Whether it says itself where it starts.
+    /// Whether it declares a working directory other than the project.
     elsewhere: bool,
 }
 
@@ -119,8 +112,7 @@ impl ServerMatcher {
         }
     }
 
-    /// Whether it names the same file under another name, with the same
-    /// arguments.
+    /// Whether the pattern's program resolves to the same file, with the same arguments.
     fn means_program(&self, server: &PolicySubject<'_>) -> bool {
         let Self::Command { server_command } = self else { return false };
         let (Some((named, args)), Some(words), Some(program)) =
@@ -131,8 +123,8 @@ impl ServerMatcher {
         words.get(1..) == Some(args) && located(named, Path::new("/")).as_ref() == Some(program)
     }
 
-    /// Whether the same words mean another file: a path that begins where the
-    /// server says it starts.
+    /// Whether the same command line may refer to another file: it has a relative path and the server
+    /// has its own working directory.
     fn is_another_file(&self, server: &PolicySubject<'_>) -> bool {
         let Self::Command { server_command } = self else { return false };
         let relative = |it: &String| it.contains('/') && !it.starts_with('/');
@@ -140,12 +132,12 @@ impl ServerMatcher {
     }
 }
 
-/// An address as whoever connects reads it.
+/// Normalises a URL as the HTTP client does.
 fn address(text: &str) -> String {
     reqwest::Url::parse(text).map_or_else(|_| text.to_owned(), |it| it.to_string())
 }
 
-/// The file a program's name leads to for a server that starts there.
+/// Resolves a program name relative to a directory or through `PATH`.
 fn located(program: &str, at: &Path) -> Option<PathBuf> {
     if program.contains('/') {
         return at.join(program).canonicalize().ok();
@@ -161,7 +153,7 @@ fn words(server: &ServerDeclaration) -> Option<Vec<String>> {
     Some([command].into_iter().chain(args).collect())
 }
 
-/// `*` stands for any number of characters.
+/// Matches a pattern in which `*` stands for any number of characters.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };

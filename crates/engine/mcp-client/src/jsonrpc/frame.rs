@@ -2,19 +2,19 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// One JSON-RPC message, told apart by its shape.
+/// A JSON-RPC message, classified by its fields.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JsonRpcMessage {
-    /// The other side asks something; `id` is echoed as it came.
+    /// A request of the peer; `id` must be returned unchanged.
     Request { id: Value, method: String, params: Value },
-    /// The other side says something.
+    /// A notification of the peer.
     Notification { method: String, params: Value },
-    /// The answer to the request of that id. Without an id it is the complaint
-    /// of a server that did not understand some message of ours.
+    /// The answer to a request with that id. Without an id: an error about a message the server could
+    /// not parse.
     Response { id: Option<u64>, answer: Result<Value, RpcError> },
 }
 
-/// A JSON-RPC error object, with every field brought into shape.
+/// A normalised JSON-RPC error object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RpcError {
     pub(crate) code: i64,
@@ -26,15 +26,14 @@ impl RpcError {
     pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
     pub(crate) const INVALID_PARAMS: i64 = -32602;
     pub(crate) const INTERNAL: i64 = -32603;
-    /// What the protocol says for a person's no.
+    /// Error code of MCP for "rejected by the user".
     pub(crate) const USER_REJECTED: i64 = -1;
 
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Servers leave out the message, spell the code as a string, or send a
-    /// bare string: all of it is still an answer.
+    /// Accepts incomplete errors: without a message, with a string code, or a bare string.
     fn from_value(error: Value) -> Self {
         let Value::Object(mut error) = error else {
             let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
@@ -53,7 +52,7 @@ impl RpcError {
     }
 }
 
-/// More is no message but a page, or an attack.
+/// Maximum characters kept of an error message.
 const MAX_MESSAGE_CHARS: usize = 10_000;
 
 fn bounded(message: String) -> String {
@@ -71,17 +70,17 @@ impl fmt::Display for RpcError {
 }
 
 impl JsonRpcMessage {
-    /// Which request a message answers, without taking it apart.
+    /// Returns the id of the request that a message answers, without decoding it.
     pub(crate) fn answers(value: &Value) -> Option<u64> {
         let is_answer = value.get("result").is_some() || value.get("error").is_some_and(|it| !it.is_null());
         value.get("id").filter(|_| is_answer).and_then(own_id)
     }
 
-    /// Reads one message; `None` for JSON that is no message.
+    /// Classifies a value; `None` if it is not a message.
     pub(crate) fn from_value(value: Value) -> Option<Self> {
         let Value::Object(mut object) = value else { return None };
         let error = object.remove("error").filter(|error| !error.is_null());
-        // Some servers repeat the method in their answers, so `result` decides.
+        // Some servers repeat the method in their answers, so check for `result` first.
         if object.contains_key("result") || error.is_some() {
             let result = object.remove("result").unwrap_or(Value::Null);
             let answer = error.map_or(Ok(result), |error| Err(RpcError::from_value(error)));
@@ -96,8 +95,7 @@ impl JsonRpcMessage {
     }
 }
 
-/// Our ids are whole numbers; a server may hand them back as text or as a
-/// float.
+/// Parses a request id of this client. Servers may return it as a string or float.
 fn own_id(id: &Value) -> Option<u64> {
     match id {
         Value::Number(number) => number.as_u64().or_else(|| {
@@ -109,12 +107,12 @@ fn own_id(id: &Value) -> Option<u64> {
     }
 }
 
-/// A request of ours.
+/// Builds a request.
 pub(crate) fn request(id: u64, method: &str, params: Map<String, Value>) -> Value {
     message([("id", id.into()), ("method", method.into()), ("params", Value::Object(params))])
 }
 
-/// A notification of ours; `params` is left out when there is nothing to say.
+/// Builds a notification; empty `params` are omitted.
 pub(crate) fn notification(method: &str, params: Map<String, Value>) -> Value {
     if params.is_empty() {
         message([("method", method.into())])
@@ -123,7 +121,7 @@ pub(crate) fn notification(method: &str, params: Map<String, Value>) -> Value {
     }
 }
 
-/// Our answer to a request of the other side.
+/// Builds a response to a request of the peer.
 pub(crate) fn response(id: Value, answer: Result<Value, RpcError>) -> Value {
     match answer {
         Ok(result) => message([("id", id), ("result", result)]),
@@ -137,8 +135,7 @@ pub(crate) fn response(id: Value, answer: Result<Value, RpcError>) -> Value {
     }
 }
 
-/// Not with `json!`, which copies what it is given: arguments and results are
-/// as large as they like.
+/// Builds a message by moving values; `json!` would copy arguments and results, which may be large.
 fn message<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let version = ("jsonrpc", Value::from("2.0"));
     let fields = std::iter::once(version).chain(fields);

@@ -5,43 +5,41 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::{parse_values, parse_whole_values, salvage_id};
 
-/// A longer message is not read: no tool result is worth more memory, and the
-/// request it answers fails with a reason.
+/// Maximum bytes of a message. A larger one is skipped, and the request it answers fails.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// How much of both ends of an oversized message is kept to find its id.
+/// Bytes kept from both ends of an oversized message to find its id.
 const END_BYTES: usize = 4096;
 
 const READ_BYTES: usize = 64 << 10;
 
-/// After this much silence in the middle of a line, it may be a whole one.
+/// Silence in the middle of a line after which it is treated as complete.
 const STALL: Duration = Duration::from_millis(150);
 
-/// What a server wrote, one line at a time.
+/// A line of a server's output.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ServerLine {
-    /// JSON that looks like messages.
+    /// JSON values that look like messages.
     Messages(Vec<Value>),
-    /// Meant as a message, but too long or broken beyond repair; the request of
-    /// that id will get no other answer.
+    /// A message that is too long or malformed; the request with this id gets no other answer.
     Unreadable { id: Option<u64>, problem: &'static str },
-    /// Anything else: banners, log lines, stack traces.
+    /// Other output: banners, log lines, stack traces.
     Noise(String),
 }
 
-/// Cuts a byte stream into messages.
+/// Splits a byte stream into messages.
 ///
-/// One message per line is the rule; messages without a line break between
-/// them and messages printed over several lines are understood too.
+/// Normally there is one message per line. Several messages on one line and messages printed over
+/// several lines are accepted too.
 pub(crate) struct LineReader<R> {
     from: BufReader<R>,
     line: Vec<u8>,
     dropped: usize,
     tail: Vec<u8>,
-    /// How long the line was when it was last taken for unfinished.
+    /// Length of the line when it was last found incomplete.
     looked: usize,
     held: PartialMessage,
-    /// Understood already, but something had to be said before it.
+    /// A parsed line that must follow another one.
     next: Option<ServerLine>,
     max: usize,
 }
@@ -71,7 +69,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line that says something; `None` at the end of the stream.
+    /// Returns the next non-empty line; `None` at the end of the stream. Cancel-safe.
     pub(crate) async fn next(&mut self) -> std::io::Result<Option<ServerLine>> {
         if let Some(line) = self.next.take() {
             return Ok(Some(line));
@@ -109,9 +107,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// What to make of a line that goes no further: whole messages whose writer
-    /// forgot the line break, or ended it with something else; or words, a
-    /// question of a program that believes somebody sees it.
+    /// Handles a line without line break that has stalled: complete messages whose writer omitted the
+    /// line break, or text such as a prompt of an interactive program.
     fn stalled(&mut self) -> Option<ServerLine> {
         if self.line.first().is_some_and(|it| it.is_ascii_alphanumeric()) {
             return self.finish_line();
@@ -129,7 +126,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Some(ServerLine::Messages(values))
     }
 
-    /// A last message may lack its line break.
+    /// Returns the last line, which may lack its line break.
     fn at_end(&mut self) -> Option<ServerLine> {
         if self.line.is_empty() && self.dropped == 0 { None } else { self.finish_line() }
     }
@@ -148,7 +145,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     fn understand(&mut self, line: Vec<u8>) -> Option<ServerLine> {
         let values = parse_values(&line);
         if values.iter().any(is_message) {
-            // A message on its own line ends whatever was begun before it.
+            // A complete message on its own line ends any partial message before it.
             let cut_off = std::mem::take(&mut self.held).text;
             if cut_off.is_empty() {
                 return Some(ServerLine::Messages(values));
@@ -165,7 +162,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             .then(|| ServerLine::Noise(String::from_utf8_lossy(text).into_owned()))
     }
 
-    /// Adds a line to a message that spans several.
+    /// Adds a line to a message that spans several lines.
     fn hold(&mut self, line: &[u8]) -> Option<ServerLine> {
         self.held.text.extend_from_slice(line);
         self.held.balance.feed(line);
@@ -182,8 +179,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-/// Whether a line may be the beginning of JSON over several lines: what follows
-/// the first bracket tells `{"id"` from `[INFO] started` and `{ port: 1 }`.
+/// Whether a line may start a multi-line JSON value. The character after the first bracket distinguishes
+/// `{"id"` from `[INFO] started` and `{ port: 1 }`.
 fn begins_like_json(text: &[u8]) -> bool {
     let Some((first, rest)) = text.split_first() else { return false };
     match (first, rest.trim_ascii_start().first()) {
@@ -194,8 +191,8 @@ fn begins_like_json(text: &[u8]) -> bool {
     }
 }
 
-/// What was begun like a message and is none. Only what has a word of a message
-/// in it was meant as one.
+/// Classifies text that looked like the start of a message: unreadable if it contains a JSON-RPC field
+/// name, else noise.
 fn unreadable(text: &[u8]) -> ServerLine {
     let is_meant = [&b"\"jsonrpc\""[..], b"\"id\"", b"\"method\"", b"\"result\"", b"\"error\""]
         .iter()
@@ -215,8 +212,8 @@ fn is_message(value: &Value) -> bool {
     }
 }
 
-/// Counts open brackets outside strings, so that the end of a message over many
-/// lines is found without parsing it again on every line.
+/// Counts open brackets outside of strings, to find the end of a multi-line message without parsing it
+/// again for every line.
 #[derive(Default)]
 struct BracketCounter {
     depth: i64,
@@ -260,7 +257,7 @@ mod tests {
         for (text, want) in [
             ("{\"id\":1,\"result\":{}}", Some(vec![message()])),
             ("{\"id\":1,\"result\":{}}\r{\"id\":1,\"result\":{}}\r", Some(vec![message(), message()])),
-            // Half a message, or one and a half, may still go on.
+            // An incomplete message, or one and a half, may be continued.
             ("{\"id\":1,\"result\":{}", None),
             ("{\"id\":1,\"result\":{}}{\"id\":[]", None),
             ("{\"level\":1}", None),
@@ -295,12 +292,12 @@ mod tests {
             ),
             ("{\"level\":\"info\"}\n", vec![ServerLine::Noise("{\"level\":\"info\"}".into())]),
             ("{\"id\":3,\"result\":oops}\n", vec![unreadable(Some(3))]),
-            // A message that was cut off does not swallow the next one.
+            // A truncated message does not swallow the next one.
             (
                 "{\"id\":3,\"result\":{\n{\"id\":1,\"result\":{}}\n",
                 vec![unreadable(Some(3)), one().remove(0)],
             ),
-            // Log lines that begin like JSON, alone and between the lines of a message.
+            // Log lines that look like JSON, alone and between the lines of a message.
             (
                 "[INFO] started\n{ port: 3000, mode: 'x' }\n[12:00:01] [warn] {low}\n[main {\n{\"id\":1,\"result\":{}}\n",
                 vec![

@@ -1,10 +1,9 @@
-//! JSON-RPC over plain values.
+//! JSON-RPC over untyped values.
 //!
-//! Own code instead of the SDK's typed messages: there, one tool with a wrong
-//! annotation loses a whole list, an error without a message is dropped and its
-//! request hangs, and a result with a surprising key decodes as another type.
-//! Here a message is told apart by its shape alone, and what a result means is
-//! decided by the one who asked for it.
+//! Not the official SDK's typed messages, because with those a single invalid annotation rejects a whole
+//! list, an error without a message is dropped while its request hangs, and a result with an unexpected
+//! key decodes as another type. Here a message is classified by its fields, and the sender of a request
+//! decodes its result.
 
 mod frame;
 mod line_reader;

@@ -22,69 +22,69 @@ use super::{
 };
 use crate::transport::{OutgoingMessage, Transport};
 
-/// What the other side may ask of us and tell us.
+/// Handles what the peer sends on its own.
 pub(crate) trait Incoming: Send + Sync {
     /// Answers a request. Runs in a task of its own.
     fn request(&self, method: String, params: Value) -> BoxFuture<'static, Result<Value, RpcError>>;
 
-    /// Takes note of something. Must not block.
+    /// Handles a notification. Must not block.
     fn notification(&self, method: &str, params: Value);
 
-    /// Takes note of output that is no message. Must not block.
+    /// Handles output that is not a message. Must not block.
     fn noise(&self, line: &str);
 
-    /// Takes note of a line for people. Must not block.
+    /// Handles a line of the error output. Must not block.
     fn logged(&self, _line: &str) {}
 }
 
 /// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum CallError {
-    /// The server answered with an error.
+    /// The server returned an error.
     #[error("{0}")]
     Rpc(RpcError),
-    /// The server answered with something that cannot be read.
+    /// The server's answer is unreadable.
     #[error("the answer cannot be read: {0}")]
     Unreadable(&'static str),
-    /// The server was silent for too long.
+    /// Idle timeout.
     #[error(
         "no answer and no progress for {} (the limit for silence; the limit for the whole call is {})",
         seconds(idle),
         seconds(total)
     )]
     Silent { idle: Duration, total: Duration },
-    /// The server kept busy for too long.
+    /// Total timeout.
     #[error(
         "no answer within {} (the limit for the whole call; the limit for silence is {})",
         seconds(total),
         seconds(idle)
     )]
     TooLong { idle: Duration, total: Duration },
-    /// We did not want to know any more.
+    /// The caller cancelled the request.
     #[error("cancelled")]
     Cancelled,
-    /// The request never reached the server.
+    /// The request was not sent.
     #[error("{0}")]
     NotSent(String),
-    /// The address leads elsewhere, and the request did not follow.
+    /// The URL redirects to another server; the redirect was not followed.
     #[error("{0}")]
     Elsewhere(String),
-    /// The request was held back for now, for this reason.
+    /// The request was not sent for now, for example because a token could not be refreshed.
     #[error("{0}")]
     HeldBack(String),
-    /// The connection ended while the request was under way.
+    /// The connection ended during the request.
     #[error("{0}")]
     Closed(String),
-    /// The server wants us to log in, with this challenge.
+    /// The server requires a login, with this challenge.
     #[error("the server asks for authorization")]
     Unauthorized { challenge: String },
-    /// The server wants more than we may do, with this challenge.
+    /// The token lacks permissions, with this challenge.
     #[error("the server asks for more authorization")]
     Forbidden { challenge: String },
-    /// The server has forgotten our session and did not look at the request.
+    /// The server has dropped the session and did not process the request.
     #[error("the server has ended the session")]
     SessionExpired,
-    /// An HTTP answer that is no message.
+    /// An HTTP response without a message.
     #[error("HTTP {status}: {message}")]
     Http { status: u16, message: String },
 }
@@ -93,24 +93,24 @@ fn seconds(duration: &Duration) -> String {
     format!("{} s", (duration.as_secs_f64() * 10.0).round() / 10.0)
 }
 
-/// How a request may end, and who watches it.
+/// Timeouts, cancellation and progress reporting of a request.
 #[derive(Clone)]
 pub(crate) struct RequestOptions {
-    /// Longest silence; progress starts it again.
+    /// Maximum time without progress.
     pub(crate) idle: Duration,
-    /// Longest duration, whatever happens.
+    /// Maximum total duration.
     pub(crate) total: Duration,
-    /// Ends the request and tells the server.
+    /// Cancels the request and notifies the server.
     pub(crate) cancel: CancellationToken,
-    /// Where progress goes; the request asks for it only if somebody watches
-    /// or an idle limit has to be extended.
+    /// Receives progress. Progress is requested from the server only if this is set or the idle timeout
+    /// is shorter than the total.
     pub(crate) progress: Option<Arc<dyn Fn(ProgressReport) + Send + Sync>>,
-    /// HTTP headers made of arguments.
+    /// HTTP headers derived from arguments.
     pub(crate) headers: Vec<(String, String)>,
 }
 
 impl RequestOptions {
-    /// A request that nobody watches, with one limit.
+    /// A request without progress reporting and with a single timeout.
     pub(crate) fn within(limit: Duration) -> Self {
         Self {
             idle: limit,
@@ -121,7 +121,7 @@ impl RequestOptions {
         }
     }
 
-    /// A request that ends when its caller gives up waiting.
+    /// A request without timeout; the caller drops it to cancel.
     pub(crate) fn unlimited() -> Self {
         Self::within(FOREVER)
     }
@@ -131,10 +131,9 @@ impl RequestOptions {
     }
 }
 
-/// Longer than anybody waits, and still a moment a clock can name.
+/// Ten years: effectively unlimited, but does not overflow an `Instant`.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// One progress report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProgressReport {
     pub(crate) progress: f64,
@@ -152,18 +151,17 @@ impl ProgressReport {
     }
 }
 
-/// How many progress reports may wait; what does not fit is dropped. The
-/// extension of the deadline survives, since one waiting report is enough.
+/// Capacity of the progress queue; further reports are dropped. Extending the deadline still works,
+/// because one queued report is enough.
 const WAITING_REPORTS: usize = 16;
 
-/// How many requests of the other side are worked on at once.
+/// Maximum concurrent requests of the peer.
 const MAX_INCOMING: usize = 32;
 
-/// Our end of a connection: matches answers with requests, keeps deadlines,
-/// answers what the server asks.
+/// The client's end of a connection: matches answers to requests, enforces deadlines, answers the
+/// server's requests.
 ///
-/// **Invariant:** every request ends: with its answer, with an error, or at its
-/// deadline. A connection that closes ends all of them at once.
+/// **Invariant:** every request ends: with its answer, an error, or a timeout. Closing the connection ends all of them at once.
 #[derive(Clone)]
 pub(crate) struct Peer(Arc<PeerInner>);
 
@@ -198,12 +196,12 @@ impl Peer {
         }))
     }
 
-    /// Connects the sending half. Before that, requests are not sent.
+    /// Sets the sending side. Requests fail before that.
     pub(crate) fn attach(&self, transport: Arc<dyn Transport>) {
         let _ = self.0.transport.set(transport);
     }
 
-    /// The receiving half, for the transport.
+    /// Returns the receiving side, for the transport.
     pub(crate) fn inbox(&self) -> PeerInbox {
         PeerInbox(Arc::downgrade(&self.0))
     }
@@ -212,12 +210,12 @@ impl Peer {
         self.0.transport.get()
     }
 
-    /// Fires when the connection has ended.
+    /// Cancelled when the connection has ended.
     pub(crate) fn gone(&self) -> &CancellationToken {
         &self.0.gone
     }
 
-    /// Why the connection has ended.
+    /// Returns why the connection has ended.
     pub(crate) fn closed_reason(&self) -> Option<String> {
         self.0.state().closed.clone()
     }
@@ -226,15 +224,14 @@ impl Peer {
         let _ = self.0.send(OutgoingMessage::message(notification(method, params)));
     }
 
-    /// A pipe only says that it broke; how the server ended says more, if it
-    /// ended.
+    /// Replaces a "broken pipe" error by the reason the server exited, if it becomes known within
+    /// [`LAST_WORDS`].
     async fn why_not(&self, problem: String) -> String {
         let _ = tokio::time::timeout(LAST_WORDS, self.0.gone.cancelled()).await;
         self.closed_reason().unwrap_or(problem)
     }
 
-    /// Sends a request and waits for what becomes of it. Dropping the future
-    /// cancels the request.
+    /// Sends a request and waits for its result. Dropping the future cancels the request.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -272,7 +269,7 @@ impl Peer {
                 () = options.cancel.cancelled() => return Err(CallError::Cancelled),
                 Some(report) = reported.recv() => {
                     silent_since = Instant::now();
-                    // The specification wants increasing values; what goes back is old news.
+                    // The specification requires increasing values; lower ones are outdated.
                     if last < report.progress && let Some(watcher) = &options.progress {
                         last = report.progress;
                         watcher(report);
@@ -280,7 +277,7 @@ impl Peer {
                 }
                 () = tokio::time::sleep_until(soft_end.min(hard_end)) => {
                     if soft_end < hard_end && self.0.is_serving() {
-                        // The server waits for us: a person thinks about its question.
+                        // The server waits for an answer from this side, for example of a user.
                         silent_since = Instant::now();
                         continue;
                     }
@@ -296,11 +293,10 @@ impl Peer {
     }
 }
 
-/// How long the reason of a broken connection may take to be known.
+/// How long to wait for the reason of a broken connection.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// A request that is under way. Dropped before its answer came, it withdraws
-/// the request.
+/// A pending request. Dropping it before the answer withdraws the request from the server.
 struct InFlight<'a> {
     peer: &'a Arc<PeerInner>,
     id: u64,
@@ -354,8 +350,8 @@ impl PeerInner {
         }
     }
 
-    /// An error without an id belongs to the only request under way, if there
-    /// is only one.
+    /// Completes a request. An error without an id is assigned to the only pending request, if there is
+    /// exactly one.
     fn answer(&self, id: Option<u64>, answer: Result<Value, CallError>) {
         let id = id.or_else(|| {
             let state = self.state();
@@ -428,13 +424,12 @@ impl Drop for PeerInner {
     }
 }
 
-/// Where a transport puts what the server sent. Holding one does not keep the
-/// connection alive.
+/// Receives what the server sends. Does not keep the connection alive.
 #[derive(Clone)]
 pub struct PeerInbox(Weak<PeerInner>);
 
 impl PeerInbox {
-    /// Takes one JSON value: a message, a batch of messages, or noise.
+    /// Handles one JSON value: a message, a batch of messages, or noise.
     pub fn deliver(&self, value: Value) {
         match value {
             Value::Array(batch) => batch.into_iter().for_each(|it| self.deliver_one(it)),
@@ -444,7 +439,7 @@ impl PeerInbox {
 
     fn deliver_one(&self, value: Value) {
         let Some(inner) = self.0.upgrade() else { return };
-        // Noise is rare; keeping its text costs nothing on the usual path.
+        // Checking the shape first avoids serialising every message.
         let shape = matches!(&value, Value::Object(it) if ["method", "result", "error"].iter().any(|key| it.contains_key(*key)));
         if !shape {
             inner.incoming.noise(&value.to_string());
@@ -458,21 +453,21 @@ impl PeerInbox {
         }
     }
 
-    /// Takes note of output that is no message.
+    /// Handles output that is not a message.
     pub fn noise(&self, line: &str) {
         if let Some(inner) = self.0.upgrade() {
             inner.incoming.noise(line);
         }
     }
 
-    /// Takes note of a line for people.
+    /// Handles a line of the error output.
     pub fn logged(&self, line: &str) {
         if let Some(inner) = self.0.upgrade() {
             inner.incoming.logged(line);
         }
     }
 
-    /// A message came that cannot be read; the request it answers fails now.
+    /// Reports an unreadable message; the request it answers fails at once.
     pub fn unreadable(&self, id: Option<u64>, problem: &'static str) {
         let Some(inner) = self.0.upgrade() else { return };
         let error = CallError::Unreadable(problem);
@@ -480,14 +475,14 @@ impl PeerInbox {
         inner.answer(id, Err(error));
     }
 
-    /// The request of that id will get no answer.
+    /// Fails a pending request.
     pub(crate) fn fail(&self, id: u64, error: CallError) {
         if let Some(inner) = self.0.upgrade() {
             inner.finish(id, Err(error));
         }
     }
 
-    /// The connection has ended: every request under way fails with `reason`.
+    /// Ends the connection: all pending requests fail with `reason`.
     pub fn closed(&self, reason: impl Into<String>) {
         let Some(inner) = self.0.upgrade() else { return };
         let reason = reason.into();
@@ -507,7 +502,7 @@ impl PeerInbox {
         inner.gone.cancel();
     }
 
-    /// Whether somebody still listens.
+    /// Whether the connection is still in use.
     pub fn is_open(&self) -> bool {
         self.0.upgrade().is_some_and(|inner| inner.state().closed.is_none())
     }

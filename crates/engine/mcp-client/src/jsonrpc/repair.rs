@@ -1,16 +1,13 @@
-//! What to do with text that is almost JSON.
+//! Parses malformed JSON.
 
 use serde_json::Value;
 
-/// Every JSON value in `text`, one after the other. What follows the last
-/// complete value is dropped; text that is not JSON gives nothing.
+/// Returns the JSON values in `text`, one after the other. Anything after the last complete value is
+/// dropped; text that is not JSON gives an empty list.
 ///
-/// Text that fails is tried once more with the damage repaired that servers
-/// are known to do: bytes that are not UTF-8, half of a surrogate pair, raw
-/// control characters in strings, `NaN` and `Infinity`, values nested deeper than
-/// anybody reads. Bytes that are zero,
-/// which no JSON has, are dropped first: that reads UTF-16 as far as it is
-/// ASCII.
+/// If parsing fails, it is repeated with typical damage repaired: invalid UTF-8, lone surrogates, raw
+/// control characters in strings, `NaN` and `Infinity`, excessive nesting. Zero bytes are removed first,
+/// which also decodes ASCII text in UTF-16.
 pub(crate) fn parse_values(text: &[u8]) -> Vec<Value> {
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text).trim_ascii();
     if text.iter().take(WIDE_PROBE).any(|byte| *byte == 0) {
@@ -37,29 +34,29 @@ pub(crate) fn parse_values(text: &[u8]) -> Vec<Value> {
     }
 }
 
-/// The same, but only if nothing follows the last value.
+/// Like [`parse_values`], but returns nothing if other text follows the last value.
 pub(crate) fn parse_whole_values(text: &[u8]) -> Vec<Value> {
     let narrow: Vec<u8> = text.iter().copied().filter(|byte| *byte != 0).collect();
     let values = serde_json::Deserializer::from_slice(narrow.trim_ascii()).into_iter();
     values.collect::<Result<Vec<Value>, _>>().unwrap_or_default()
 }
 
-/// Whoever writes wide characters does so from the start.
+/// Number of leading bytes checked for zero bytes (UTF-16).
 const WIDE_PROBE: usize = 4;
 
 fn leading_values(text: &[u8]) -> Vec<Value> {
     serde_json::Deserializer::from_slice(text).into_iter().map_while(Result::ok).collect()
 }
 
-/// How deep values may be nested. The parser's own limit is 128, and one value
-/// beyond it would cost the whole message.
+/// Maximum nesting depth. Below the parser's own limit of 128, beyond which it would reject the whole
+/// message.
 const MAX_NESTING: usize = 120;
 
-/// What stands for a value that is nested too deep.
+/// Replacement for a value that is nested too deep.
 const TOO_DEEP: &[u8] = b"\"[nested too deep]\"";
 
-/// The text without what is nested too deep, so that one strange value costs
-/// itself and not the message it is in; `None` if there is no such value.
+/// Replaces values that are nested too deep, so that the rest of the message survives; `None` if there
+/// are none.
 fn shallow(text: &[u8]) -> Option<Vec<u8>> {
     let (mut out, mut depth, mut in_string, mut escaped, mut cut) =
         (Vec::new(), 0_usize, false, false, false);
@@ -86,7 +83,7 @@ fn shallow(text: &[u8]) -> Option<Vec<u8>> {
     cut.then_some(out)
 }
 
-/// The text with known damage repaired; `None` if there was none.
+/// Returns the text with typical damage repaired; `None` if there is none.
 fn repair(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let mut out = String::with_capacity(text.len());
@@ -108,13 +105,13 @@ fn repair(text: &[u8]) -> Option<String> {
     (out != text || matches!(text, std::borrow::Cow::Owned(_))).then_some(out)
 }
 
-/// Literals of JavaScript that JSON has not.
+/// Matches a JavaScript literal that is not JSON.
 fn literal(rest: &str) -> Option<usize> {
     ["NaN", "-Infinity", "Infinity", "undefined"].iter().find(|it| rest.starts_with(**it)).map(|it| it.len())
 }
 
-/// One escape sequence inside a string, and how much of the text it took. Half
-/// of a surrogate pair becomes the replacement character.
+/// Returns the decoded escape sequence and its length. A lone surrogate becomes the replacement
+/// character.
 fn escape(rest: &str) -> (String, usize) {
     let Some(first) = code_unit(rest) else {
         let used = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
@@ -135,9 +132,8 @@ fn code_unit(text: &str) -> Option<u16> {
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// The id in a message that could not be read as a whole, so that its request
-/// fails at once instead of waiting for ever. Looks at both ends: the id comes
-/// first or last.
+/// Finds the id in an unreadable message, so that its request fails at once and does not wait for the
+/// timeout. Searches both ends, where the id usually is.
 pub(crate) fn salvage_id(head: &[u8], tail: &[u8]) -> Option<u64> {
     let head = String::from_utf8_lossy(head);
     let tail = String::from_utf8_lossy(tail);
@@ -196,7 +192,7 @@ mod tests {
             assert_eq!((&value["id"], &value["result"]["more"]), (&json!(7), &json!([1, {}])));
             assert!(value["result"]["deep"].to_string().contains("[nested too deep]"));
         }
-        // As deep as the parser itself goes, nothing is changed.
+        // Up to the parser's limit, nothing is changed.
         let fine = format!("{}1{}", "[".repeat(110), "]".repeat(110));
         assert_eq!(parse_values(fine.as_bytes())[0].to_string(), fine);
     }

@@ -1,23 +1,21 @@
-//! What a person can do about a server that does not work.
+//! Advice to the user about a server that does not work.
 
 use crate::{
     client::{ConnectError, McpClientError},
     config::{ServerConfig, ServerEndpoint},
 };
 
-/// Longer commands are not repeated.
+/// Maximum characters of a command that is repeated in advice.
 const MAX_PASTED: usize = 300;
 
-/// One word of a command line as a shell reads it, so that pasting the line runs
-/// that command and nothing else. Our own, as the rest of the advice: a library
-/// for it would be one more.
+/// Quotes a word for a shell, so that pasting the line runs exactly that command.
 fn shell_word(word: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "_-./:=@%+,".contains(it);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
     if word.chars().any(char::is_control) {
-        // Line breaks and the like would act when they are pasted.
+        // Control characters such as line breaks would take effect when pasted.
 
         let escaped: String = word.chars().map(escaped).collect();
         format!("$'{escaped}'")
@@ -34,7 +32,7 @@ fn escaped(it: char) -> String {
     }
 }
 
-/// What to do next, in one sentence or two.
+/// Returns the next step for the user in one or two sentences.
 pub(super) fn advice(config: &ServerConfig, err: &ConnectError, is_noisy: bool) -> String {
     let name = &config.name;
     let by_hand = match &config.endpoint {
@@ -42,7 +40,7 @@ pub(super) fn advice(config: &ServerConfig, err: &ConnectError, is_noisy: bool) 
             let words: Vec<String> =
                 std::iter::once(&it.program).chain(&it.args).map(|word| shell_word(word)).collect();
             let line = words.join(" ");
-            // Half a command is not for pasting.
+            // A truncated command must not be pasted.
             if MAX_PASTED < line.chars().count() {
                 String::from("run its command by hand and see")
             } else {

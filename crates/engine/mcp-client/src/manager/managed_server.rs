@@ -24,18 +24,17 @@ use crate::{
     transport::Connector,
 };
 
-/// What all servers of a manager share.
+/// State shared by all servers of a manager.
 pub(crate) struct Context {
     pub(crate) host: ClientPorts,
     pub(crate) cache: ManifestCache,
     pub(crate) media: Arc<dyn MediaSink>,
     pub(crate) events: broadcast::Sender<ServerEvent>,
-    /// Counts every change of any server, for those who wait.
+    /// Incremented on every change of any server, to wake waiters.
     pub(crate) revision: watch::Sender<u64>,
-    /// Starting a server is work for the processor: more at once than there
-    /// are processors makes all of them late.
+    /// Limits concurrent starts of local servers: starting is CPU-bound.
     pub(crate) starts: Semaphore,
-    /// Reaching an address is only waiting.
+    /// Limits concurrent connection attempts to remote servers.
     pub(crate) dials: Semaphore,
 }
 
@@ -46,8 +45,8 @@ impl Context {
     }
 }
 
-/// One configured server: connects when needed, once for all who need it;
-/// comes back after it died; keeps its tools declared all the while.
+/// One configured server: connects on demand (concurrent users share one attempt), reconnects after a
+/// failure, and keeps its tools declared in the meantime.
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
     pub(super) connector: Arc<dyn Connector>,
@@ -55,13 +54,13 @@ pub(crate) struct Server {
     pub(super) context: Arc<Context>,
     slot: Mutex<ServerRuntimeState>,
     pub(super) me: Weak<Self>,
-    /// Fires when `subscribed` changed.
+    /// Notified when `subscribed` changes.
     pub(super) resubscribe: Arc<Notify>,
 }
 
 type ConnectAttempt = Shared<BoxFuture<'static, Result<Arc<ServerSession>, ServerUnavailableError>>>;
 
-/// Why a server cannot be used right now, in words for the model.
+/// Why a server cannot be used now, worded for the model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{reason}")]
 pub(crate) struct ServerUnavailableError {
@@ -79,11 +78,11 @@ pub(super) struct ServerRuntimeState {
     state: ServerState,
     pub(super) session: Option<Arc<ServerSession>>,
     attempt: Option<ConnectAttempt>,
-    /// Failures in a row, and when the next try is due.
+    /// Consecutive failures; see also `not_before`.
     failures: u32,
     not_before: Option<Instant>,
     ready_since: Option<Instant>,
-    /// It worked at least once in this session.
+    /// Whether it was connected at least once in this session.
     was_ready: bool,
     pub(super) info: Option<ServerInfo>,
     pub(super) tools: Vec<RemoteTool>,
@@ -92,47 +91,46 @@ pub(super) struct ServerRuntimeState {
     pub(super) noise: Option<NonProtocolOutput>,
     connect_time: Option<Duration>,
     last_error: Option<String>,
-    /// What can be done about it.
+    /// What the user can do about the error.
     advice: Option<String>,
     last_log: String,
     challenge: Option<String>,
-    /// The list of tools is about to be read again.
+    /// Whether a re-read of the tool list is scheduled.
     pub(super) refreshing: bool,
-    /// How long to wait before that; grows while changes follow each other.
+    /// Delay before the re-read; grows while changes follow each other.
     pub(super) settle: Duration,
-    /// When it was last read.
+    /// When the list was last read.
     pub(super) listed: Option<Instant>,
-    /// Resources somebody wants to hear about.
+    /// URIs of subscribed resources.
     pub(super) subscribed: BTreeSet<String>,
-    /// Its tools are in every request, whatever the configuration says.
+    /// Whether its tools are in every request, regardless of the configuration.
     pub(super) at_once: bool,
 }
 
-/// A definition and the tool made of it, kept as one object as long as the
-/// definition does not change: whoever advertised it recognises it.
+/// A definition and the tool built from it. The same object is reused as long as the definition does not
+/// change, so that callers can compare by pointer.
 pub(crate) struct RemoteTool {
     pub(crate) def: Arc<OfferedTool>,
     pub(crate) built: BuiltTool,
     pub(super) changed: bool,
 }
 
-/// Changes come in bursts; the list is read once after them.
+/// Delay before the tool list is re-read, because changes come in bursts.
 pub(super) const SETTLE: Duration = Duration::from_millis(300);
 
-/// A server that lived this long was healthy; its end begins a new count.
+/// A server that ran this long was healthy; its failure count starts over.
 const HEALTHY: Duration = Duration::from_secs(30);
 
-/// How long a server that starts counts as one that starts.
+/// How long a starting server occupies a start permit.
 const STARTING: Duration = Duration::from_secs(1);
 
-/// After so many failures in a row nobody tries without being asked.
+/// Consecutive failures after which there are no automatic retries.
 const MAX_AUTOMATIC: u32 = 5;
 
-/// A call waits this long for a pause between two tries, no longer.
+/// Maximum time a call waits for the backoff to end.
 const MAX_WAIT: Duration = Duration::from_millis(2500);
 
-/// The pause before the next try: none after the first failure, then 1, 2, 4, 8,
-/// 16 seconds.
+/// Returns the backoff: none after the first failure, then 1, 2, 4, 8, 16 seconds.
 fn pause(failures: u32) -> Duration {
     match failures {
         0 | 1 => Duration::ZERO,
@@ -192,7 +190,7 @@ impl Server {
         &self.config.name
     }
 
-    /// The trace a call belongs to.
+    /// Returns the W3C trace parent of a call.
     pub(crate) fn trace_of(&self, agent: &haft_types::AgentId, call: &haft_types::CallId) -> Option<String> {
         (self.context.host.trace.as_ref()?)(agent, call)
     }
@@ -201,8 +199,7 @@ impl Server {
         self.context.media.as_ref()
     }
 
-    /// Takes what is known from the last time, and connects in the background
-    /// unless that is still fresh.
+    /// Loads the cached tool list, and connects in the background unless the cache is fresh.
     pub(crate) fn begin(&self) {
         let manifest = self.context.cache.load(&self.config);
         let freshness = manifest.as_ref().map_or(ManifestFreshness::Expired, |it| it.freshness(&self.config));
@@ -229,8 +226,8 @@ impl Server {
         }
     }
 
-    /// The connected server. Everybody who asks while it connects waits for the
-    /// same attempt; giving up waiting does not disturb the others.
+    /// Returns the connected server, connecting first if needed. Concurrent callers share one attempt;
+    /// dropping the future does not cancel it.
     pub(crate) async fn session(&self) -> Result<Arc<ServerSession>, ServerUnavailableError> {
         let attempt = {
             let mut slot = self.slot();
@@ -255,7 +252,7 @@ impl Server {
         self.slot().session.as_ref().is_some_and(|it| it.is_open())
     }
 
-    /// Starts an attempt, if it is not too early for one.
+    /// Starts an attempt; an error if the backoff does not end within [`MAX_WAIT`].
     fn try_again(&self, slot: &mut ServerRuntimeState) -> Result<ConnectAttempt, ServerUnavailableError> {
         let wait = slot.not_before.map_or(Duration::ZERO, |it| it.saturating_duration_since(Instant::now()));
         if MAX_WAIT < wait {
@@ -283,14 +280,14 @@ impl Server {
         let state = match slot.failures {
             0 => ServerState::Connecting,
             attempt if slot.was_ready => ServerState::Restarting { attempt },
-            // What never worked is shown as failed until it does.
+            // A server that never worked stays "failed" until it does.
             _ => slot.state.clone(),
         };
         self.enter(slot, state);
         Ok(attempt)
     }
 
-    /// One attempt, from the start of the process to the list of tools.
+    /// One attempt, from process start to the tool list.
     async fn attempt(self: Arc<Self>) -> Result<Arc<ServerSession>, ServerUnavailableError> {
         let started = Instant::now();
         let session = self.connect().await;
@@ -308,8 +305,8 @@ impl Server {
         }
     }
 
-    /// Takes note of how an attempt ended. A session nobody wants any more
-    /// comes back, to be closed.
+    /// Stores the outcome of an attempt. A session that is no longer wanted is returned in the error, to
+    /// be closed.
     fn settle(
         &self,
         session: Result<Arc<ServerSession>, ConnectError>,
@@ -342,7 +339,7 @@ impl Server {
         let permit = gate.acquire().await;
         let connecting = self.shake_hands();
         tokio::pin!(connecting);
-        // Starting is work; what takes longer than this only waits, and must not keep others waiting.
+        // Starting is CPU-bound. A server that takes longer mostly waits and must not block the others.
         if let Ok(connected) = tokio::time::timeout(STARTING, &mut connecting).await {
             return connected;
         }
@@ -420,7 +417,7 @@ impl Server {
         }
     }
 
-    /// Waits for the end of a session and begins the next one.
+    /// Waits for the end of a session, then reconnects.
     fn watch(&self, session: &Arc<ServerSession>) {
         self.listen(session);
         let (me, gone) = (self.me.clone(), session.peer().gone().clone());
@@ -458,7 +455,7 @@ impl Server {
         self.try_later(wait);
     }
 
-    /// Connects after a pause, unless somebody did before.
+    /// Connects after a delay, unless another caller did before.
     fn try_later(&self, wait: Duration) {
         let me = self.me.clone();
         tokio::spawn(async move {
@@ -481,7 +478,7 @@ impl Server {
         }
     }
 
-    /// Switches the server on or off.
+    /// Enables or disables the server.
     pub(crate) async fn set_enabled(&self, enabled: ServerEnabled) {
         let session = {
             let mut slot = self.slot();
@@ -509,7 +506,7 @@ impl Server {
         }
     }
 
-    /// Ends the connection and begins a new one at once.
+    /// Closes the connection and opens a new one at once.
     pub(crate) async fn reconnect(&self) -> Result<Arc<ServerSession>, ServerUnavailableError> {
         let session = {
             let mut slot = self.slot();
@@ -523,7 +520,7 @@ impl Server {
         self.session().await
     }
 
-    /// Ends the connection for good.
+    /// Closes the connection permanently.
     pub(crate) async fn stop(&self) {
         self.set_enabled(ServerEnabled::No).await;
     }
@@ -553,7 +550,7 @@ impl Server {
         }
     }
 
-    /// The challenge of the last refusal, for a login.
+    /// Returns the challenge of the last authorization error, for a login.
     pub(crate) fn challenge(&self) -> Option<String> {
         self.slot().challenge.clone()
     }
@@ -562,7 +559,7 @@ impl Server {
         self.slot().state.clone()
     }
 
-    /// A call was refused for want of a login.
+    /// Records that a call was rejected because a login is required.
     pub(super) fn refused(&self, challenge: String) {
         let mut slot = self.slot();
         slot.challenge = Some(challenge);
@@ -571,11 +568,10 @@ impl Server {
     }
 }
 
-/// Whether a server may be used.
+/// Whether a server is enabled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ServerEnabled {
-    /// It may.
     Yes,
-    /// It may not, and is stopped.
+    /// Disabled and stopped.
     No,
 }

@@ -1,5 +1,4 @@
-//! What a server offered the last time, so that its tools are there before it
-//! is.
+//! Cache of what servers offered, so that their tools are available before they are connected.
 
 use std::{
     collections::BTreeMap,
@@ -15,41 +14,41 @@ use crate::{
     config::{ServerConfig, ServerEndpoint},
 };
 
-/// Raised when the format changes; older files are ignored.
+/// Format version; files of other versions are ignored. Increment it when the format changes.
 const FORMAT: u32 = 1;
 
-/// Up to here a manifest is taken for the truth, and the server is started when
-/// one of its tools is called.
+/// Maximum age at which a manifest is used without connecting; the server is started when a tool is
+/// called.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
 
-/// Up to here its tools are shown while the server is asked again.
+/// Maximum age at which its tools are shown while the server is being connected.
 const USABLE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What a server offered, and what of it the user has seen.
+/// What a server offered, and which definitions the user has seen.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Manifest {
     format: u32,
     /// Seconds since 1970.
     saved_at: u64,
-    /// Changes when the program is replaced.
+    /// Size and modification time of the program; changes when it is replaced.
     program_stamp: String,
     pub(crate) info: ServerInfo,
     pub(crate) tools: Vec<OfferedTool>,
     #[serde(default)]
     pub(crate) skipped: Vec<SkippedOffer>,
-    /// Fingerprint of every tool as it was first seen or last accepted.
+    /// Hash of every tool definition as first seen or last accepted.
     pub(crate) pins: BTreeMap<String, String>,
 }
 
 /// How far a manifest can be relied on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ManifestFreshness {
-    /// No need to ask the server before it is used.
+    /// Usable without connecting.
     Fresh,
-    /// Good enough until the server has answered.
+    /// Usable until the server is connected.
     Stale,
-    /// Only what was agreed to still counts.
+    /// Only the accepted hashes are used.
     Expired,
 }
 
@@ -67,7 +66,7 @@ impl Manifest {
 
     pub(crate) fn freshness(&self, config: &ServerConfig) -> ManifestFreshness {
         let age = Duration::from_secs(now().saturating_sub(self.saved_at));
-        // One that offers tools and had none is worth another look.
+        // A server that supports tools but had none is connected again.
         let is_empty = self.tools.is_empty() && self.info.capabilities.tools;
         match age {
             _ if USABLE < age => ManifestFreshness::Expired,
@@ -81,8 +80,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
 
-/// Size and time of the program a server consists of: the program itself and
-/// the arguments that are files.
+/// Describes size and modification time of a server's program and of arguments that are files.
 fn stamp(config: &ServerConfig) -> String {
     let ServerEndpoint::Stdio(command) = &config.endpoint else { return String::new() };
     let base = command.cwd.clone().unwrap_or_default();
@@ -95,7 +93,7 @@ fn stamp(config: &ServerConfig) -> String {
     stamps.collect::<Vec<_>>().join(" ")
 }
 
-/// A directory of manifests, one file per configuration.
+/// A directory with one manifest file per configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct ManifestCache {
     directory: Option<PathBuf>,
@@ -108,19 +106,19 @@ impl ManifestCache {
 
     fn path(&self, config: &ServerConfig) -> Option<PathBuf> {
         let directory = self.directory.as_ref()?;
-        // What lives in this process has no life beyond it.
+        // In-process servers do not outlive the process.
         let worthwhile = !matches!(config.endpoint, ServerEndpoint::InProcess(_));
         worthwhile.then(|| directory.join(format!("{}.json", config.fingerprint())))
     }
 
-    /// A manifest that cannot be read is no manifest.
+    /// Loads a manifest; `None` if it is missing or unreadable.
     pub(crate) fn load(&self, config: &ServerConfig) -> Option<Manifest> {
         let text = std::fs::read(self.path(config)?).ok()?;
         let manifest: Manifest = serde_json::from_slice(&text).ok()?;
         (manifest.format == FORMAT).then_some(manifest)
     }
 
-    /// Failing to save costs a start the next time, nothing else.
+    /// Saves a manifest. Errors are ignored; the next session then connects first.
     pub(crate) fn save(&self, config: &ServerConfig, manifest: &Manifest) {
         if let (Some(path), Ok(text)) = (self.path(config), serde_json::to_vec(manifest)) {
             let _ = write_atomically(&path, &text);
@@ -128,8 +126,8 @@ impl ManifestCache {
     }
 }
 
-/// Whole or not at all, and readable by the owner alone. Not forced to the
-/// disk: what is lost in a power cut is asked again.
+/// Writes a file atomically, readable by its owner only. Not synced: after a power failure the server is
+/// asked again.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;

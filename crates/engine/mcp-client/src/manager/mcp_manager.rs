@@ -25,16 +25,16 @@ use crate::{
     },
 };
 
-/// All servers of a session. Cheap to clone.
+/// Manages all servers of a session. Clones share the state.
 #[derive(Clone)]
 pub struct McpManager(Arc<ManagedServers>);
 
-/// The same servers, for those who only watch them: does not keep them alive.
+/// A weak reference for observers; does not keep the servers alive.
 #[derive(Clone)]
 pub struct WeakMcpManager(Weak<ManagedServers>);
 
 impl WeakMcpManager {
-    /// The manager, as long as somebody needs it.
+    /// Returns the manager if it still exists.
     pub fn upgrade(&self) -> Option<McpManager> {
         self.0.upgrade().map(McpManager)
     }
@@ -48,26 +48,26 @@ struct ManagedServers {
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
 }
 
-/// What a manager is made of.
+/// Options of a manager.
 pub struct ManagerOptions {
-    /// What servers may ask of us.
+    /// Handlers of requests that servers send.
     pub host: ClientPorts,
-    /// Where manifests are kept between sessions; nowhere if `None`.
+    /// Directory for manifests kept between sessions; `None` keeps none.
     pub cache_directory: Option<PathBuf>,
-    /// How logins work.
+    /// Login options.
     pub auth: AuthOptions,
-    /// What becomes of bytes in results.
+    /// Handles binary data in results.
     pub media: Arc<dyn MediaSink>,
-    /// How many local servers start at the same time.
+    /// Maximum number of local servers starting at the same time.
     pub parallel_starts: usize,
-    /// Owns the processes of the session. The default owner lists them nowhere.
+    /// Owns the server processes. The default owner does not record them.
     pub processes: Arc<ProcessOwner>,
-    /// Finds programs of local servers that are not on the usual search path.
+    /// Finds programs of local servers that are not on `PATH`.
     pub further_path: Option<ProgramFallback>,
 }
 
 impl ManagerOptions {
-    /// No ports, no cache, files of results below the temporary directory.
+    /// No handlers, no cache, files of results in the temporary directory.
     pub fn detached() -> Self {
         Self {
             host: ClientPorts::default(),
@@ -84,24 +84,23 @@ impl ManagerOptions {
 const PARALLEL_DIALS: usize = 20;
 const WAITING_EVENTS: usize = 256;
 
-/// A prompt of a server as a slash command.
+/// A server's prompt as a slash command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptCommand {
-    /// What the user types after the slash.
+    /// Name of the command, without the slash.
     pub command: String,
-    /// The server.
     pub server: String,
-    /// Its prompt; its arguments are filled in the order they have here.
+    /// The prompt. Words after the command fill its arguments in this order.
     pub prompt: PromptDef,
 }
 
-/// Why a question to a server has no answer, in words for people and models.
+/// Why a request to a server failed, worded for users and models.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct ServerQueryError(String);
 
 impl McpManager {
-    /// A manager without servers.
+    /// Creates a manager without servers.
     pub fn new(options: ManagerOptions) -> Self {
         let context = Context {
             host: options.host,
@@ -121,7 +120,7 @@ impl McpManager {
         }))
     }
 
-    /// For those who only watch.
+    /// Returns a weak reference.
     pub fn downgrade(&self) -> WeakMcpManager {
         WeakMcpManager(Arc::downgrade(&self.0))
     }
@@ -134,10 +133,8 @@ impl McpManager {
         self.servers().values().cloned().collect()
     }
 
-    /// Makes exactly these servers the servers of the session and begins to
-    /// connect to the new ones. Returns at once. A server whose configuration
-    /// did not change goes on undisturbed; one that is no longer there is
-    /// stopped.
+    /// Replaces the set of servers and starts connecting to new ones. Returns at once. Servers with an
+    /// unchanged configuration are not interrupted; missing ones are stopped.
     pub fn set_servers(&self, configs: Vec<ServerConfig>) {
         let mut removed = Vec::new();
         let mut added = Vec::new();
@@ -167,7 +164,6 @@ impl McpManager {
         self.0.context.revision.send_modify(|it| *it += 1);
     }
 
-    /// Adds or replaces one server.
     pub fn add_server(&self, config: ServerConfig) {
         let server = self.server_for(config);
         let before = self.servers().insert(server.name().to_owned(), Arc::clone(&server));
@@ -210,10 +206,9 @@ impl McpManager {
         Server::new(config, connector, tokens, Arc::clone(&self.0.context))
     }
 
-    /// Begins to log in to a server at an address. The caller opens
-    /// [`LoginFlow::authorization_url`] in a browser, waits for it to come back
-    /// to `redirect_uri` (see [`crate::CallbackListener`]), finishes the flow and
-    /// then calls [`McpManager::reconnect`].
+    /// Starts a login to a remote server. The caller opens [`LoginFlow::authorization_url`] in a
+    /// browser, waits for the redirect to `redirect_uri` (see [`crate::CallbackListener`]), finishes the
+    /// flow and calls [`McpManager::reconnect`].
     pub async fn login(&self, server: &str, redirect_uri: &str) -> Result<LoginFlow, LoginError> {
         let server = self.find(server).map_err(|err| LoginError(err.to_string()))?;
         let (endpoint, file) = match (&server.config.endpoint, &server.tokens) {
@@ -228,44 +223,42 @@ impl McpManager {
         haft_mcp_auth::begin(name, endpoint, challenge.as_deref(), redirect_uri, options, file).await
     }
 
-    /// Whether the login to a server works, but a call was refused because it is
-    /// for less than that call needs: the next login asks for more.
+    /// Whether the login is valid but a call was rejected for lack of permissions: the next login
+    /// requests more.
     pub fn wants_more(&self, server: &str) -> bool {
         self.find(server).is_ok_and(|it| it.tokens.as_ref().is_some_and(|file| file.wants_more()))
     }
 
-    /// Forgets the login to a server. Says whether there was one.
+    /// Removes the stored login of a server. Returns whether there was one.
     pub fn logout(&self, server: &str) -> Result<bool, ServerQueryError> {
         let server = self.find(server)?;
         Ok(server.tokens.as_ref().is_some_and(|file| file.forget()))
     }
 
-    /// All tools that are known now, by server and name: also those of servers
-    /// that are being started or restarted. The same tool is the same object
-    /// as long as its definition does not change.
+    /// Returns all known tools sorted by server and name, including those of servers that are still
+    /// starting. A tool is the same object as long as its definition does not change.
     pub fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         let is_on = |server: &&Arc<Server>| server.status().state != ServerState::Disabled;
         self.all().iter().filter(is_on).flat_map(|server| server.tools()).collect()
     }
 
-    /// The tools of one server that are known now, by name.
+    /// Returns the known tools of one server, by name.
     pub fn tools_of(&self, server: &str) -> Vec<Arc<dyn DynTool>> {
         self.find(server).map(|it| it.tools()).unwrap_or_default()
     }
 
-    /// The tools of one server as it defined them.
+    /// Returns the tool definitions of one server.
     pub fn definitions(&self, server: &str) -> Vec<Arc<OfferedTool>> {
         self.find(server).map(|it| it.definitions()).unwrap_or_default()
     }
 
-    /// Where every tool that is known now comes from: the name of the tool here,
-    /// the server, and the server's own name for it.
+    /// Returns the origin of every known tool: Haft's tool name, server, the server's tool name.
     pub fn origins(&self) -> Vec<(String, String, String)> {
         self.all().iter().flat_map(|server| server.origins()).collect()
     }
 
-    /// Why there is no tool of this name although it would be one of a server's:
-    /// the server has not come yet, or cannot.
+    /// Returns why a tool is missing whose name belongs to a configured server, for example because the
+    /// server is still starting. `None` if the server is not the reason.
     pub fn why_absent(&self, tool: &str) -> Option<String> {
         let servers = self.all();
         let of = |it: &&Arc<Server>| {
@@ -276,7 +269,7 @@ impl McpManager {
         let (name, why) = (&status.name, status.last_error.as_deref().unwrap_or("it ended"));
         let said = match status.state {
             ServerState::Disabled => format!("The server `{name}` is switched off"),
-            // Its tools are known, from now or from the last time, and this is none of them.
+            // Its tools are known, now or from the cache, and this one is not among them.
             ServerState::Ready | ServerState::Cached => return None,
             ServerState::Connecting if !server.tools().is_empty() => return None,
             ServerState::Connecting => format!(
@@ -291,14 +284,14 @@ impl McpManager {
         Some(format!("{said}. The call had no effect."))
     }
 
-    /// Whether the tools of some server belong in every request.
+    /// Whether any server's tools are in every request.
     pub fn has_always_loaded(&self) -> bool {
         self.all().iter().any(|server| server.config.always_load)
     }
 
-    /// Puts the tools of all servers into every request if what is known of
-    /// them takes no more than so many characters. Says whether it did. Meant
-    /// for the start of a session: later it would change what was sent before.
+    /// Puts the tools of all servers into every request if their known definitions have at most
+    /// `most_chars` characters in total. Returns whether it did. Call it only at the start of a session:
+    /// later it would change the cached prefix.
     pub fn load_if_small(&self, most_chars: usize) -> bool {
         let servers = self.all();
         let fits = servers.iter().map(|it| it.definition_chars()).sum::<usize>() <= most_chars;
@@ -308,18 +301,18 @@ impl McpManager {
         fits
     }
 
-    /// What a person sees of all servers.
+    /// Returns the status of all servers, for display.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.all().iter().map(|server| server.status()).collect()
     }
 
-    /// What happens from now on.
+    /// Subscribes to events from now on. A slow receiver misses some.
     pub fn events(&self) -> broadcast::Receiver<ServerEvent> {
         self.0.context.events.subscribe()
     }
 
-    /// Waits until no server is about to become ready any more, but not longer
-    /// than `patience`. Says whether that is so.
+    /// Waits until no server is connecting or restarting, for at most `patience`. Returns whether that
+    /// was reached.
     pub async fn settled(&self, patience: Duration) -> bool {
         let mut revision = self.0.context.revision.subscribe();
         let waiting = async {
@@ -336,13 +329,13 @@ impl McpManager {
         tokio::time::timeout(patience, waiting).await.is_ok()
     }
 
-    /// Ends the connection of a server and begins a new one.
+    /// Reconnects a server.
     pub async fn reconnect(&self, server: &str) -> Result<(), ServerQueryError> {
         let server = self.find(server)?;
         server.reconnect().await.map(drop).map_err(|it| ServerQueryError(it.reason))
     }
 
-    /// Reads a server's list of tools again, connecting first if necessary.
+    /// Re-reads a server's tool list, connecting first if needed.
     pub async fn refresh(&self, server: &str) -> Result<(), ServerQueryError> {
         let server = self.find(server)?;
         let was_connected = server.is_connected();
@@ -355,19 +348,19 @@ impl McpManager {
         }
     }
 
-    /// Switches a server on or off for this session.
+    /// Enables or disables a server for this session.
     pub async fn set_enabled(&self, server: &str, enabled: ServerEnabled) -> Result<(), ServerQueryError> {
         self.find(server)?.set_enabled(enabled).await;
         Ok(())
     }
 
-    /// The user has seen what changed in a server's tools and agrees.
+    /// Accepts the changed tool definitions of a server on behalf of the user.
     pub fn accept_definitions(&self, server: &str) -> Result<(), ServerQueryError> {
         self.find(server)?.accept_definitions();
         Ok(())
     }
 
-    /// The workspace has other directories now: tells those who may ask.
+    /// Replaces the workspace directories reported to servers, and notifies those that use them.
     pub fn set_roots(&self, roots: Vec<ServerRoot>) {
         self.0.context.host.set_roots(roots);
         for server in self.all() {
@@ -375,28 +368,28 @@ impl McpManager {
         }
     }
 
-    /// The resources of one server.
+    /// Lists the resources of a server.
     pub async fn resources(&self, server: &str) -> Result<Vec<ResourceDef>, ServerQueryError> {
         let server = self.find(server)?;
         let session = server.session().await.map_err(|it| ServerQueryError(it.reason))?;
         session.resources().await.map_err(|err| ServerQueryError(err.to_string()))
     }
 
-    /// The resource templates of one server.
+    /// Lists the resource templates of a server.
     pub async fn resource_templates(&self, server: &str) -> Result<Vec<ResourceTemplate>, ServerQueryError> {
         let server = self.find(server)?;
         let session = server.session().await.map_err(|it| ServerQueryError(it.reason))?;
         session.templates().await.map_err(|err| ServerQueryError(err.to_string()))
     }
 
-    /// The prompts of one server.
+    /// Lists the prompts of a server.
     pub async fn prompts(&self, server: &str) -> Result<Vec<PromptDef>, ServerQueryError> {
         let server = self.find(server)?;
         let session = server.session().await.map_err(|it| ServerQueryError(it.reason))?;
         session.prompts().await.map_err(|err| ServerQueryError(err.to_string()))
     }
 
-    /// One resource: as the model reads it, and as it came.
+    /// Reads a resource. Returns its content for the model, and the raw result.
     pub async fn read_resource(
         &self,
         server: &str,
@@ -409,7 +402,7 @@ impl McpManager {
         Ok((contents_text(&result, server.name(), server.media()).await, result))
     }
 
-    /// One prompt, filled in: the result of `prompts/get`.
+    /// Expands a prompt with arguments: the result of `prompts/get`.
     pub async fn get_prompt(
         &self,
         server: &str,
@@ -424,7 +417,7 @@ impl McpManager {
         server.ask("prompts/get", params, &CancellationToken::new()).await.map_err(ask_error)
     }
 
-    /// The prompts of all servers that are connected, as slash commands.
+    /// Returns the prompts of all connected servers as slash commands.
     pub async fn prompt_commands(&self) -> Vec<PromptCommand> {
         let offers = |server: &Arc<Server>| {
             let status = server.status();
@@ -443,9 +436,8 @@ impl McpManager {
         futures_util::future::join_all(asked).await.into_iter().flatten().collect()
     }
 
-    /// What could complete an argument of a prompt (`{"type": "ref/prompt",
-    /// "name": …}`) or of a resource template (`{"type": "ref/resource", "uri":
-    /// …}`).
+    /// Completes an argument of a prompt (`{"type": "ref/prompt", "name": …}`) or resource template
+    /// (`{"type": "ref/resource", "uri": …}`).
     pub async fn complete(
         &self,
         server: &str,
@@ -464,17 +456,15 @@ impl McpManager {
         Ok(values.filter_map(Value::as_str).take(100).map(str::to_owned).collect())
     }
 
-    /// Asks to be told with [`ServerEvent::Resource`] when a resource changes.
+    /// Subscribes to a resource; changes are reported as [`ServerEvent::Resource`].
     pub fn subscribe(&self, server: &str, uri: &str) -> Result<(), ServerQueryError> {
         self.find(server)?.subscribe(uri);
         Ok(())
     }
 
-    /// Calls a tool for the user or the program in their place: a hook they
-    /// configured, a command they typed. Nobody is asked and no rule is looked
-    /// at, so nothing a model wrote may end up here but what a person is shown to decide
-    /// about it. Gives the result as the
-    /// server gave it.
+    /// Calls a tool on behalf of the user: for a hook they configured or a command they typed. Bypasses
+    /// permission rules and prompts, so it must not be used with input written by a model, except to
+    /// display it to the user for a decision. Returns the server's raw result.
     pub async fn call_for_user(
         &self,
         server: &str,
@@ -496,14 +486,14 @@ impl McpManager {
         server.call_tool(def, Value::Object(arguments), &options).await.map_err(ask_error)
     }
 
-    /// Stops all servers and waits until they are gone.
+    /// Stops all servers and waits for their processes to exit.
     pub async fn shutdown(&self) {
         let stopping = self.all().into_iter().map(|server| async move { server.stop().await });
         futures_util::future::join_all(stopping).await;
         self.servers().clear();
     }
 
-    /// Names of all servers.
+    /// Returns the names of all servers.
     pub fn names(&self) -> Vec<String> {
         self.servers().keys().cloned().collect()
     }

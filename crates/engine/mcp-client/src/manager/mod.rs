@@ -1,5 +1,5 @@
-//! All servers of a session: started in parallel without anybody waiting,
-//! supervised, visible.
+//! Supervises all servers of a session: starts them in parallel in the background, restarts them, and
+//! reports their status.
 
 mod advice;
 mod managed_server;

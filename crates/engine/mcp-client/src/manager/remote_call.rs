@@ -1,4 +1,4 @@
-//! One call of a remote tool, whatever happens to its server meanwhile.
+//! Calls of remote tools, with reconnection.
 
 use std::sync::Arc;
 
@@ -11,36 +11,35 @@ use crate::{
     jsonrpc::{CallError, ProgressReport, RequestOptions},
 };
 
-/// How a call may end, and who watches it.
+/// Cancellation and progress reporting of a call.
 #[derive(Clone)]
 pub(crate) struct CallOptions {
     pub(crate) cancel: CancellationToken,
     pub(crate) progress: Option<Arc<dyn Fn(ProgressReport) + Send + Sync>>,
-    /// Our id of the call, for the server's logs.
+    /// Haft's id of the call, for the server's logs.
     pub(crate) call_id: String,
-    /// The trace it belongs to.
+    /// W3C trace parent.
     pub(crate) traceparent: Option<String>,
 }
 
 /// Why a call has no result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CallFailure {
-    /// The server is not there, and the call never reached it.
+    /// The server is not available; the call was not sent.
     Unavailable(ServerUnavailableError),
-    /// The server went away with the call.
+    /// The connection broke during the call; its outcome is unknown.
     Lost { reason: String },
-    /// The server took too long.
+    /// The server exceeded a timeout.
     TimedOut(String),
-    /// We were told to stop.
+    /// Cancelled by the caller.
     Cancelled,
-    /// The server said no.
+    /// The server returned an error.
     Refused(String),
 }
 
 impl Server {
-    /// Calls a tool. A call that never reached the server is repeated once on
-    /// a new connection; one that was lost on the way only if repeating it
-    /// changes nothing, by the server's own word.
+    /// Calls a tool. A call that was not sent is repeated once on a new connection. A call lost with its
+    /// connection is repeated only if the server declares the tool read-only or idempotent.
     pub(crate) async fn call_tool(
         &self,
         def: &OfferedTool,
@@ -86,8 +85,7 @@ impl Server {
         }
     }
 
-    /// Tells a connected server something; one that is not connected does not
-    /// care.
+    /// Sends a notification; ignored if the server is not connected.
     pub(crate) fn notify(&self, method: &str) {
         let session = self.slot().session.clone();
         if let Some(session) = session {
@@ -95,7 +93,7 @@ impl Server {
         }
     }
 
-    /// Any other request; `resources/read` and the like.
+    /// Sends another request, such as `resources/read`.
     pub(crate) async fn ask(
         &self,
         method: &str,

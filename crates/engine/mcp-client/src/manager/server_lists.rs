@@ -1,4 +1,4 @@
-//! What a server offers: read, compared with what was agreed to, kept.
+//! Tool lists of servers: reading, comparing with accepted definitions, refreshing.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,20 +24,19 @@ use crate::{
     jsonrpc::{CallError, Peer, RequestOptions, RpcError},
 };
 
-/// A server that keeps announcing changes is asked less and less, whether
-/// there are any or not.
+/// Maximum delay before re-reading the list of a server that keeps announcing changes.
 const MAX_SETTLE: Duration = Duration::from_secs(30);
 
-/// After this much quiet, a change is news again.
+/// Time without changes after which the delay is reset.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// How long one `subscriptions/listen` may stay open before it is renewed.
+/// How long one `subscriptions/listen` request stays open before it is renewed.
 const LISTEN_FOR: Duration = Duration::from_secs(24 * 3600);
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 const SUBSCRIBE_LIMIT: Duration = Duration::from_secs(30);
 
 impl Server {
-    /// Reads the list of tools of a fresh session.
+    /// Reads the tool list of a new session.
     pub(super) async fn take_tools(&self, session: &Arc<ServerSession>) -> Result<(), ConnectError> {
         let listing = session.list("tools/list", "tools", self.config.timeouts.startup).await?;
         let (mut defs, mut skipped) = tools(listing.items);
@@ -68,7 +67,7 @@ impl Server {
         Ok(())
     }
 
-    /// How long the next announced change has to settle.
+    /// Returns the delay before the list is re-read after the next announced change.
     fn next_pause(&self, slot: &ServerRuntimeState) -> Duration {
         match slot.listed {
             Some(listed) if listed.elapsed() < QUIET + slot.settle => (slot.settle * 2).min(MAX_SETTLE),
@@ -76,8 +75,8 @@ impl Server {
         }
     }
 
-    /// Replaces the tools. Those whose definition is the same stay the same
-    /// objects. Names those that are no longer what was agreed to.
+    /// Replaces the tools, reusing the objects of unchanged definitions. Returns the names of tools that
+    /// differ from their accepted definition.
     pub(super) fn adopt(&self, slot: &mut ServerRuntimeState, defs: Vec<OfferedTool>) -> Vec<String> {
         let mut before: HashMap<String, RemoteTool> =
             std::mem::take(&mut slot.tools).into_iter().map(|it| (it.def.name.clone(), it)).collect();
@@ -118,7 +117,7 @@ impl Server {
         changed
     }
 
-    /// The tools as the pool wants them, by name.
+    /// Returns the tools by name.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         let mut tools: Vec<_> = self.slot().tools.iter().map(|it| Arc::clone(&it.built.tool)).collect();
         tools.sort_by(|a, b| a.name().cmp(b.name()));
@@ -129,14 +128,14 @@ impl Server {
         self.slot().tools.iter().map(|it| Arc::clone(&it.def)).collect()
     }
 
-    /// The name of every tool here, the server, and the tool's name there.
+    /// Returns Haft's tool name, the server, and the server's tool name for each tool.
     pub(crate) fn origins(&self) -> Vec<(String, String, String)> {
         let origin =
             |it: &RemoteTool| (it.built.tool.name().to_owned(), self.name().to_owned(), it.def.name.clone());
         self.slot().tools.iter().map(origin).collect()
     }
 
-    /// How many characters its tools take in a request.
+    /// Returns how many characters its tool definitions take in a request.
     pub(crate) fn definition_chars(&self) -> usize {
         let size = |it: &RemoteTool| {
             let spec = it.built.tool.spec();
@@ -149,13 +148,13 @@ impl Server {
     pub(crate) fn load_at_once(&self) {
         let mut slot = self.slot();
         slot.at_once = true;
-        // Made anew, since what a tool is shown as is part of it.
+        // Rebuilt, because the exposure is part of a tool.
         let defs: Vec<OfferedTool> =
             std::mem::take(&mut slot.tools).into_iter().map(|it| it.def.as_ref().clone()).collect();
         self.adopt(&mut slot, defs);
     }
 
-    /// The user has seen what changed: from now on this is what was agreed to.
+    /// Accepts the current definitions on behalf of the user.
     pub(crate) fn accept_definitions(&self) {
         let mut slot = self.slot();
         let defs: Vec<OfferedTool> = slot.tools.iter().map(|it| it.def.as_ref().clone()).collect();
@@ -173,7 +172,7 @@ impl Server {
             Signal::ListChanged("tools") => self.refresh_soon(),
             Signal::ListChanged(_) => self.context.tell(ServerEvent::Lists { server }),
             Signal::ResourceUpdated(uri) => self.context.tell(ServerEvent::Resource { server, uri }),
-            // Nobody's state changed, so nobody who waits for that is woken.
+            // Sent without incrementing the revision, because no state has changed.
             Signal::Output(line) => drop(self.context.events.send(ServerEvent::Output { server, line })),
             Signal::Own(method, params) => {
                 drop(self.context.events.send(ServerEvent::Own { server, method, params }));
@@ -187,8 +186,7 @@ impl Server {
         }
     }
 
-    /// Reads the tools again once the changes have settled. What was there
-    /// stays if that fails.
+    /// Re-reads the tool list after the delay. On failure the old list stays.
     fn refresh_soon(self: &Arc<Self>) {
         let settle = {
             let mut slot = self.slot();
@@ -212,8 +210,8 @@ impl Server {
         });
     }
 
-    /// A modern server tells about changes only to those who listen; an older
-    /// one tells about resources only when asked to.
+    /// Subscribes to changes. Modern servers report changes only through `subscriptions/listen`; legacy
+    /// ones report resources only after a subscription.
     pub(super) fn listen(&self, session: &Arc<ServerSession>) {
         let (me, session) = (self.me.clone(), Arc::downgrade(session));
         tokio::spawn(async move {
@@ -228,7 +226,7 @@ impl Server {
                         None
                     }
                 };
-                // The wait for news keeps neither the session nor the server alive.
+                // Waiting for changes must not keep the session or server alive.
                 drop(session);
                 let resubscribe = Arc::clone(&server.resubscribe);
                 drop(server);
@@ -243,7 +241,7 @@ impl Server {
         });
     }
 
-    /// Asks to be told when a resource changes.
+    /// Subscribes to a resource.
     pub(crate) fn subscribe(&self, uri: &str) {
         self.slot().subscribed.insert(uri.to_owned());
         self.resubscribe.notify_one();
@@ -270,7 +268,7 @@ async fn subscribe_all(session: &ServerSession, subscribed: &BTreeSet<String>) {
     }
 }
 
-/// Listens until the server ends it. Says whether to listen again.
+/// Listens until the server ends the request. Returns whether to listen again.
 async fn listen_once(peer: &Peer, params: Option<Map<String, Value>>) -> bool {
     let Some(params) = params else { return std::future::pending().await };
     match peer.request("subscriptions/listen", params, &RequestOptions::within(LISTEN_FOR)).await {
@@ -280,8 +278,8 @@ async fn listen_once(peer: &Peer, params: Option<Map<String, Value>>) -> bool {
     }
 }
 
-/// A tool whose header annotations are wrong cannot be called over HTTP: who
-/// routes by them would act on something else than the server.
+/// Removes tools with invalid header annotations when using HTTP: an intermediary that routes by these
+/// headers could act on other values than the server.
 fn leave_out_bad_headers(defs: &mut Vec<OfferedTool>, skipped: &mut Vec<SkippedOffer>) {
     defs.retain(|def| match check_header_annotations(&def.input_schema) {
         Ok(()) => true,

@@ -8,47 +8,45 @@ use crate::{
     config::ServerScope,
 };
 
-/// What a person sees of one server.
+/// Status of a server, for display.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
-    /// Its name.
     pub name: String,
     /// Where it is configured.
     pub scope: ServerScope,
-    /// How it is reached: `stdio`, `http`, `sse`, `ws`, `sdk`.
+    /// Transport: `stdio`, `http`, `sse`, `ws`, `sdk`.
     pub transport: &'static str,
-    /// What it is doing.
     pub state: ServerState,
-    /// What it said about itself, now or the last time.
+    /// What it reported about itself, now or in an earlier session.
     pub info: Option<ServerInfo>,
-    /// Its process, if one runs.
+    /// Process id, if a process is running.
     pub pid: Option<u32>,
-    /// How many tools it offers.
+    /// Number of tools.
     pub tools: usize,
-    /// Offered, but unusable.
+    /// Tools that cannot be used, and why.
     pub skipped: Vec<SkippedOffer>,
-    /// Usable after a repair.
+    /// Tools that were repaired, and how.
     pub repaired: Vec<SkippedOffer>,
-    /// Tools that are no longer what was agreed to.
+    /// Tools whose definition differs from the accepted one.
     pub changed: Vec<String>,
-    /// How many lines of output were no messages, and the first of them.
+    /// Output that is not protocol messages.
     pub noise: Option<NonProtocolOutput>,
-    /// How long the last connect took.
+    /// Duration of the last connection attempt.
     pub connect_time: Option<Duration>,
-    /// Why it last failed.
+    /// The last error.
     pub last_error: Option<String>,
-    /// What a person can do about that.
+    /// What the user can do about the error.
     pub advice: Option<String>,
-    /// The last lines it wrote for people.
+    /// Last lines of its error output.
     pub log_tail: String,
 }
 
-/// Output that is no message.
+/// Output of a server that is not protocol messages.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NonProtocolOutput {
-    /// How many lines.
+    /// Number of lines.
     pub lines: u64,
-    /// The first of them.
+    /// The first line.
     pub first: String,
 }
 
@@ -59,7 +57,7 @@ impl fmt::Display for NonProtocolOutput {
             1 => write!(f, "1 line of its output was no message: {first}")?,
             lines => write!(f, "{lines} lines of its output were no messages, first: {first}")?,
         }
-        // A common mistake with a name.
+        // LSP-style framing, a common mistake.
         if self.first.to_ascii_lowercase().starts_with("content-length:") {
             f.write_str(" (it frames messages like a language server; here each is one line)")
         } else {
@@ -68,31 +66,30 @@ impl fmt::Display for NonProtocolOutput {
     }
 }
 
-/// What a server is doing.
+/// State of a server.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ServerState {
-    /// Switched off.
     Disabled,
-    /// Its tools are known from the last time; it starts when one is called.
+    /// Not connected; its tools are known from the cache. It is started when one is called.
     Cached,
-    /// It is being started or reached.
+    /// Being started or connected.
     Connecting,
-    /// It works.
+    /// Connected.
     Ready,
-    /// It ended, and is being started again.
+    /// Ended, and is being restarted.
     Restarting {
-        /// How many times in a row.
+        /// Consecutive attempts.
         attempt: u32,
     },
-    /// Somebody has to log in.
+    /// Requires a login.
     NeedsAuth,
-    /// It cannot be used; a call tries again after a while.
+    /// Cannot be used; a call tries again after the backoff.
     Failed,
 }
 
 impl ServerState {
-    /// The word the Agent SDKs know.
+    /// Returns the state's name in the Agent SDK protocol.
     pub fn wire_name(&self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -104,66 +101,42 @@ impl ServerState {
     }
 }
 
-/// Something that happened to a server.
+/// A change of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerEvent {
-    /// It is doing something else now.
-    State {
-        /// Which server.
-        server: String,
-        /// What.
-        state: ServerState,
-    },
-    /// Its list of tools changed.
-    Tools {
-        /// Which server.
-        server: String,
-    },
+    /// Its state changed.
+    State { server: String, state: ServerState },
+    /// Its tool list changed.
+    Tools { server: String },
     /// Its list of prompts or resources changed.
-    Lists {
-        /// Which server.
-        server: String,
-    },
-    /// A resource changed.
-    Resource {
-        /// Which server.
-        server: String,
-        /// Which resource.
-        uri: String,
-    },
-    /// Tools are no longer what was agreed to; they ask before they run until
+    Lists { server: String },
+    /// A subscribed resource changed.
+    Resource { server: String, uri: String },
+    /// Tools differ from their accepted definitions; they prompt before they run until
     /// [`crate::McpManager::accept_definitions`].
     Definitions {
-        /// Which server.
         server: String,
-        /// Which tools.
+        /// Names of the tools.
         tools: Vec<String>,
     },
-    /// It wrote a line to its error output. Many at once may be missed by those
-    /// who listen slowly.
+    /// A line of its error output. A slow receiver may miss some.
     Output {
-        /// Which server.
         server: String,
-        /// The line; bounded.
+        /// The line, truncated to a maximum length.
         line: String,
     },
-    /// It said something the protocol does not know. Many at once may be missed by
-    /// those who listen slowly.
+    /// A notification that is not part of the protocol. A slow receiver may miss some.
     Own {
-        /// Which server.
         server: String,
-        /// What.
         method: String,
-        /// The rest of it; bounded.
+        /// Parameters, limited in size.
         params: serde_json::Value,
     },
     /// A log message.
     Log {
-        /// Which server.
         server: String,
-        /// How serious.
+        /// Log level, as sent.
         level: String,
-        /// What.
         message: String,
     },
 }

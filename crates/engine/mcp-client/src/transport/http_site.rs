@@ -1,4 +1,4 @@
-//! What all transports to an address share: the client, its headers, logins.
+//! Shared by all HTTP transports: client, headers, logins.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::process::Command;
 use super::TransportError;
 use crate::jsonrpc::CallError;
 
-/// An address with everything needed to send requests to it.
+/// A URL with everything needed to send requests to it.
 #[derive(Clone)]
 pub(super) struct HttpSite {
     pub(super) client: Client,
@@ -28,11 +28,11 @@ pub(super) struct HttpSite {
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 const MAX_REDIRECTS: usize = 5;
 
-/// A body that explains an error is short.
+/// Maximum bytes read of an error body.
 const MAX_EXPLANATION_BYTES: usize = 8 << 10;
 
 impl HttpSite {
-    /// Reads the headers, runs the helper, makes a client.
+    /// Parses the headers, runs the header helper command, and builds an HTTP client.
     pub(super) async fn open(
         server: &str,
         endpoint: &HttpEndpoint,
@@ -54,10 +54,9 @@ impl HttpSite {
         Ok(Self { client, url, headers, login })
     }
 
-    /// Sends a request, with a token if there is one. A refused token is
-    /// renewed once.
+    /// Sends a request, with a token if there is one. A rejected token is refreshed once.
     pub(super) async fn send(&self, request: impl Fn() -> RequestBuilder) -> Result<Response, CallError> {
-        // A header of the configuration is the user's own login.
+        // An `Authorization` header in the configuration replaces logins.
         let own = self.headers.contains_key(reqwest::header::AUTHORIZATION);
         let (mut renewed, mut proven_again) = (false, false);
         loop {
@@ -100,7 +99,7 @@ impl HttpSite {
     }
 }
 
-/// Puts a token, and what shows that it is ours, on a request.
+/// Adds the token and its proof of possession to a request.
 fn show(headers: &mut HeaderMap, pass: &AuthHeader) -> Result<(), String> {
     let scheme = if pass.proof.is_some() { "DPoP" } else { "Bearer" };
     add(headers, "authorization", &format!("{scheme} {}", pass.token))?;
@@ -110,12 +109,12 @@ fn show(headers: &mut HeaderMap, pass: &AuthHeader) -> Result<(), String> {
     }
 }
 
-/// Which HTTP a transport can live with.
+/// HTTP versions a transport supports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Protocol {
-    /// Whatever both sides know.
+    /// Any version.
     Any,
-    /// One connection becomes something else.
+    /// HTTP/1.1, for connections that are upgraded.
     Upgradable,
 }
 
@@ -131,9 +130,8 @@ fn client(protocol: Protocol) -> reqwest::Result<Client> {
     builder.build()
 }
 
-/// Redirects stay with the server the user agreed to: anywhere else, also at
-/// another port of the same host, the request would go to a stranger with all
-/// it says and every header it carries.
+/// Follows redirects to the same origin only. Another origin, including another port of the same host,
+/// was not approved by the user and must not get the request and its headers.
 fn same_place() -> redirect::Policy {
     RedirectPolicy { limit: MAX_REDIRECTS, too_many: "too many redirects" }.policy(|hop| {
         if hop.stays_in_place() {
@@ -145,7 +143,7 @@ fn same_place() -> redirect::Policy {
     })
 }
 
-/// Where an answer leads that leads to no address.
+/// Returns the redirect target of a response.
 pub(super) fn elsewhere(response: &Response) -> String {
     let to = response.headers().get(reqwest::header::LOCATION).and_then(|it| it.to_str().ok());
     let to = to.map(|it| text::one_line(it.split('?').next().unwrap_or_default(), 200));
@@ -160,7 +158,7 @@ fn parse_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|err| format!("`{text}` is not an address: {err}"))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
-        // The upgrade of a plain request; it has the same address otherwise.
+        // A WebSocket starts as a plain HTTP request.
         "ws" => with_scheme(&url, "http"),
         "wss" => with_scheme(&url, "https"),
         other => Err(format!("`{other}:` is not a way to reach a server")),
@@ -183,7 +181,7 @@ fn add(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), String> {
 
 const HELPER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Runs the user's command for fresh headers.
+/// Runs the user's header helper command.
 async fn run_helper(server: &str, url: &str, helper: &str) -> Result<Vec<(String, String)>, String> {
     let mut command = Command::new("/bin/sh");
     command
@@ -228,7 +226,7 @@ pub(super) fn challenge(response: &Response) -> String {
     values.filter_map(|it| it.to_str().ok()).collect::<Vec<_>>().join(", ")
 }
 
-/// The whole body, if it is not larger than allowed.
+/// Reads a whole body; an error if it exceeds `max` bytes.
 pub(super) async fn body(response: Response, max: usize) -> Result<Vec<u8>, String> {
     haft_net::read_body(response, max).await.map_err(|err| match err {
         BodyError::TooLarge => format!("the answer is larger than {} MiB", max >> 20),
@@ -236,12 +234,12 @@ pub(super) async fn body(response: Response, max: usize) -> Result<Vec<u8>, Stri
     })
 }
 
-/// The beginning of a body that explains an error.
+/// Reads the beginning of an error body.
 pub(super) async fn explanation(response: Response) -> Vec<u8> {
     haft_net::read_beginning(response, MAX_EXPLANATION_BYTES).await
 }
 
-/// An answer that is no message.
+/// Converts an HTTP error response.
 pub(super) fn http_error(status: StatusCode, body: &[u8]) -> CallError {
     let said = String::from_utf8_lossy(body);
     let said = text::one_line(&said, 200);

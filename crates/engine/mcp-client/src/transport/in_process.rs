@@ -1,4 +1,4 @@
-//! Servers in this process, or behind a channel of the host.
+//! Servers in this process, or over a channel of the embedder.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use tokio_util::sync::CancellationToken;
 use super::{Connector, OutgoingMessage, PeerInbox, Transport, TransportError};
 use crate::{client::ProtocolRevision, jsonrpc::CallError};
 
-/// A server the host talks to for us, message by message: the in-process
-/// servers of the Agent SDKs, reached with `mcp_message` control requests.
+/// A server to which the embedder forwards messages: the in-process servers of the Agent SDKs, reached
+/// with `mcp_message` control requests.
 pub trait McpConnection: Send + Sync + 'static {
-    /// Hands over one JSON-RPC message and gives back what the server answers
-    /// at once: the response of a request, nothing for a notification.
+    /// Forwards one JSON-RPC message and returns the server's immediate answer: the response to a
+    /// request, `None` for a notification.
     fn exchange(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>>;
 
-    /// Where messages go that the server sends by itself, from now on.
+    /// Provides the receiver of messages that the server sends on its own.
     fn opened(&self, _inbox: PeerInbox) {}
 
-    /// Nobody will send messages any more.
+    /// Called when no more messages will be sent.
     fn closed(&self) {}
 }
 
@@ -29,7 +29,7 @@ pub trait McpConnection: Send + Sync + 'static {
 pub struct EmbeddedServer(Arc<dyn McpConnection>);
 
 impl EmbeddedServer {
-    /// Makes a connector for [`crate::ServerEndpoint::InProcess`].
+    /// Creates a connector for [`crate::ServerEndpoint::InProcess`].
     pub fn connector(connection: Arc<dyn McpConnection>) -> Arc<dyn Connector> {
         Arc::new(Self(connection))
     }
@@ -45,8 +45,7 @@ impl Connector for EmbeddedServer {
         })
     }
 
-    /// The SDKs' servers begin with `initialize`; asking first would cost a
-    /// round trip through the host.
+    /// The SDKs' servers are legacy; probing would cost a round trip.
     fn era(&self) -> Option<ProtocolRevision> {
         Some(ProtocolRevision::Legacy)
     }
@@ -62,7 +61,7 @@ impl Transport for EmbeddedTransport {
     fn send(&self, message: OutgoingMessage) -> Result<(), String> {
         let id = message.message["id"].as_u64().filter(|_| message.message.get("method").is_some());
         let mut exchange = self.connection.exchange(message.message);
-        // A server that answers at once needs no task.
+        // A server that answers immediately needs no task.
         if let Some(answer) = (&mut exchange).now_or_never() {
             answered(&self.inbox, id, answer);
             return Ok(());
@@ -89,26 +88,24 @@ fn answered(inbox: &PeerInbox, id: Option<u64>, answer: Result<Option<Value>, St
     match (answer, id) {
         (Ok(Some(answer)), _) => inbox.deliver(answer),
         (Err(reason), Some(id)) => inbox.fail(id, CallError::Closed(reason)),
-        // The answer may still come through the inbox.
+        // The answer may still arrive through the inbox.
         _ => (),
     }
 }
 
-/// A server at the other end of two channels: any server of this process that
-/// speaks JSON-RPC, both eras, without pipes or sockets.
+/// A server connected through two channels: any server in this process that speaks JSON-RPC, without
+/// pipes or sockets.
 pub struct ChannelServer(Box<dyn Fn() -> ChannelEnds + Send + Sync>);
 
-/// Our ends of the two channels.
+/// The client's ends of the two channels.
 pub struct ChannelEnds {
-    /// To the server.
     pub to_server: mpsc::UnboundedSender<Value>,
-    /// From the server.
     pub from_server: mpsc::UnboundedReceiver<Value>,
 }
 
 impl ChannelServer {
-    /// Makes a connector for [`crate::ServerEndpoint::InProcess`]; `start` is called
-    /// for every connection and starts the server's end.
+    /// Creates a connector for [`crate::ServerEndpoint::InProcess`]; `start` is called for every
+    /// connection and starts the server.
     pub fn connector(start: impl Fn() -> ChannelEnds + Send + Sync + 'static) -> Arc<dyn Connector> {
         Arc::new(Self(Box::new(start)))
     }
@@ -139,7 +136,7 @@ impl Transport for ChannelTransport {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        // The server sees the end of its input.
+        // Dropping the sender is the server's end of input.
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         Box::pin(async {})
     }

@@ -1,4 +1,4 @@
-//! The ways to a server. All of them carry the same values.
+//! Transports to servers. All of them carry JSON values.
 
 mod http;
 mod http_site;
@@ -26,35 +26,34 @@ pub(crate) use websocket::WebSocketConnector;
 
 /// Opens connections to one server.
 pub trait Connector: Send + Sync + 'static {
-    /// Opens one. What the server sends goes to `inbox`, until the transport
-    /// is closed or says that it ended.
+    /// Opens a connection. Messages of the server go to `inbox` until the transport is closed or reports
+    /// its end.
     fn open(&self, inbox: PeerInbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, TransportError>>;
 
-    /// Which protocol the server speaks, where that is known beforehand.
+    /// Returns the protocol generation, if known beforehand.
     fn era(&self) -> Option<ProtocolRevision> {
         None
     }
 
-    /// How long a server may be silent about the modern question before the
-    /// old one is asked as well: old servers do not always answer what they do
-    /// not know.
+    /// How long to wait for an answer to the modern handshake before the legacy one is sent too: legacy
+    /// servers do not always answer unknown requests.
     fn patience(&self) -> Duration {
         Duration::from_millis(2500)
     }
 
-    /// Another way to the same server, for servers too old for this one.
+    /// Returns another transport to the same server, for servers that do not support this one.
     fn older(&self) -> Option<&dyn Connector> {
         None
     }
 }
 
-/// An open connection, seen from our side.
+/// An open connection.
 pub trait Transport: Send + Sync + 'static {
-    /// Hands one message over. Never waits: what cannot be sent at once is
-    /// queued, and an error means the server will never see it.
+    /// Sends a message. Does not block: messages that cannot be sent at once are queued. An error means
+    /// that the server will not get it.
     fn send(&self, message: OutgoingMessage) -> Result<(), String>;
 
-    /// Withdraws a request: the server is told, and nothing else happens to it.
+    /// Notifies the server that a request is cancelled.
     fn cancel(&self, id: u64) {
         let _ = self.send(OutgoingMessage::message(json!({
             "jsonrpc": "2.0",
@@ -63,47 +62,44 @@ pub trait Transport: Send + Sync + 'static {
         })));
     }
 
-    /// The version both sides agreed on.
+    /// Called with the negotiated protocol version.
     fn negotiated(&self, _version: &str) {}
 
-    /// Ends the connection and everything that was started for it.
+    /// Closes the connection and ends everything that was started for it.
     fn close(&self) -> BoxFuture<'static, ()>;
 
-    /// Process of the server, where there is one.
+    /// Returns the server's process id, if there is one.
     fn pid(&self) -> Option<u32> {
         None
     }
 
-    /// The last lines the server wrote for people.
+    /// Returns the last lines of the server's error output.
     fn log_tail(&self) -> String {
         String::new()
     }
 }
 
-/// A message on its way out.
 #[derive(Clone, Debug)]
 pub struct OutgoingMessage {
-    /// The message.
     pub message: Value,
-    /// Headers made of arguments, for transports that have headers.
+    /// Headers derived from arguments, for HTTP transports.
     pub headers: Vec<(String, String)>,
 }
 
 impl OutgoingMessage {
-    /// A message without headers of its own.
+    /// Creates a message without headers.
     pub fn message(message: Value) -> Self {
         Self { message, headers: Vec::new() }
     }
 }
 
-/// Why there is no connection.
+/// Why a connection could not be opened.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TransportError {
-    /// The program could not be started, the host not be reached, the
-    /// configuration is wrong.
+    /// The program could not be started, the host could not be reached, or the configuration is invalid.
     #[error("{0}")]
     Failed(String),
-    /// Somebody has to log in first; the challenge says how.
+    /// A login is required.
     #[error("the server asks for authorization")]
     Unauthorized {
         /// The `WWW-Authenticate` header.

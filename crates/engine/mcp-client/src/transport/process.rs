@@ -17,20 +17,18 @@ use tokio::{
 
 use super::PeerInbox;
 
-/// How long a server has to leave after the end of its input, and then after
-/// the polite signal.
+/// How long to wait for a server to exit after closing its input, and again after SIGTERM.
 const LEAVE_ON_EOF: Duration = Duration::from_millis(500);
 const LEAVE_ON_TERM: Duration = Duration::from_millis(800);
 const LEAVE_ON_KILL: Duration = Duration::from_secs(2);
 
-/// How long a reader of the log waits for the end of the error output after an exit.
-/// Only a descendant that outlives the server and shares its error output takes that long.
+/// How long to wait for the end of the error output after an exit. Only a descendant that outlives the
+/// server and shares its error output takes that long.
 const LAST_OUTPUT: Duration = Duration::from_millis(400);
 
-/// A server process with everything it started.
+/// A server process and its descendants.
 ///
-/// **Invariant:** when this is dropped, or when we are killed, the process and
-/// everything it started are gone.
+/// **Invariant:** when this is dropped, or Haft is killed, the process and its descendants are killed.
 pub(super) struct ServerProcess {
     tree: Arc<ProcessTree>,
     exit: watch::Receiver<Option<String>>,
@@ -39,15 +37,13 @@ pub(super) struct ServerProcess {
     error_output: watch::Receiver<()>,
 }
 
-/// The pipes of a fresh process.
 pub(super) struct ServerPipes {
     pub(super) stdin: ChildStdin,
     pub(super) stdout: ChildStdout,
 }
 
 impl ServerProcess {
-    /// Starts `command` as the leader of a group of its own, under the name of
-    /// its server.
+    /// Starts `command` as the leader of its own process group, recorded under the server's name.
     pub(super) fn start(
         owner: &Arc<ProcessOwner>,
         server: &str,
@@ -88,37 +84,37 @@ impl ServerProcess {
         self.tree.pid()
     }
 
-    /// The last lines of the error output.
+    /// Returns the last lines of the error output.
     pub(super) fn log_tail(&self) -> String {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).text()
     }
 
-    /// The last lines of the error output of a process that has ended, read to the end
-    /// because they explain the exit.
+    /// Returns the last lines of the error output after an exit, reading it to the end first, because it
+    /// explains the exit.
     pub(super) async fn final_log(&self) -> String {
         let mut error_output = self.error_output.clone();
         tokio::time::timeout(LAST_OUTPUT, error_output.changed()).await.ok();
         self.log_tail()
     }
 
-    /// Says how it ended, once it has.
+    /// Receives the exit status once the process has exited.
     pub(super) fn exit(&self) -> watch::Receiver<Option<String>> {
         self.exit.clone()
     }
 
-    /// Waits a moment for the exit and says how it was.
+    /// Waits up to `patience` for the exit and returns its status.
     pub(super) async fn exit_within(&self, patience: Duration) -> Option<String> {
         let mut exit = self.exit.clone();
         let ended = tokio::time::timeout(patience, exit.wait_for(Option::is_some)).await;
         match ended {
             Ok(Ok(status)) => status.clone(),
-            // The reaper went with its runtime, and the process with it.
+            // The runtime was shut down, which also killed the process.
             Ok(Err(_)) => Some(String::from("exited")),
             Err(_) => None,
         }
     }
 
-    /// Ends the process and everything it started. Its input is closed already.
+    /// Stops the process and its descendants. The caller has closed its input.
     pub(super) async fn stop(&self) {
         if self.exit_within(LEAVE_ON_EOF).await.is_none() {
             self.tree.signal_group(Signal::TERM);
@@ -133,7 +129,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // The task that waits for the process holds the tree, too.
+        // The reaper task holds the process tree too, so dropping is not enough.
         self.tree.kill();
     }
 }
@@ -144,7 +140,7 @@ fn command_line(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Waits for the process in a task of its own, so that it never stays a zombie.
+/// Waits for the process in a task of its own, so that it does not stay a zombie.
 fn reap(mut child: Child, tree: Arc<ProcessTree>) -> watch::Receiver<Option<String>> {
     let (sender, receiver) = watch::channel(None);
     tokio::spawn(async move {
@@ -163,7 +159,7 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// How much of the error output is kept.
+/// Maximum lines kept of the error output.
 const LOG_LINES: usize = 100;
 const LOG_LINE_CHARS: usize = 500;
 
@@ -183,7 +179,7 @@ impl LogTail {
     }
 }
 
-/// Reads until the end whatever comes: a full pipe would block the server.
+/// Reads the error output to its end; a full pipe would block the server.
 async fn collect(stderr: impl AsyncRead + Unpin, log: Arc<Mutex<LogTail>>, inbox: PeerInbox) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
@@ -194,7 +190,7 @@ async fn collect(stderr: impl AsyncRead + Unpin, log: Arc<Mutex<LogTail>>, inbox
         }
         let end = memchr::memchr(b'\n', available);
         let used = end.map_or(available.len(), |at| at + 1);
-        // Four bytes per character at most; the rest of a long line is dropped.
+        // At most four bytes per character; the rest of a long line is dropped.
         let room = (4 * LOG_LINE_CHARS).saturating_sub(line.len());
         line.extend_from_slice(&available[..used.min(room)]);
         reader.consume(used);

@@ -1,5 +1,5 @@
-//! The HTTP transport of revision 2024-11-05: one stream for what the server
-//! says, one address for what we say.
+//! The HTTP+SSE transport of revision 2024-11-05: a stream for the server's messages, a URL for the
+//! client's.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,14 +21,14 @@ use crate::{
     jsonrpc::{CallError, parse_values},
 };
 
-/// Reads one stream and posts to the address it names.
+/// Reads the event stream and posts messages to the URL it names.
 pub(crate) struct SseConnector {
     server: String,
     endpoint: HttpEndpoint,
     login: Arc<dyn TokenSource>,
 }
 
-/// How long the server may take to name the address.
+/// Maximum time until the server names the URL.
 const ENDPOINT_LIMIT: Duration = Duration::from_secs(10);
 
 impl SseConnector {
@@ -57,13 +57,13 @@ impl Connector for SseConnector {
         })
     }
 
-    /// This transport went before the modern protocol came.
+    /// This transport is older than the modern protocol.
     fn era(&self) -> Option<ProtocolRevision> {
         Some(ProtocolRevision::Legacy)
     }
 }
 
-/// Opens the stream and waits for the address.
+/// Opens the stream and waits for the URL.
 async fn begin(site: &HttpSite) -> Result<(SseStream, Url), TransportError> {
     let request = || site.client.get(site.url.clone()).header(ACCEPT, "text/event-stream");
     let response = site.send(request).await.map_err(open_error)?;
@@ -86,7 +86,7 @@ async fn begin(site: &HttpSite) -> Result<(SseStream, Url), TransportError> {
     }
 }
 
-/// Messages, and the token with them, go to the origin the user agreed to.
+/// Resolves the URL; it must have the approved origin, because messages and the token are sent to it.
 fn resolve(base: &Url, target: &str) -> Result<Url, TransportError> {
     let url = base
         .join(target)

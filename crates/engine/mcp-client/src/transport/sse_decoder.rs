@@ -1,29 +1,28 @@
-//! Server-sent events.
+//! Decoder for server-sent events.
 //!
-//! Own code: the decoders at hand end the stream at an unknown field or a byte
-//! that is not UTF-8, and have no limit on the size of an event.
+//! Own implementation, because existing decoders end the stream at an unknown field or invalid UTF-8 and
+//! do not limit the size of an event.
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream::BoxStream};
 
-/// One event.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct SseMessage {
-    /// Its kind; `message` if the server says nothing.
+    /// Event type; default `message`.
     pub(super) kind: String,
     pub(super) data: Vec<u8>,
 }
 
-/// What is known of a stream beside its events.
+/// Position in a stream, to resume it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StreamPosition {
-    /// Where to go on after a break.
+    /// Id of the last event.
     pub(super) last_id: Option<String>,
-    /// How many milliseconds to wait before that.
+    /// Delay before reconnecting, in milliseconds.
     pub(super) retry: Option<u64>,
 }
 
-/// A larger event ends the stream: nobody needs it.
+/// Maximum bytes of an event; a larger one ends the stream with an error.
 const MAX_EVENT_BYTES: usize = 64 << 20;
 
 pub(super) struct SseStream {
@@ -44,12 +43,12 @@ impl SseStream {
         &self.decoder.position
     }
 
-    /// Goes on where another stream ended.
+    /// Continues from the position of another stream.
     pub(super) fn resume(&mut self, position: StreamPosition) {
         self.decoder.position = position;
     }
 
-    /// The next event; `None` at the end, `Err` when the stream broke.
+    /// Returns the next event; `None` at the end, `Err` if the stream broke.
     pub(super) async fn next(&mut self) -> Result<Option<SseMessage>, String> {
         loop {
             if let Some(event) = self.decoder.take() {
@@ -68,14 +67,14 @@ const BOM: &[u8] = b"\xEF\xBB\xBF";
 #[derive(Default)]
 struct EventDecoder {
     buffer: Vec<u8>,
-    /// How much of the buffer is known to hold no end of a line.
+    /// Number of buffered bytes known to contain no line end.
     scanned: usize,
     event: SseMessage,
     has_data: bool,
     ready: std::collections::VecDeque<SseMessage>,
     position: StreamPosition,
     begun: bool,
-    /// The last line ended with `\r`; a `\n` that follows belongs to it.
+    /// Whether the last line ended with `\r`, so that a following `\n` belongs to it.
     after_return: bool,
 }
 

@@ -26,38 +26,36 @@ use super::{
 };
 use crate::jsonrpc::{LineReader, ServerLine};
 
-/// How a local server is started.
+/// Command of a local server.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StdioCommand {
-    /// The program, looked up like a shell would.
+    /// Program name or path, looked up as by a shell.
     pub program: String,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// Variables on top of what is inherited.
+    /// Environment variables added to the inherited ones.
     pub env: BTreeMap<String, String>,
-    /// Where it starts; our own directory if not given.
+    /// Working directory; default: that of this process.
     pub cwd: Option<PathBuf>,
-    /// The variables it may inherit; those of this process if not given.
+    /// Variables that may be inherited; default: those of this process.
     pub variables: Option<EnvVars>,
-    /// Which of them it sees.
+    /// Which of them are inherited.
     pub inherit: InheritEnv,
-    /// The program that the program starts, where it only holds another one.
+    /// The actual server program, if `program` is a wrapper such as a sandbox.
     pub held: Option<String>,
 }
 
-/// Finds a program that is on no path a server was given: the search path to start the
-/// server with instead. May take seconds, and is asked from a thread that may wait.
+/// Returns a search path for a program that is not on `PATH`. May block for seconds; called on a
+/// blocking thread.
 pub type ProgramFallback = Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
 
 /// Which variables a server inherits.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum InheritEnv {
-    /// Everything but the credentials Haft itself works with: a server that
-    /// needs one of those is given it by name in its configuration.
+    /// All except credentials that Haft uses itself. A server that needs one of those gets it by name in
+    /// its configuration.
     #[default]
     WithoutOwnCredentials,
-    /// Only what any program needs to run: search path, home, locale,
-    /// temporary directory.
+    /// Only what every program needs: `PATH`, home, locale, temporary directory.
     Basics,
 }
 
@@ -93,7 +91,7 @@ impl StdioCommand {
         self.variables.clone().unwrap_or_else(EnvVars::of_process)
     }
 
-    /// The program that has to be on the search path and is not. Looks at the disk.
+    /// Returns the program that is missing on the search path, if one is. Reads the disk.
     fn missing(&self) -> Option<&str> {
         let program = self.held.as_deref().unwrap_or(&self.program);
         let path = match self.env.get("PATH") {
@@ -125,9 +123,8 @@ impl StdioCommand {
     }
 }
 
-/// Starts one process per connection and talks over its pipes.
+/// Starts one process per connection and communicates over its pipes.
 pub(crate) struct StdioConnector {
-    /// The name of the server.
     pub(crate) server: String,
     pub(crate) command: StdioCommand,
     pub(crate) processes: Arc<ProcessOwner>,
@@ -135,15 +132,15 @@ pub(crate) struct StdioConnector {
 }
 
 impl StdioConnector {
-    /// The search path of a program that is not on the usual one, where it is known.
+    /// Returns the search path for a program that is not on `PATH`, if known.
     async fn further_path(&self) -> Option<OsString> {
         let (further, command) = (self.further_path.clone()?, self.command.clone());
         let found = tokio::task::spawn_blocking(move || further(command.missing()?));
         found.await.ok().flatten()
     }
 
-    /// Starts the server. Where its program is, is looked at when it did not start: the
-    /// kernel has looked already. What holds another program starts without it.
+    /// Starts the server. If its program is not found, tries the extended search path. A wrapper would
+    /// start successfully, so with one the search path is looked up first.
     async fn start(&self, inbox: &PeerInbox) -> io::Result<(ServerProcess, ServerPipes)> {
         let start = |path: Option<OsString>| {
             ServerProcess::start(&self.processes, &self.server, self.command.command(path), inbox)
@@ -162,7 +159,7 @@ impl StdioConnector {
     }
 }
 
-/// Whether a program that cannot be started may be on another search path.
+/// Whether the error means that the program was not found.
 fn is_not_there(problem: &io::Error) -> bool {
     matches!(problem.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
 }
@@ -182,7 +179,7 @@ impl Connector for StdioConnector {
     }
 }
 
-/// More than this waiting to be read by the server means that it does not read.
+/// Maximum bytes queued for a server that does not read its input.
 const MAX_BACKLOG_BYTES: usize = 64 << 20;
 
 struct Stdio {
@@ -190,7 +187,7 @@ struct Stdio {
     input: Arc<StdioInput>,
 }
 
-/// Our end of the server's input.
+/// The pipe to the server's input.
 struct StdioInput {
     outbox: Mutex<Outbox>,
     more: Notify,
@@ -198,9 +195,9 @@ struct StdioInput {
 }
 
 struct Outbox {
-    /// Gone after an error or after closing.
+    /// `None` after an error or after closing.
     pipe: Option<ChildStdin>,
-    /// What the pipe did not take yet; the first piece may be half written.
+    /// Data the pipe did not accept yet; the first item may be partly written.
     backlog: VecDeque<Vec<u8>>,
     written: usize,
     bytes: usize,
@@ -212,7 +209,7 @@ impl Stdio {
         let outbox = Outbox { pipe: Some(pipes.stdin), backlog: VecDeque::new(), written: 0, bytes: 0 };
         let input =
             Arc::new(StdioInput { outbox: Mutex::new(outbox), more: Notify::new(), inbox: inbox.clone() });
-        // Neither task keeps the process alive: it ends with the transport.
+        // The tasks hold weak references: the process ends with the transport.
         tokio::spawn(read(pipes.stdout, Arc::downgrade(&process), inbox));
         tokio::spawn(Arc::clone(&input).write());
         Arc::new(Self { process, input })
@@ -263,7 +260,7 @@ impl StdioInput {
         let idle = outbox.backlog.is_empty();
         outbox.bytes += line.len();
         outbox.backlog.push_back(line);
-        // The pipe nearly always has room: writing here saves a task switch.
+        // The pipe nearly always has room: writing here avoids a task switch.
         if idle && outbox.poll_drain(&mut Context::from_waker(Waker::noop())).is_pending() {
             self.more.notify_one();
         }
@@ -275,8 +272,8 @@ impl StdioInput {
         Ok(())
     }
 
-    /// The server does not listen any more. One that ended says so itself in a
-    /// moment, and how; one that lives on is of no use to anybody.
+    /// Handles a broken input pipe. If the server has exited, its exit is reported shortly; if it still
+    /// runs, it is unusable.
     fn broken(&self) {
         let inbox = self.inbox.clone();
         tokio::spawn(async move {
@@ -290,13 +287,13 @@ impl StdioInput {
         self.more.notify_one();
     }
 
-    /// Writes what did not fit at once, until the pipe is gone.
+    /// Writes queued data until the pipe is closed.
     async fn write(self: Arc<Self>) {
         loop {
             self.more.notified().await;
             poll_fn(|cx| self.outbox().poll_drain(cx)).await;
             if self.outbox().pipe.is_none() {
-                // Also after closing it ourselves; then nobody listens to this.
+                // Also reached after closing the pipe here, when the result is ignored.
                 self.broken();
                 return;
             }
@@ -305,7 +302,7 @@ impl StdioInput {
 }
 
 impl Outbox {
-    /// Writes as much as the pipe takes.
+    /// Writes as much as the pipe accepts.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(front) = self.backlog.front() {
             let Some(pipe) = self.pipe.as_mut() else { break };
@@ -328,10 +325,10 @@ impl Outbox {
 
 const CLOSED_INPUT: &str = "the server has closed its input";
 
-/// What a server may still have to say after its process has ended.
+/// How long to read remaining output after the process has exited.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// Delivers what the server writes, until it ends.
+/// Delivers the server's output to the inbox until it ends.
 async fn read(stdout: ChildStdout, process: Weak<ServerProcess>, inbox: PeerInbox) {
     let mut lines = LineReader::new(stdout);
     let exit = exit_of(&process);
@@ -342,7 +339,7 @@ async fn read(stdout: ChildStdout, process: Weak<ServerProcess>, inbox: PeerInbo
             biased;
             line = lines.next() => line,
             () = &mut exit, if last_words.is_none() => {
-                // A grandchild may hold the pipe open for ever.
+                // A grandchild may keep the pipe open.
                 last_words = Some(tokio::time::Instant::now() + LAST_WORDS);
                 continue;
             }
@@ -373,7 +370,7 @@ async fn exit_of(process: &Weak<ServerProcess>) {
     }
 }
 
-/// How the server ended, and what it said last.
+/// Describes how the server exited, with its last output.
 async fn obituary(process: &Weak<ServerProcess>) -> String {
     let Some(process) = process.upgrade() else { return String::from("the connection was closed") };
     let (how, log) = match process.exit_within(LAST_WORDS).await {

@@ -1,7 +1,7 @@
-//! Messages over a WebSocket, one per text frame.
+//! WebSocket transport, one message per text frame.
 //!
-//! The handshake is an ordinary request, so it goes through the same client as
-//! everything else: the same TLS, proxy, headers and logins.
+//! The handshake is an HTTP request through the common client, with the same TLS, proxy, headers and
+//! logins.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) struct WebSocketConnector {
     login: Arc<dyn TokenSource>,
 }
 
-/// Messages waiting for a server that does not read.
+/// Maximum queued messages for a server that does not read.
 const WAITING_MESSAGES: usize = 1024;
 
 impl WebSocketConnector {
@@ -88,7 +88,7 @@ async fn upgrade(site: &HttpSite) -> Result<WebSocketStream<Upgraded>, Transport
     Ok(WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await)
 }
 
-/// Carries messages both ways until either side ends.
+/// Transfers messages in both directions until either side closes.
 async fn run(
     socket: WebSocketStream<Upgraded>,
     mut messages: mpsc::Receiver<String>,
@@ -125,7 +125,7 @@ async fn run(
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), out.close()).await;
 }
 
-/// Why the server closed, as far as it says so.
+/// Describes why the server closed the connection.
 fn farewell(why: Option<CloseFrame>) -> String {
     match why {
         None => String::from("the server closed the connection"),

@@ -1,4 +1,4 @@
-//! One client against many ways to be a bad server.
+//! The client against many kinds of misbehaving servers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -10,12 +10,12 @@ use haft_mcp_client::{ProtocolRevision, ServerConfig, ServerState};
 use serde_json::json;
 use support::{Fixture, TIMEOUT};
 
-/// What is expected of a server in these modes: how many tools, and what a call
-/// of `echo` gives; text after `!` is in the error.
+/// Expectations for a server in these modes: number of tools, and the result of calling `echo`; text
+/// after `!` is in the error.
 struct Case(&'static str, usize, &'static str);
 
 const CASES: &[Case] = &[
-    // Eras and handshakes.
+    // Protocol generations and handshakes.
     Case("", 1, "hi"),
     Case("modern", 1, "hi"),
     Case("both", 1, "hi"),
@@ -91,7 +91,7 @@ const CASES: &[Case] = &[
     Case("ping_then_answer", 1, "hi"),
 ];
 
-/// Only those that never answer have short limits: they end by them on any machine.
+/// Sets short timeouts for servers that never answer, which end by them on any machine.
 fn limited(mut config: ServerConfig, modes: &str) -> ServerConfig {
     let is_short = ["no_reply", "ping_forever"].contains(&modes);
     config.timeouts.idle = if is_short { Duration::from_secs(1) } else { TIMEOUT };
@@ -101,7 +101,7 @@ fn limited(mut config: ServerConfig, modes: &str) -> ServerConfig {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_server_is_used_as_far_as_possible() {
-    // One manager per case, a few at a time: most of them only wait.
+    // One manager per case, a few concurrently: most of them only wait.
     let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(4));
     let mut running = tokio::task::JoinSet::new();
     for case in CASES {
@@ -137,7 +137,8 @@ async fn check(Case(modes, tools, want): &Case) -> Option<String> {
 
 #[tokio::test]
 async fn servers_that_never_work_fail_with_a_reason() {
-    // Only the one that never does anything has a short limit: it ends by it on any machine.
+    // Only the server that never does anything has a short timeout, so that it ends by it on any
+    // machine.
     for (modes, part, startup) in [
         ("die_at_start", "fatal: no configuration", TIMEOUT),
         ("refuse", "the licence has expired", TIMEOUT),
@@ -209,7 +210,7 @@ async fn one_bad_tool_is_skipped_alone_and_visibly() {
             ("root_string", "type: its arguments are not an object but `string`"),
         ]
     );
-    // A merged union still refuses what fits neither arm, naming both.
+    // A merged union rejects what matches neither branch, naming both.
     let err = fixture.call("mcp__srv__any_of", json!({})).await.unwrap_err();
     assert!(err.message.contains("`a`") && err.message.contains("`b`"), "{}", err.message);
     let output = fixture.call("mcp__srv__any_of", json!({"b": "3"})).await;
@@ -217,7 +218,7 @@ async fn one_bad_tool_is_skipped_alone_and_visibly() {
     fixture.manager.shutdown().await;
 }
 
-/// An odd server in the given modes; its notes are in the fixture's directory.
+/// A misbehaving server in the given modes; it writes notes to the fixture's directory.
 fn odd(fixture: &Fixture, modes: &str) -> ServerConfig {
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/support/odd_server.py");
     let mut command = haft_mcp_client::StdioCommand {
@@ -239,7 +240,7 @@ async fn an_answer_that_comes_too_late_is_nobodys() {
     let pid = fixture.manager.status()[0].pid;
     let err = fixture.call("mcp__srv__echo", json!({"text": "3.5"})).await.unwrap_err();
     assert!(err.message.contains("no answer within 3 s"), "{}", err.message);
-    // The late answer comes while others wait for theirs.
+    // The late answer arrives while other calls wait for theirs.
     for text in ["0.1", "0.2", "0.3", "0.4"] {
         let output = fixture.call("mcp__srv__echo", json!({"text": text})).await.unwrap();
         assert_eq!(output.content.to_text(), text);
@@ -254,7 +255,7 @@ async fn a_server_that_closes_its_input_is_started_again() {
     fixture.manager.set_servers(vec![odd(&fixture, "close_stdin")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
     let pid = fixture.manager.status()[0].pid;
-    // A call that was written before would wait for its answer.
+    // A call that was written earlier would wait for its answer.
     let input = format!("/proc/{}/fd/0", pid.unwrap());
     support::eventually("its input is closed", || std::fs::symlink_metadata(&input).is_err()).await;
     let err = fixture.call("mcp__srv__echo", json!({"text": "x"})).await.unwrap_err();

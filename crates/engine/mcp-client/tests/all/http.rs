@@ -1,5 +1,4 @@
-//! Servers at an address: both eras, the two older transports, and what can go
-//! wrong on the way.
+//! Remote servers: both protocol generations, the two older transports, and network errors.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -26,7 +25,7 @@ use serde_json::{Value, json};
 use support::{Fixture, TIMEOUT, context, eventually, run};
 use tokio::sync::mpsc;
 
-/// A server of one test: what it does, and what it saw.
+/// A test server: its behaviour and the requests it received.
 struct Fake {
     modes: &'static str,
     seen: Mutex<Vec<Seen>>,
@@ -140,7 +139,7 @@ async fn handle(State(fake): State<Arc<Fake>>, request: Request) -> Response {
     }
 }
 
-/// The id of the call a broken stream left unanswered.
+/// Id of the call that a broken stream left unanswered.
 static PENDING: Mutex<Value> = Mutex::new(Value::Null);
 
 fn open_stream(fake: &Fake, first: &str) -> Response {
@@ -307,7 +306,7 @@ async fn headers_are_those_of_the_era() {
     assert_eq!(call.header("mcp-session-id"), Some("session-1"));
     assert_eq!(call.header("mcp-protocol-version"), Some("2025-06-18"));
     assert_eq!(call.header("mcp-method"), Some("tools/call"));
-    // The handshake was over before anything else was said.
+    // The handshake ended before any other message.
     let order: Vec<String> = fake.seen.lock().unwrap().iter().map(|it| it.method.clone()).collect();
     let at = |method: &str| order.iter().position(|it| it == method);
     assert!(at("notifications/initialized") < at("tools/list"), "{order:?}");
@@ -449,20 +448,20 @@ async fn a_websocket_carries_messages_both_ways() {
     assert!(fixture.manager.settled(TIMEOUT).await);
     let output = fixture.call("mcp__srv__echo", json!({"text": "last"})).await.unwrap();
     assert_eq!(output.content.to_text(), "last");
-    // The server hung up; the next call finds a new connection.
+    // The server closed the connection; the next call opens a new one.
     let output = fixture.call("mcp__srv__echo", json!({"text": "again"})).await.unwrap();
     assert_eq!(output.content.to_text(), "again");
     fixture.manager.shutdown().await;
 }
 
-/// The Agent SDK's way: the host carries every message and its answer.
+/// A server of the Agent SDK: the embedder forwards every message and its answer.
 struct Sdk(Fake, Mutex<Option<PeerInbox>>);
 
 impl McpConnection for Sdk {
     fn exchange(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>> {
         let answer = match message.get("id") {
             Some(_) => self.0.answer(&message),
-            // What the Python SDK says to notifications.
+            // The Python SDK's answer to notifications.
             None => json!({"jsonrpc": "2.0", "result": {}}),
         };
         let seen =

@@ -1,4 +1,4 @@
-//! Servers come, go, hang, come back, and leave nothing behind.
+//! Servers start, exit, hang, restart, and leave nothing behind.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -26,7 +26,7 @@ async fn starting_blocks_nobody_and_late_servers_join() {
     if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut late.endpoint {
         command.env.insert("HAFT_FAKE_GATE".into(), gate.display().to_string());
     }
-    // Whoever waited for the late one here would wait for ever.
+    // Waiting for the late server here would never end.
     fixture.manager.set_servers(vec![late, fixture.fake("quick", "")]);
     eventually("the quick one is ready", || fixture.manager.status()[1].state == ServerState::Ready).await;
     assert_eq!(fixture.manager.status()[0].state, ServerState::Connecting);
@@ -37,7 +37,7 @@ async fn starting_blocks_nobody_and_late_servers_join() {
     fixture.manager.shutdown().await;
 }
 
-/// Only a program that did not start is looked for, and a search path may be relative.
+/// The extended search path is used only if a program is not found, and may be relative.
 #[tokio::test]
 async fn a_further_path_is_asked_for_when_a_program_did_not_start() {
     for (usual, asked) in [("HERE/tools:", 0), ("tools:", 0), ("", 1), ("HERE/other:", 1), ("HERE/plain:", 1)]
@@ -88,7 +88,7 @@ async fn a_harmless_call_survives_the_death_of_its_server() {
             (false, Err(err)) => {
                 assert!(err.message.contains("its outcome is unknown"), "{}", err.message);
                 assert!(err.message.contains("about to die"), "the last words are missing: {}", err.message);
-                // The next call finds the server restarted.
+                // The next call uses the restarted server.
                 let output = fixture.call("mcp__srv__echo", json!({"text": "again"})).await.unwrap();
                 assert_eq!(output.content.to_text(), "again");
             }
@@ -112,7 +112,7 @@ async fn parallel_calls_share_one_restart() {
         assert_eq!(output.unwrap().content.to_text(), n.to_string());
     }
     assert_eq!(fixture.pids("srv").len(), 2, "one start and one restart");
-    // Through all of it the tool stayed the same object: the request's bytes did not move.
+    // The tool stayed the same object, so the request's bytes did not change.
     assert!(Arc::ptr_eq(&tool, &fixture.tool("mcp__srv__echo")));
     fixture.manager.shutdown().await;
 }
@@ -171,7 +171,7 @@ async fn a_dropped_call_is_withdrawn_too() {
 async fn progress_is_asked_for_shown_in_order_and_extends_the_deadline() {
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "ping_then_answer");
-    // Eight pauses are longer than what may pass without progress, one is much shorter.
+    // Eight pauses exceed the idle timeout, a single one is much shorter.
     if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut config.endpoint {
         command.env.insert("HAFT_FAKE_PAUSE".into(), "0.5".into());
     }
@@ -305,7 +305,7 @@ async fn a_changed_definition_asks_again_until_it_is_accepted() {
     assert!(told.collect::<Vec<_>>().contains(&change));
     second.manager.shutdown().await;
 
-    // It asks in the next session too, and no longer once somebody agreed.
+    // The prompt returns in the next session, but not after the change was accepted.
     let third = session();
     third.manager.set_servers(vec![config.clone()]);
     assert!(matches!(verdict(&third), Verdict::Insist(_)));

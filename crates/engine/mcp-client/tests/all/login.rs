@@ -1,4 +1,4 @@
-//! Logins: found, kept, renewed once, lost only when they are lost.
+//! Logins: discovered, stored, refreshed once, and dropped only when invalid.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -28,8 +28,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use support::{Fixture, TIMEOUT};
 
-/// An MCP server with an authorization server beside it, which rotates refresh
-/// tokens and takes the whole login back when an old one is used again.
+/// An MCP server with an authorization server that rotates refresh tokens and revokes the whole login
+/// when an old one is reused.
 #[derive(Default)]
 struct World {
     base: String,
@@ -39,17 +39,17 @@ struct World {
 #[derive(Default)]
 struct Tokens {
     issued: u32,
-    /// The only access token that is good.
+    /// The only valid access token.
     access: Option<String>,
-    /// The only refresh token that is good.
+    /// The only valid refresh token.
     refresh: Option<String>,
     refreshes: u32,
     lifetime: u64,
     broken: bool,
     used_twice: bool,
-    /// Tokens work only together with a key.
+    /// Whether tokens are bound to a key.
     bound: bool,
-    /// What was proven, and with which key.
+    /// The proofs received, with their keys.
     proofs: Vec<(Value, Value)>,
 }
 
@@ -66,8 +66,7 @@ impl Tokens {
     }
 }
 
-/// Reads a proof, if there is a good one, and keeps it. It must have the number
-/// of the place it is for.
+/// Reads and records a valid proof of possession. It must contain the server's nonce.
 fn proven(tokens: &mut Tokens, headers: &HeaderMap, method: &str, place: &str, token: Option<&str>) -> bool {
     let Some(text) = headers.get("dpop").and_then(|it| it.to_str().ok()) else { return false };
     let part = |at: usize| -> Value {
@@ -217,7 +216,7 @@ fn state(fixture: &Fixture) -> ServerState {
     fixture.manager.status().remove(0).state
 }
 
-/// What a browser does with the page of a login.
+/// Does what a browser does with a login page.
 async fn browse(url: &str) {
     let page = reqwest::get(url).await.unwrap();
     assert!(page.text().await.unwrap().contains("go back to Haft"));
@@ -248,7 +247,7 @@ async fn a_login_is_asked_for_made_and_kept() {
     log_in(&first).await;
     assert_eq!((state(&first), call(&first).await), (ServerState::Ready, Ok(String::from("hi"))));
 
-    // Only the owner can read it, and the next session needs no login.
+    // Only the owner can read the file, and the next session needs no login.
     let files: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|it| it.path()).collect();
     let file = files.iter().find(|it| it.extension().is_some_and(|it| it == "json")).unwrap();
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -271,7 +270,7 @@ async fn a_refused_token_is_renewed_once_however_many_ask() {
     for user in &users {
         user.manager.reconnect("srv").await.unwrap();
     }
-    // The server forgets the token; everybody finds out at the same moment.
+    // The server forgets the token; all calls find out at the same time.
     world.state.lock().unwrap().access = Some(String::from("another"));
     let calls = users.iter().flat_map(|user| [call(user), call(user)]);
     for answer in futures_util::future::join_all(calls).await {
@@ -347,7 +346,7 @@ async fn a_bound_token_is_proven_for_every_request_by_everybody_who_has_the_logi
     let second = user(&world, home.path());
     second.manager.settled(TIMEOUT).await;
     assert_eq!(call(&second).await, Ok(String::from("hi")));
-    // What is renewed stays bound to the same key.
+    // The refreshed token stays bound to the same key.
     world.state.lock().unwrap().access = Some(String::from("another"));
     assert_eq!(call(&first).await, Ok(String::from("hi")));
     assert_eq!(call(&second).await, Ok(String::from("hi")));

@@ -1,6 +1,6 @@
-//! Programs nobody here wrote: reference servers, the official clients, the
-//! inspector and the conformance suite. Installed by
-//! `tests/support/install_peers.sh`, as `cargo xtask test` does; without them these tests say so and pass.
+//! Third-party programs: reference servers, the official clients, the inspector and the conformance
+//! suite. Installed by `tests/support/install_peers.sh`, as `cargo xtask test` does. If they are
+//! missing, these tests print that and pass.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
@@ -19,7 +19,7 @@ use support::{Fixture, example};
 struct Peers(PathBuf);
 
 impl Peers {
-    /// `None`, loudly, where they are not installed.
+    /// Returns `None` with a message if they are not installed.
     fn find() -> Option<Self> {
         let named = std::env::var_os("HAFT_MCP_PEERS").map(PathBuf::from);
         let exe = std::env::current_exe().unwrap();
@@ -56,12 +56,12 @@ struct Real {
     command: Vec<String>,
     era: ProtocolRevision,
     tools: usize,
-    /// `None` where a call would need a browser or the world.
+    /// `None` if a call would need a browser or the internet.
     call: Option<(&'static str, Value)>,
     want: &'static str,
 }
 
-/// The address of a page on this machine.
+/// URL of a local web page.
 fn page() -> String {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -77,7 +77,7 @@ fn page() -> String {
     format!("http://{address}/")
 }
 
-/// Whether a server is installed; peers of before have fewer of them.
+/// Whether a server is installed; older installations have fewer.
 fn is_there(real: &Real) -> bool {
     let found = real
         .command
@@ -163,7 +163,7 @@ fn reference_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
     ]
 }
 
-/// Servers of the SDKs, and of people who have nothing to do with them.
+/// Servers based on the official SDKs and on other implementations.
 fn other_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
     let place = directory.display();
     let node_server = |version: &str| vec![peers.node(), support_file("node_server.mjs"), version.to_owned()];
@@ -301,7 +301,7 @@ fn run(program: &str, args: &[&str], peers: &Peers) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// Our example server at an address.
+/// Haft's example server over HTTP.
 struct Http(std::process::Child, String);
 
 impl Http {
@@ -355,7 +355,7 @@ fn the_inspector_finds_nothing_wrong() {
     let Some(peers) = Peers::find() else { return };
     let inspector = peers.0.join("node_modules/.bin/mcp-inspector").display().to_string();
     let program = example("tool_server");
-    // `haft mcp serve` itself is looked at in the tests of the program.
+    // `haft mcp serve` is covered by the tests of the program.
     for era in ["legacy", "auto", "modern"] {
         let list =
             ["--cli", "--strict", "--protocol-era", era, "--format", "json", "-q", "--method", "tools/list"];
@@ -367,8 +367,8 @@ fn the_inspector_finds_nothing_wrong() {
     }
 }
 
-/// One run of the conformance suite over everything it requires of a revision,
-/// and everything it tries beyond: tasks, headers, schemas, sessions.
+/// One run of the conformance suite: everything a revision requires, plus `beyond`: tasks, headers,
+/// schemas, sessions.
 fn conformance(peers: &Peers, role: &[&str], revision: &str, beyond: &[&str]) {
     let results = tempfile::tempdir().unwrap();
     let suite = peers.module("conformance/dist/index.js");
@@ -432,7 +432,7 @@ fn our_client_conforms() {
     }
 }
 
-/// Scenarios of no revision's set: how servers of the first one log people in.
+/// Scenarios outside of any revision's set: logins as in the first revision.
 #[test]
 fn our_client_knows_the_first_logins() {
     let Some(peers) = Peers::find() else { return };

@@ -1,5 +1,5 @@
-//! The production server, plus prompts, resources and completion, which the
-//! suite wants and a pool of tools has not.
+//! The production server plus prompts, resources and completion, which the suite requires and a pool of
+//! tools does not have.
 
 #![expect(deprecated, reason = "clients of the older protocol still use what the newer one calls deprecated")]
 
@@ -37,7 +37,7 @@ fn parse<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value).map_err(|err| ErrorData::internal_error(err.to_string(), None))
 }
 
-/// The schema whose keywords must survive the way to the client.
+/// A schema whose keywords must reach the client unchanged.
 fn schema_2020_12() -> JsonObject {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -63,7 +63,7 @@ fn schema_2020_12() -> JsonObject {
     schema.as_object().cloned().unwrap_or_default()
 }
 
-/// What a call needs of its client before it can begin.
+/// Returns the client capabilities a call requires.
 fn missing(name: &str, has: &ClientCapabilities) -> Option<ClientCapabilities> {
     match name {
         "test_missing_capability" if has.sampling.is_none() => {
@@ -289,7 +289,7 @@ impl ServerHandler for Fixtures {
                 Err(RecvError::Lagged(_)) => continue,
                 Err(RecvError::Closed) => return Ok(()),
             };
-            // What the client did not ask for is refused by the sink.
+            // The sink drops what the client did not request.
             let _ = context.sink().send(note).await;
         }
     }

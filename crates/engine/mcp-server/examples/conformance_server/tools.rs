@@ -12,11 +12,11 @@ use tokio::sync::broadcast;
 
 use crate::Change;
 
-/// One red pixel.
+/// A PNG with one red pixel.
 pub(crate) const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
-/// Silence.
+/// A silent WAV file.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA=";
 
 type Ended = Result<Output, ToolError>;
@@ -64,7 +64,7 @@ fn text(text: impl Into<String>) -> Output {
     Output::from_content(text.into().into())
 }
 
-/// A result with content only MCP knows, passed through as it is.
+/// A result with MCP-only content, passed through unchanged.
 fn mcp(content: Value) -> Output {
     let result = json!({"content": content});
     Output {
@@ -130,7 +130,7 @@ fn contents() -> Vec<Arc<dyn DynTool>> {
     ]
 }
 
-/// A tool that talks with its client.
+/// A tool that communicates with its client.
 fn talking(
     clients: &Clients,
     name: &str,
@@ -319,7 +319,7 @@ fn rounds(clients: &Clients) -> Vec<Arc<dyn DynTool>> {
     ]
 }
 
-/// Waits, unless the call is cancelled.
+/// Sleeps; ends early if the call is cancelled.
 async fn work(cx: &Context, duration: Duration) -> Result<(), ToolError> {
     tokio::select! {
         () = tokio::time::sleep(duration) => Ok(()),
@@ -327,7 +327,7 @@ async fn work(cx: &Context, duration: Duration) -> Result<(), ToolError> {
     }
 }
 
-/// Longer than it takes a call to become a task.
+/// Longer than the time after which a call becomes a task.
 const A_WHILE: Duration = Duration::from_millis(500);
 
 fn tasks(clients: &Clients) -> Vec<Arc<dyn DynTool>> {

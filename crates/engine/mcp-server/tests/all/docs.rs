@@ -1,4 +1,4 @@
-//! The documentation says what the code says.
+//! Checks that the documentation matches the code.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 

@@ -1,5 +1,4 @@
-//! Our server over pipes, line by line: the short way of a call and the SDK's
-//! way are one server.
+//! The server over pipes, line by line: the fast path and the SDK behave the same.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -15,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-/// A server and a client that decides about every byte.
+/// A server and a client that controls every byte.
 struct Raw {
     server: Child,
     input: Option<ChildStdin>,
@@ -35,7 +34,7 @@ impl Raw {
         raw.send(&json!({"jsonrpc": "2.0", "id": "begin", "method": "initialize", "params": params})).await;
         raw.read().await;
         raw.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
-        // The session has begun once a later request is answered.
+        // The session is established once a later request is answered.
         raw.send(&json!({"jsonrpc": "2.0", "id": "list", "method": "tools/list", "params": {}})).await;
         raw.read().await;
         raw
@@ -54,7 +53,7 @@ impl Raw {
         serde_json::from_str(&line.expect("the server left")).unwrap()
     }
 
-    /// Everything until the answer to `id`, with the answer last.
+    /// Returns all messages up to the answer to `id`, with the answer last.
     async fn until(&mut self, id: &Value) -> Vec<Value> {
         let mut lines = Vec::new();
         loop {
@@ -71,10 +70,10 @@ fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params})
 }
 
-/// Without what differs from call to call.
+/// Removes what differs between calls.
 fn comparable(mut answer: Value) -> Value {
     answer["id"] = Value::Null;
-    // Files of results are numbered.
+    // Files of results have consecutive numbers.
     let text = answer.to_string();
     let without_numbers = text.split(".txt").map(|it| it.trim_end_matches(|it: char| it.is_ascii_digit()));
     let same: Vec<&str> = without_numbers.collect();
@@ -91,11 +90,11 @@ async fn both_ways_give_the_same_answer() {
         ("fail", json!({"text": "why"})),
         ("nothing", json!({})),
         ("big", json!({"count": 20_000})),
-        // Nobody can be asked.
+        // There is no approver.
         ("write", json!({"text": "x"})),
     ] {
         let short = call(1, tool, arguments.clone());
-        // A field the short way does not know.
+        // A field the fast path does not know.
         let mut long = call("two", tool, arguments);
         long["params"]["unknown"] = json!(true);
         raw.send(&short).await;
@@ -123,13 +122,13 @@ async fn lines_arrive_in_any_pieces() {
     }
     ids.sort_unstable();
     assert_eq!(ids, [2, 3, 4]);
-    // Longer than the short way takes, with the next line right behind it.
+    // Longer than the limit of the fast path, followed directly by the next line.
     let long = "y".repeat(3 << 20);
     raw.write(format!("{}\n{}\n", call(5, "echo", json!({"text": long})), echo(6)).as_bytes()).await;
     let mut answers = [raw.read().await, raw.read().await];
     answers.sort_by_key(|it| it["id"].as_u64());
     assert_eq!((&answers[0]["id"], &answers[1]["id"]), (&json!(5), &json!(6)));
-    // What is no message harms nothing.
+    // Lines that are not messages do no harm.
     raw.write(b"{\"tools/call\"\n\"tools/call\"\n[1, 2]\n").await;
     raw.send(&call(7, "echo", json!({"text": "still here"}))).await;
     let answer = raw.until(&json!(7)).await.pop().unwrap();
@@ -170,7 +169,7 @@ async fn what_is_taken_back_is_not_answered() {
     raw.send(&call(2, "echo", json!({"text": "x"}))).await;
     let lines = raw.until(&json!(2)).await;
     assert!(lines.iter().all(|it| it["id"] != "slow"), "{lines:?}");
-    // Nothing is under way any more: the server leaves at once.
+    // No calls are running, so the server exits at once.
     drop(raw.input.take());
     let mut rest = 0;
     while let Some(line) = timeout(TIMEOUT, raw.output.next_line()).await.unwrap().unwrap() {
@@ -186,7 +185,7 @@ async fn a_client_may_write_much_before_it_reads() {
     let text = "z".repeat(500);
     let requests: String =
         (0..4000).map(|id| format!("{}\n", call(id, "echo", json!({"text": text})))).collect();
-    // More than both pipes and all buffers hold: nobody may wait for the other.
+    // More than both pipes and all buffers can hold: neither side may deadlock.
     timeout(TIMEOUT, raw.write(requests.as_bytes())).await.expect("the server stopped reading");
     let mut seen = vec![false; 4000];
     for _ in 0..4000 {

@@ -1,4 +1,4 @@
-//! Our server, asked by our client and by a plain HTTP client.
+//! The server, tested with Haft's own client and a plain HTTP client.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -32,7 +32,7 @@ struct Text {
     text: String,
 }
 
-/// What the tools of a test server leave behind.
+/// Side effects of a test server's tools.
 #[derive(Default)]
 struct Traces {
     written: Mutex<Vec<String>>,
@@ -103,7 +103,7 @@ async fn serve(change: impl FnOnce(&mut HttpOptions, &mut ServerOptions)) -> Ser
     Serving { http, server, pool, traces, _results: results }
 }
 
-/// A person with an opinion, who remembers what they were asked.
+/// A user with scripted answers who records the questions.
 struct Person {
     says: &'static str,
     asked: Mutex<Vec<String>>,
@@ -120,7 +120,7 @@ impl ElicitationHandler for Person {
     }
 }
 
-/// Our client, connected to a server.
+/// Haft's client, connected to a server.
 async fn connect(url: &str, era: ProtocolRevision, person: Option<Arc<Person>>) -> Fixture {
     let fixture =
         Fixture::with(|options| options.host.elicit = person.map(|it| it as Arc<dyn ElicitationHandler>));
@@ -153,7 +153,7 @@ async fn the_client_asks_its_person_what_the_rules_leave_open() {
                 let asked = person.asked.lock().unwrap();
                 assert!(asked.len() == 1 && asked[0].contains(&text), "{asked:?}");
             }
-            // What only reads is not asked about.
+            // Read-only tools do not prompt.
             assert!(fixture.call("mcp__haft__echo", json!({"text": "x"})).await.is_ok());
             fixture.manager.shutdown().await;
         }
@@ -180,8 +180,8 @@ async fn results_arrive_in_full_and_errors_as_data() {
     }
 }
 
-/// What one client stored cannot be found by another: its names cannot be
-/// guessed, and lists hold one's own.
+/// A client cannot access what another one stored: names are unguessable, and lists contain only the
+/// client's own results.
 #[tokio::test]
 async fn what_one_client_stored_is_out_of_the_others_reach() {
     let serving = serve(|_, _| ()).await;
@@ -244,7 +244,7 @@ async fn a_long_call_goes_on_as_a_task() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     serving.traces.release.notify_one();
     assert_eq!(call.await.unwrap().unwrap().content.to_text(), "done");
-    // A cancelled one is cancelled as a task too.
+    // A cancelled call is also cancelled as a task.
     let cx = context();
     let cancel = cx.cancel.clone();
     let call = tokio::spawn(run(fixture.tool("mcp__haft__wait"), json!({"text": "never"}), cx));
@@ -266,7 +266,7 @@ async fn clients_learn_of_new_tools() {
         all.push(tool(name, "Comes late.", async |args: Text, _cx| Ok(args.text.into())).build());
         serving.pool.set(Pool::assemble(all, Vec::new()));
         let wanted = format!("mcp__haft__{name}");
-        // A listening stream may take a moment to open: what is said before is heard by nobody.
+        // Opening the stream takes a moment; earlier notifications are lost.
         let mut said: Option<std::time::Instant> = None;
         eventually("the new tool is known", || {
             if said.is_none_or(|it| Duration::from_secs(2) < it.elapsed()) {
@@ -280,7 +280,7 @@ async fn clients_learn_of_new_tools() {
     }
 }
 
-/// A plain request, as any program could send it.
+/// A plain HTTP request.
 async fn post(url: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
     let client = reqwest::Client::new();
     let mut request = client
@@ -347,7 +347,7 @@ async fn only_those_come_in_who_may() {
         (&resource_url, &[("authorization", "Bearer unknown")], initialize(), 503),
     ] {
         let (status, text) = post(url, headers, &body).await;
-        // A body that is no message is a client error; which one is the SDK's choice.
+        // A body that is not a message gives a client error; the SDK chooses which one.
         let right = status == want || (want == 415 && (400..500).contains(&status));
         assert!(right, "{headers:?}: {status} {}", haft_types::text::head(&text, 200));
     }
@@ -415,8 +415,7 @@ async fn stopping_ends_open_calls_soon() {
     assert!(ended.is_err());
 }
 
-/// More slow clients than calls may be under way, and more data than the
-/// system buffers for them.
+/// More slow clients than permitted concurrent calls, and more data than the system buffers.
 #[tokio::test]
 async fn those_who_read_slowly_or_never_finish_hold_up_nobody() {
     use tokio::io::AsyncWriteExt;
@@ -440,7 +439,7 @@ async fn those_who_read_slowly_or_never_finish_hold_up_nobody() {
             body.len()
         );
         stream.write_all(head.as_bytes()).await.unwrap();
-        // Every other one does not even finish its request.
+        // Every other client does not even finish its request.
         let sent = if number % 2 == 0 { body.len() } else { body.len() / 2 };
         stream.write_all(&body.as_bytes()[..sent]).await.unwrap();
         silent.push(stream);
@@ -454,8 +453,7 @@ async fn those_who_read_slowly_or_never_finish_hold_up_nobody() {
     drop(silent);
 }
 
-/// Connections that say nothing make room after a while, even if there are as
-/// many of them as there may be.
+/// Silent connections are closed after a while, even if they use up the limit.
 #[tokio::test]
 async fn who_says_nothing_makes_room_for_others() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -477,7 +475,7 @@ async fn who_says_nothing_makes_room_for_others() {
     assert_eq!(tokio::time::timeout(TIMEOUT, asked).await.unwrap().0, 200);
     for mut stream in idle {
         let mut said = Vec::new();
-        // Closed or answered with an error; either way it is over.
+        // Closed or answered with an error.
         let _ = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut said)).await.unwrap();
     }
     let long = "y".repeat(1 << 20);

@@ -1,5 +1,4 @@
-//! AWS signatures (SigV4), with credentials from wherever AWS's tools would
-//! take them.
+//! AWS Signature Version 4, with credentials from the standard AWS sources.
 
 use std::{fmt::Write as _, process::Stdio, sync::Arc};
 
@@ -15,16 +14,16 @@ use tokio::sync::Mutex;
 
 use crate::{KeyHelper, ModelError, SecretString};
 
-/// Who asks AWS.
+/// Authentication at AWS.
 #[derive(Debug)]
 pub enum AwsLogin {
-    /// What AWS's own tools would use: environment, profile, SSO, processes,
-    /// web identity, containers, machines.
+    /// The standard credential chain: environment, profile, SSO, credential process, web identity,
+    /// container and instance metadata.
     Default {
-        /// A profile, if not the default one.
+        /// Profile name; `None` for the default one.
         profile: Option<String>,
     },
-    /// A key at hand.
+    /// Fixed keys.
     Keys {
         /// Access key id.
         access_key: String,
@@ -33,11 +32,11 @@ pub enum AwsLogin {
         /// Session token, for temporary keys.
         session_token: Option<SecretString>,
     },
-    /// A command that prints keys as JSON, as `aws sts` does.
+    /// A command that prints keys as JSON, like `aws sts`.
     Export(KeyHelper),
     /// A Bedrock API key, sent as a bearer token.
     Bearer(crate::KeySource),
-    /// Nobody, for gateways that sign themselves.
+    /// None, for gateways that sign requests themselves.
     None,
 }
 
@@ -45,11 +44,11 @@ pub enum AwsLogin {
 pub(crate) struct AwsSigner {
     region: String,
     keys: AwsKeys,
-    /// Keeps what the chain found.
+    /// Signer of the chain or static keys, which caches credentials.
     signer: Mutex<Option<Arc<Signer<Credential>>>>,
 }
 
-/// Where the keys are from.
+/// Source of the keys.
 pub(crate) enum AwsKeys {
     Chain { profile: Option<String> },
     Static { access_key: String, secret_key: SecretString, session_token: Option<SecretString> },
@@ -67,8 +66,8 @@ impl AwsSigner {
         Self { region: region.to_owned(), keys, signer: Mutex::new(None) }
     }
 
-    /// Whoever signs now. The chain keeps what it found; a command is asked by its
-    /// own clock.
+    /// Returns the current signer. The chain caches its credentials; an export command is cached by its
+    /// own TTL.
     async fn signer(&self) -> Result<Arc<Signer<Credential>>, ModelError> {
         if let AwsKeys::Export(helper) = &self.keys {
             let keys = exported(helper.get().await?.expose())?;
@@ -78,8 +77,9 @@ impl AwsSigner {
         Ok(Arc::clone(signer.get_or_insert_with(|| Arc::new(self.build(&self.keys)))))
     }
 
-    /// Forgets keys that were refused. Says whether asking again may help: a chain
-    /// that nobody renewed finds the same.
+    /// Drops cached credentials after AWS rejected them. Returns whether a retry may get other ones:
+    /// only with an export command, because the chain finds the same ones again unless they were
+    /// renewed.
     pub(crate) async fn forget(&self) -> bool {
         *self.signer.lock().await = None;
         match &self.keys {
@@ -114,7 +114,7 @@ impl AwsSigner {
         }
     }
 
-    /// Adds the signature of a request.
+    /// Adds the signature headers to a request.
     pub(crate) async fn sign(
         &self,
         url: &str,
@@ -138,7 +138,7 @@ impl AwsSigner {
             ))
         })?;
         for (name, value) in &parts.headers {
-            // The client writes the host itself, from the same address.
+            // The HTTP client sets the host header itself, from the same URL.
             if name != http::header::HOST {
                 let name = HeaderName::try_from(name.as_str()).map_err(|err| fail(err.to_string()))?;
                 let mut value =
@@ -151,8 +151,8 @@ impl AwsSigner {
     }
 }
 
-/// The keys in what a command printed: those of `aws sts`, or of a
-/// `credential_process`. Nothing of it is ever shown.
+/// Parses the output of an export command: JSON of `aws sts` or of a `credential_process`. Errors never
+/// quote it.
 fn exported(printed: &str) -> Result<AwsKeys, ModelError> {
     let fail = || ModelError::Auth {
         message: String::from(
@@ -172,8 +172,8 @@ fn exported(printed: &str) -> Result<AwsKeys, ModelError> {
     })
 }
 
-/// The address to sign for. The signer is made for S3, which takes a path as it
-/// is; every other service takes it encoded once more.
+/// Returns the URL to sign. The signer is made for S3, which uses paths unchanged; all other services
+/// expect them percent-encoded once more.
 fn signed_url(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let path = url[start..].find('/').map_or(url.len(), |at| start + at);
@@ -189,7 +189,7 @@ fn signed_url(url: &str) -> String {
     out
 }
 
-/// A model's name in a path.
+/// Percent-encodes a model name as a path segment.
 pub(crate) fn path_segment(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -202,7 +202,7 @@ pub(crate) fn path_segment(name: &str) -> String {
     out
 }
 
-/// Runs `credential_process` commands.
+/// Runs `credential_process` commands of AWS profiles.
 #[derive(Debug)]
 struct Processes;
 

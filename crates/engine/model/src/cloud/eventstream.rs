@@ -1,4 +1,4 @@
-//! AWS's binary event stream, as far as Bedrock uses it.
+//! Decoder for AWS's binary event stream, limited to what Bedrock uses.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::BytesMut;
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::{ModelError, http_error};
 
-/// The shortest message: lengths and two checksums.
+/// Bytes of the shortest valid message: lengths and two checksums.
 const SHORTEST: usize = 16;
-/// More than any message has.
+/// Maximum bytes of a message; a longer one is an error.
 const LONGEST: usize = 32 * 1024 * 1024;
 
-/// Takes bytes, gives the data of events.
+/// Incremental parser.
 #[derive(Debug, Default)]
 pub(crate) struct EventStreamParser {
     buffer: BytesMut,
@@ -37,15 +37,15 @@ impl EventStreamParser {
     }
 }
 
-/// A message: its headers that are texts, and what it carries.
+/// A message: its string headers and its payload.
 struct FrameMessage<'a> {
     headers: Vec<(&'a [u8], &'a str)>,
     payload: &'a [u8],
 }
 
 impl<'a> FrameMessage<'a> {
-    /// Reads one: its length, that of its headers, a checksum of both; headers;
-    /// payload; a checksum of everything before. `None` if anything of it is wrong.
+    /// Parses one message: total length, header length, checksum of both; headers; payload; checksum of
+    /// everything before. `None` if any of it is invalid.
     fn read(frame: &'a [u8]) -> Option<Self> {
         let number = |at: usize| Some(u32::from_be_bytes(*frame.get(at..)?.first_chunk()?));
         let end = frame.len().checked_sub(4)?;
@@ -70,7 +70,7 @@ impl<'a> FrameMessage<'a> {
     }
 }
 
-/// Takes the next header off; what is inside is `None` for one that is no text.
+/// Takes the next header. The outer `None` is an error; the inner one is a header that is not a string.
 fn take_header<'a>(rest: &mut &'a [u8]) -> Option<Option<(&'a [u8], &'a str)>> {
     let take = |rest: &mut &'a [u8], count: usize| {
         let (taken, after) = rest.split_at_checked(count)?;
@@ -84,12 +84,12 @@ fn take_header<'a>(rest: &mut &'a [u8]) -> Option<Option<(&'a [u8], &'a str)>> {
     let name = usize::from(take(rest, 1)?[0]);
     let name = take(rest, name)?;
     match take(rest, 1)?[0] {
-        // Yes and no.
+        // Booleans.
         0 | 1 => (),
         kind @ 2..=5 => drop(take(rest, 1 << (kind - 2))?),
         6 => drop(long(rest)?),
         7 => return Some(Some((name, std::str::from_utf8(long(rest)?).ok()?))),
-        // A moment, an id.
+        // Timestamp, UUID.
         8 => drop(take(rest, 8)?),
         9 => drop(take(rest, 16)?),
         _ => return None,
@@ -97,7 +97,7 @@ fn take_header<'a>(rest: &mut &'a [u8]) -> Option<Option<(&'a [u8], &'a str)>> {
     Some(None)
 }
 
-/// The event in a message; `None` for kinds that carry none.
+/// Returns the event in a message; `None` for message types without one.
 fn data_of(message: &FrameMessage<'_>) -> Result<Option<String>, ModelError> {
     let header = |name: &str| message.header(name);
     let payload: Value = serde_json::from_slice(message.payload).unwrap_or(Value::Null);
@@ -117,7 +117,7 @@ fn data_of(message: &FrameMessage<'_>) -> Result<Option<String>, ModelError> {
     Ok(Some(text))
 }
 
-/// An error in the middle of a stream, by AWS's name for it.
+/// Converts an exception in the middle of a stream, by its AWS name.
 fn exception(kind: &str, payload: &[u8]) -> ModelError {
     let status = match kind {
         "throttlingException" | "serviceQuotaExceededException" => 429,
@@ -134,7 +134,7 @@ fn exception(kind: &str, payload: &[u8]) -> ModelError {
 mod tests {
     use super::*;
 
-    /// A message of such headers, with checksums that fit.
+    /// Builds a message with valid checksums.
     fn framed(headers: &[u8], payload: &[u8]) -> Vec<u8> {
         let length = u32::try_from(16 + headers.len() + payload.len()).unwrap();
         let mut out = length.to_be_bytes().to_vec();
@@ -187,7 +187,7 @@ mod tests {
         for piece in [1, 7, two.len()] {
             assert_eq!(fed(&two, piece).unwrap(), ["{}", "{}"], "{piece}");
         }
-        // Something that carries no event.
+        // A message without an event.
         assert!(fed(&framed(&headers, b"{}"), 64).unwrap().is_empty());
     }
 
@@ -209,7 +209,7 @@ mod tests {
         ] {
             assert!(fed(&framed(&headers, b"{}"), 64).is_err(), "{headers:?}");
         }
-        // Headers that are longer than the message.
+        // Headers longer than the message.
         let mut long = whole.clone();
         long[4..8].copy_from_slice(&1000_u32.to_be_bytes());
         let sum = crc32fast::hash(&long[..8]).to_be_bytes();

@@ -7,8 +7,8 @@ use crate::{ModelError, SecretString};
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
-/// Tokens from wherever Google's tools would take them. Looked for when first
-/// needed; the library keeps them fresh.
+/// Access tokens from Google's application default credentials. Loaded on first use; the library
+/// refreshes them.
 #[derive(Debug, Default)]
 pub(crate) struct GoogleTokens(OnceCell<AccessTokenCredentials>);
 

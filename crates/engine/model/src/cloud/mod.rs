@@ -1,4 +1,4 @@
-//! How the clouds know who asks.
+//! Authentication and stream formats of cloud providers.
 
 #[cfg(feature = "bedrock")]
 pub(crate) mod aws;

@@ -1,5 +1,4 @@
-//! What only the whole conversation shows: how many pictures there are, how
-//! many pages, and which tools are referred to.
+//! Checks that need the whole conversation: number of images, number of PDF pages, references to tools.
 
 use std::{
     collections::HashMap,
@@ -14,10 +13,10 @@ use super::{
 };
 use crate::{ToolLoading, ToolSet, tool_set::WireTool, tool_wire_name::wire_name};
 
-/// Pictures that were made smaller because there are many.
+/// Images that were scaled down because the conversation has many; by content hash and target size.
 pub(crate) type ShrunkImages = Mutex<HashMap<(u64, usize), Block>>;
 
-/// Where a picture or document is.
+/// Position of an image or document.
 #[derive(Clone, Copy)]
 struct BlockPosition {
     message: usize,
@@ -25,7 +24,7 @@ struct BlockPosition {
     inner: Option<usize>,
 }
 
-/// A picture or document, by its message and place: its data is not copied.
+/// An image or document, by message and position; the data is not copied.
 struct MediaBlock {
     message: Arc<Message>,
     place: BlockPosition,
@@ -93,7 +92,7 @@ fn has_media(messages: &[Arc<Message>]) -> bool {
     })
 }
 
-/// Puts another block in a place.
+/// Replaces the block at a position.
 fn put(messages: &mut [Arc<Message>], place: BlockPosition, new: Block) {
     let block = &mut Arc::make_mut(&mut messages[place.message]).content[place.block];
     match (block, place.inner) {
@@ -102,7 +101,7 @@ fn put(messages: &mut [Arc<Message>], place: BlockPosition, new: Block) {
     }
 }
 
-/// Keeps the media of a conversation within the rules; the oldest give way.
+/// Enforces the provider's limits on media; the oldest media are replaced first.
 pub(crate) fn limit_media(
     messages: &mut [Arc<Message>],
     judge: &MessageRules<'_>,
@@ -131,7 +130,7 @@ pub(crate) fn limit_media(
     }
 }
 
-/// Replaces the oldest media by words until the sum is within the limit.
+/// Replaces the oldest media by text until the total is within `limit`.
 fn drop_oldest(
     messages: &mut [Arc<Message>],
     media: &mut Vec<MediaBlock>,
@@ -178,15 +177,15 @@ fn shrink_one_of_many(
     put(messages, it.place, new);
 }
 
-/// Whether the provider follows references to deferred tools.
+/// Whether the provider supports references to deferred tools.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum References {
     Followed,
     Unknown,
 }
 
-/// Keeps references to tools that are offered; others become words. Says which
-/// deferred tools the conversation has loaded, in order.
+/// Keeps references to tools that are offered and replaces the others by text. Returns the deferred
+/// tools the conversation has loaded, in order.
 pub(crate) fn references(
     messages: &mut [Arc<Message>],
     tools: &ToolSet,
@@ -215,7 +214,7 @@ pub(crate) fn references(
                 }
                 let words = match (offered, support) {
                     (Some(tool), References::Followed) if tool.is_deferred() => continue,
-                    // What is there from the start cannot be loaded again.
+                    // An eager tool cannot be loaded again.
                     (Some(_), _) => format!("{name} is loaded and can be called now."),
                     (None, _) => {
                         report.add(

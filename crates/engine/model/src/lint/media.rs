@@ -1,59 +1,59 @@
-//! Pictures and documents that every provider takes.
+//! Checks that images and documents are accepted by providers.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_types::MediaSource;
 
-/// Makes pictures smaller. The crate that can is above this one.
+/// Scales images down. Implemented in a higher layer.
 pub trait ImageShrinker: Send + Sync {
-    /// Re-encodes a picture so that it fits, or `None` if it cannot.
+    /// Re-encodes an image so that it fits the limit; `None` if that is impossible. May block: runs on a
+    /// blocking thread.
     fn shrink(&self, image: &[u8], limit: ImageLimit) -> Option<ShrunkImage>;
 
-    /// How many pages a PDF has. The default looks for page objects and counts
-    /// in the bytes, which is enough for files whose objects are not packed.
+    /// Returns the number of pages of a PDF. The default implementation searches the bytes for page
+    /// objects and counts, which works for files without compressed object streams.
     fn pdf_pages(&self, pdf: &[u8]) -> Option<usize> {
         count_pages(pdf)
     }
 }
 
-/// What a picture may be.
+/// Limits of an image.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ImageLimit {
-    /// Pixels of the longer side.
+    /// Maximum pixels of the longer side.
     pub side: usize,
-    /// Bytes of the file, before base64.
+    /// Maximum bytes of the file, before base64.
     pub bytes: usize,
 }
 
-/// A picture that fits.
+/// An image that was scaled down.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ShrunkImage {
-    /// The MIME type the bytes have.
+    /// MIME type of `bytes`.
     pub media_type: String,
     /// The content of the file.
     pub bytes: Vec<u8>,
 }
 
-/// What a provider takes.
+/// Limits of a provider on images and documents.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MediaRules {
-    /// Bytes of one picture as base64 text.
+    /// Maximum base64 bytes of one image.
     pub image_base64: usize,
-    /// Pixels of the longer side.
+    /// Maximum pixels of the longer side.
     pub image_side: usize,
-    /// With more pictures than this, `many_side` holds.
+    /// Number of images above which `many_side` applies.
     pub many: usize,
-    /// Pixels of the longer side when there are many.
+    /// Maximum pixels of the longer side when there are more than `many` images.
     pub many_side: usize,
-    /// Pictures in all.
+    /// Maximum number of images in a request.
     pub images: usize,
-    /// Whether GIF is among the types of pictures.
+    /// Whether GIF is supported.
     pub gif: bool,
-    /// PDF pages in all.
+    /// Maximum number of PDF pages in a request.
     pub pdf_pages: usize,
-    /// Base64 bytes of all media together, so that the body stays below its
-    /// limit.
+    /// Maximum base64 bytes of all media together, so that the body stays below the provider's limit.
     pub total_base64: usize,
 }
 
@@ -72,22 +72,22 @@ impl Default for MediaRules {
     }
 }
 
-/// How much of a file's head is read to learn its size. A JPEG's may stand
-/// behind a large EXIF block; then the whole file is read.
+/// Bytes of a file that are decoded to find its dimensions. If a JPEG has a larger EXIF block, the whole
+/// file is decoded.
 const HEAD: usize = 64 * 1024;
 
-/// What is wrong with a picture.
+/// Why a provider would reject an image.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ImageProblem {
-    /// Nothing, but the declared type is not the real one.
+    /// The declared MIME type is wrong; the value is the right one. Otherwise the image is valid.
     MediaType(&'static str),
-    /// Its data is no picture; in words.
+    /// The data is not an image; the text says what it is.
     NoImage(String),
-    /// Too many pixels or bytes.
+    /// Too many pixels or bytes; the text says which.
     TooLarge { what: String },
 }
 
-/// A number of the content of a medium.
+/// Hashes the content of an image or document.
 pub(crate) fn fingerprint(source: &MediaSource) -> u64 {
     let mut hasher = DefaultHasher::new();
     match source {
@@ -97,7 +97,8 @@ pub(crate) fn fingerprint(source: &MediaSource) -> u64 {
     hasher.finish()
 }
 
-/// Checks one picture.
+/// Checks one image. `side` is the maximum of the longer side in pixels, `base64` the maximum encoded
+/// size in bytes.
 pub(crate) fn check_image(
     media_type: &str,
     data: &str,
@@ -132,12 +133,12 @@ fn megabytes(bytes: usize) -> String {
     format!("{:.1} MB", bytes as f64 / (1024.0 * 1024.0))
 }
 
-/// Whether base64 data begins as a GIF does.
+/// Whether base64 data starts with a GIF header.
 pub(crate) fn is_gif(data: &str) -> bool {
     data.starts_with("R0lGOD")
 }
 
-/// The longer side of a picture in pixels.
+/// Returns the longer side of an image in pixels; `None` if the format is unknown.
 pub(crate) fn image_side(data: &str) -> Option<usize> {
     let head = decode_head(data)?;
     image_size(data, &head).map(|size| size.width.max(size.height))
@@ -148,7 +149,7 @@ fn image_size(data: &str, head: &[u8]) -> Option<imagesize::ImageSize> {
     from_head.or_else(|| imagesize::blob_size(&STANDARD.decode(data).ok()?).ok())
 }
 
-/// The first bytes of base64 data, if all of it is base64.
+/// Decodes the beginning of base64 data; `None` if any of it is not valid base64.
 fn decode_head(data: &str) -> Option<Vec<u8>> {
     let bytes = data.as_bytes();
     let padding = bytes.iter().rev().take_while(|byte| **byte == b'=').count();
@@ -157,7 +158,7 @@ fn decode_head(data: &str) -> Option<Vec<u8>> {
     if bytes.is_empty() || !bytes.len().is_multiple_of(4) || padding > 2 || !body.iter().all(is_base64) {
         return None;
     }
-    // The last group must decode as well: its spare bits must be zero.
+    // Checks the last group too: its unused bits must be zero.
     STANDARD.decode(&bytes[bytes.len() - 4..]).ok()?;
     let head = bytes.len().min(HEAD * 4 / 3 / 4 * 4);
     STANDARD.decode(&bytes[..head]).ok()
@@ -173,7 +174,7 @@ fn image_type(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What some bytes are, in words.
+/// Describes what kind of data some bytes are.
 pub(crate) fn sniff(head: &[u8]) -> String {
     match infer::get(head) {
         Some(kind) => kind.mime_type().to_owned(),
@@ -183,18 +184,18 @@ pub(crate) fn sniff(head: &[u8]) -> String {
     }
 }
 
-/// Decodes media data; empty when it is none.
+/// Decodes base64 data; empty if it is invalid.
 pub(crate) fn decoded(data: &str) -> Vec<u8> {
     STANDARD.decode(data).unwrap_or_default()
 }
 
-/// Encodes a file as media data.
+/// Encodes bytes as base64.
 pub(crate) fn encoded(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Pages of a PDF from its bytes: page objects, or the largest count of a page
-/// tree. `None` if it is no PDF.
+/// Counts the pages of a PDF by its page objects, or by the largest count of a page tree. `None` if it
+/// is not a PDF.
 pub(crate) fn count_pages(pdf: &[u8]) -> Option<usize> {
     if !pdf.starts_with(b"%PDF-") {
         return None;
@@ -224,7 +225,7 @@ pub(crate) fn count_pages(pdf: &[u8]) -> Option<usize> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The head of a PNG of that size: enough for code that reads sizes.
+    /// Returns the header of a PNG with these dimensions: enough for code that reads dimensions.
     pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
         let mut out = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         out.extend_from_slice(&width.to_be_bytes());

@@ -1,4 +1,4 @@
-//! What can be said about a message on its own.
+//! Checks that need only a single message.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use super::{
 };
 use crate::tool_wire_name::{wire_id, wire_name};
 
-/// What a message is judged by.
+/// Rules a message is checked against.
 pub(crate) struct MessageRules<'a> {
     pub(crate) model: &'a str,
     pub(crate) thinking: ThinkingRule,
     pub(crate) media: &'a MediaRules,
     pub(crate) images: bool,
     pub(crate) documents: bool,
-    /// Whether blocks of the Messages form's own tools may go back.
+    /// Whether blocks of the provider's own (server-side) tools may be sent back.
     pub(crate) server_blocks: bool,
     pub(crate) port: Option<&'a dyn ImageShrinker>,
 }
 
-/// What becomes of a block.
+/// How a block is changed.
 enum BlockFix<B> {
     Keep,
     Drop,
@@ -33,7 +33,7 @@ enum BlockFix<B> {
 }
 
 impl MessageRules<'_> {
-    /// The message as it can be sent; the same one if nothing is wrong.
+    /// Returns the message in a form that can be sent; the same `Arc` if nothing had to be changed.
     pub(crate) fn clean(&self, message: &Arc<Message>, report: &mut LintReport) -> Arc<Message> {
         let mut changed = None;
         let mut attached = Vec::new();
@@ -127,7 +127,7 @@ impl MessageRules<'_> {
             report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "it was cut before it was signed");
             return BlockFix::Drop;
         }
-        // Untouched or not at all, and with a NUL in it nobody takes it.
+        // A signed block must be sent unchanged or not at all, and providers reject NUL characters.
         if text.contains('\0') || signature.contains('\0') {
             report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "there is a NUL in it");
             return BlockFix::Drop;
@@ -179,7 +179,7 @@ impl MessageRules<'_> {
                 }
             }
         }
-        // An error result may hold text only; what else it has goes behind.
+        // An error result may contain text only; other content moves behind it.
         if *is_error && inner.iter().any(|piece| piece.as_text().is_none()) {
             let (texts, rest): (Vec<_>, Vec<_>) =
                 inner.into_iter().partition(|piece| piece.as_text().is_some());
@@ -250,7 +250,7 @@ impl MessageRules<'_> {
         }
     }
 
-    /// The picture made smaller, or words about it.
+    /// Scales an image down, or replaces it by text if that is impossible.
     pub(crate) fn shrunk(
         &self,
         data: &str,
@@ -333,8 +333,8 @@ impl MessageRules<'_> {
     }
 }
 
-/// Whether a block is one the provider's own tools make. Anything else of an
-/// unknown kind is damage: what the provider never sent, it does not take back.
+/// Whether a block is produced by the provider's own tools. Unknown blocks of other kinds are corrupt
+/// and would be rejected.
 fn is_of_server(kind: &str) -> bool {
     let named = ["server_tool_use", "mcp_tool_use", "container_upload", "search_result", "compaction"];
     named.contains(&kind) || (kind.ends_with("_tool_result") && "_tool_result".len() < kind.len())
@@ -368,7 +368,7 @@ impl BlockFix<Block> {
     }
 }
 
-/// A block of a result as a block of a message.
+/// Converts a block of a result to a block of a message.
 pub(crate) fn into_message(block: Block) -> MessageBlock {
     match block {
         Block::Text { text } => MessageBlock::Text { text },

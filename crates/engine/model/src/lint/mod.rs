@@ -1,9 +1,9 @@
-//! The request linter: what is sent is always something the provider takes,
-//! whatever the conversation holds.
+//! The request linter: whatever the conversation contains, the request that is sent is valid for the
+//! provider.
 //!
-//! It never changes the conversation. It looks at each message once (what was
-//! found is kept as long as the message lives), then at the conversation as a
-//! whole, then at the settings. Each repair is told once.
+//! The conversation itself is never changed. The linter checks each message once (the outcome is cached
+//! as long as the message lives), then the conversation as a whole, then the settings. Each repair is
+//! reported once.
 
 mod conversation_rules;
 mod media;
@@ -32,21 +32,21 @@ use refused_blocks::RefusedBlocks;
 pub use repair::{Repair, RepairKind};
 pub(crate) use text::{clean_text, clean_value};
 
-/// What a provider takes, as far as it differs.
+/// Rules in which providers differ.
 #[derive(Clone, Debug)]
 pub struct LintRules {
-    /// Pictures and documents.
+    /// Limits on images and documents.
     pub media: MediaRules,
-    /// What thinking may go back.
+    /// Which thinking blocks may be sent back.
     pub thinking: ThinkingRule,
-    /// Whether blocks of the provider's own tools may go back.
+    /// Whether blocks of the provider's own (server-side) tools may be sent back.
     pub server_blocks: bool,
-    /// Whether calls in the conversation need tools in the request.
+    /// Whether calls in the conversation require that the request declares tools.
     pub calls_need_tools: bool,
 }
 
 impl LintRules {
-    /// Anthropic's rules, also at Bedrock, Vertex and Foundry.
+    /// Rules of the Messages API, at Anthropic, Bedrock, Vertex and Foundry.
     pub fn messages() -> Self {
         Self {
             media: MediaRules::default(),
@@ -56,7 +56,7 @@ impl LintRules {
         }
     }
 
-    /// The rules of OpenAI's Chat Completions, and of all who speak it.
+    /// Rules of the Chat Completions API.
     pub fn chat() -> Self {
         Self {
             media: MediaRules::default(),
@@ -66,54 +66,54 @@ impl LintRules {
         }
     }
 
-    /// The rules of Google's Gemini API. What was thought is not sent back, but
-    /// what it was signed with is.
+    /// Rules of Google's Gemini API. Thinking is not sent back, but its signatures are.
     pub fn gemini() -> Self {
         let media = MediaRules { gif: false, ..MediaRules::default() };
         Self { thinking: ThinkingRule::All, media, ..Self::chat() }
     }
 
-    /// The rules of OpenAI's Responses.
+    /// Rules of OpenAI's Responses API.
     pub fn responses() -> Self {
         Self { thinking: ThinkingRule::Signed, ..Self::chat() }
     }
 }
 
-/// What thinking may go back to a provider. It always goes back only to the
-/// model that wrote it.
+/// Which thinking blocks may be sent back to a provider. They are only ever sent to the model that wrote
+/// them.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum ThinkingRule {
-    /// What is signed.
+    /// Signed ones.
     Signed,
-    /// All of it.
+    /// All.
     All,
-    /// None: the form has no place for it.
+    /// None: the API has no field for them.
     None,
 }
 
-/// A request that can be sent.
+/// A request in the form in which it can be sent.
 #[derive(Clone, Debug)]
 pub struct Linted {
-    /// The request; its messages are what goes on the wire, one for one.
+    /// The request. Its messages correspond one to one to those on the wire.
     pub request: Request,
-    /// Wire names of deferred tools that the conversation has loaded.
+    /// Wire names of deferred tools the conversation has loaded.
     pub loaded: Vec<String>,
-    /// Whether the provider follows references to deferred tools.
+    /// Whether the provider supports references to deferred tools.
     pub follows_references: bool,
-    /// Wire names of tools the provider refused.
+    /// Wire names of tools the provider rejected.
     pub without_tools: Vec<String>,
-    /// Fields the provider refused.
+    /// Names of fields the provider rejected.
     pub without_fields: Vec<String>,
-    /// Beta features the provider refused; an empty name means all.
+    /// Names of beta features the provider rejected; an empty name stands for all.
     pub without_betas: Vec<String>,
-    /// Whether a tool nobody can call has to be declared.
+    /// Whether a placeholder tool has to be declared, because the conversation has calls and the request
+    /// has no tools.
     pub placeholder_tool: bool,
-    /// The limit of the answer the provider asked for.
+    /// Output limit the provider demanded in an error.
     pub max_tokens: Option<u64>,
 }
 
-/// Makes requests that are taken. One per provider; it remembers what it has
-/// told and what was refused.
+/// Repairs requests so that the provider accepts them. One per provider: it stores which repairs were
+/// reported and what the provider rejected.
 #[derive(Default)]
 pub struct Linter {
     port: Option<Arc<dyn ImageShrinker>>,
@@ -128,32 +128,32 @@ struct LintState {
     refused_tools: Vec<String>,
     refused_fields: Vec<String>,
     refused_betas: Vec<String>,
-    /// Messages that were looked at: for what, and at which address.
+    /// Checked messages, by rules hash and address.
     seen: ByAddress<(u64, usize), SeenBlocks>,
-    /// How many requests were looked at.
+    /// Number of requests checked.
     turns: u32,
 }
 
-/// After so many requests, messages nobody holds any more are forgotten.
+/// Number of requests after which dropped messages are removed from the cache.
 pub(crate) const SWEPT_EVERY: u32 = 16;
 
-/// A message that was looked at, and what it became.
+/// A checked message and its repaired form.
 #[derive(Clone)]
 struct SeenBlocks {
     original: Weak<Message>,
-    /// `None` where nothing had to be done. The original itself must not be
-    /// held here: it would never be seen to be gone.
+    /// `None` if nothing had to be changed. Must not hold the original, or its strong count would never
+    /// reach zero.
     clean: Option<Arc<Message>>,
     repairs: Vec<Repair>,
 }
 
 impl Linter {
-    /// A linter that replaces what is too large by words.
+    /// Creates a linter that replaces oversized images by text.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A linter that can make pictures smaller.
+    /// Creates a linter that scales oversized images down.
     pub fn with_media(port: Arc<dyn ImageShrinker>) -> Self {
         Self { port: Some(port), ..Self::default() }
     }
@@ -162,8 +162,8 @@ impl Linter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a request that is taken, and says what had to be done for it.
-    /// [`Linter::news`] tells which of that nobody was told yet.
+    /// Repairs a request and returns all repairs. [`Linter::news`] filters those that were not reported
+    /// before.
     pub fn lint(&self, request: &Request, info: &ModelInfo, rules: &LintRules) -> (Linted, Vec<Repair>) {
         let mut report = LintReport::default();
         report.repairs.extend(request.tools.repairs().iter().cloned());
@@ -209,7 +209,7 @@ impl Linter {
         }
     }
 
-    /// Looks at every message, at those seen before only by their address.
+    /// Checks every message; messages checked before are recognised by address.
     fn clean(
         &self,
         request: &Request,
@@ -221,7 +221,7 @@ impl Linter {
         let mut news = Vec::new();
         let mut out = Vec::with_capacity(request.messages.len());
         for (message, known) in request.messages.iter().zip(known) {
-            // Not under the lock: a picture may have to be made smaller.
+            // Outside of the lock, because scaling an image takes time.
             let seen = known.unwrap_or_else(|| {
                 let mut own = LintReport::default();
                 let clean = judge.clean(message, &mut own);
@@ -237,10 +237,10 @@ impl Linter {
         out
     }
 
-    /// What is known of each message.
+    /// Returns the cached check of each message.
     fn known(&self, request: &Request, seen_for: u64) -> Vec<Option<SeenBlocks>> {
         let mut state = self.state();
-        // By turns, and not by how many there are: few may hold much.
+        // Swept by number of requests, not of entries: a few entries may hold much memory.
         state.turns = state.turns.wrapping_add(1);
         if state.turns.is_multiple_of(SWEPT_EVERY) {
             state.seen.retain(|_, seen| seen.original.strong_count() > 0);
@@ -248,21 +248,21 @@ impl Linter {
         let known = request.messages.iter().map(|message| {
             let address = Arc::as_ptr(message).addr();
             let seen = state.seen.get(&(seen_for, address))?;
-            // An address may belong to another message by now.
+            // The address may have been reused by another message.
             let same = seen.original.as_ptr().addr() == address && seen.original.strong_count() > 0;
             same.then(|| seen.clone())
         });
         known.collect()
     }
 
-    /// The repairs nobody was told of yet. From now on they have been.
+    /// Returns the repairs that were not reported before, and marks them as reported.
     pub fn news(&self, repairs: Vec<Repair>) -> Vec<Repair> {
         let mut state = self.state();
         repairs.into_iter().filter(|repair| state.told.insert(hash_of(repair))).collect()
     }
 
-    /// Remembers what the provider refused, so that this and every later
-    /// request goes without it. `None` if there is nothing to leave out.
+    /// Stores what the provider rejected, so that this and later requests leave it out. `None` if
+    /// nothing can be left out.
     pub(crate) fn refuse(&self, linted: &Linted, cure: &RefusalFix, reason: &str) -> Option<Repair> {
         let mut state = self.state();
         let place = state.apply(linted, cure, reason)?;
@@ -272,7 +272,7 @@ impl Linter {
 }
 
 impl LintState {
-    /// Says what was left out.
+    /// Applies a fix; returns the text of the repair.
     fn apply(&mut self, linted: &Linted, cure: &RefusalFix, reason: &str) -> Option<String> {
         let messages = &linted.request.messages;
         match cure {
@@ -318,19 +318,18 @@ impl LintState {
                 let new = self.refused.insert(number, reason.to_owned()).is_none();
                 new.then(|| "media".to_owned())
             }
-            // Only the wire knows what an item is; it has been looked up.
+            // Only the wire format knows items; `at_origin` has already mapped it to a block.
             RefusalFix::Item(_) => None,
             RefusalFix::MaxTokens(_) | RefusalFix::Room { .. } => Some("max_tokens".to_owned()),
-            // The engine remembers it of the model.
+            // The engine stores this per model.
             RefusalFix::PromptTools => None,
         }
     }
 }
 
 impl Linted {
-    /// The tools in the order they are sent in: all of them where the provider
-    /// follows references, else those that are there from the start and then
-    /// those that were loaded, as they were loaded.
+    /// Returns the tools in sending order: all of them if the provider supports references, else the
+    /// eager ones followed by the loaded ones in loading order.
     pub(crate) fn sent_tools(&self) -> Vec<&WireTool> {
         let tools = self.request.tools.tools();
         let mut out: Vec<&WireTool> = tools
@@ -357,7 +356,7 @@ fn clean_system(request: &mut Request) {
     }
 }
 
-/// The picture or document that came last.
+/// Returns the hash of the last image or document.
 fn last_media(messages: &[Arc<Message>]) -> Option<u64> {
     messages.iter().rev().flat_map(|message| message.content.iter().rev()).find_map(|block| match block {
         MessageBlock::Image { .. } | MessageBlock::Document { .. } => {
@@ -385,7 +384,7 @@ fn hash_of(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The repairs of one request, in the order they were made.
+/// Collects the repairs of one request in order.
 #[derive(Default)]
 pub(crate) struct LintReport {
     repairs: Vec<Repair>,

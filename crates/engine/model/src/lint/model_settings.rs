@@ -1,4 +1,4 @@
-//! Settings the model takes.
+//! Adapts request settings to what the model supports.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     tool_wire_name::{is_wire, wire_name},
 };
 
-/// Changes what the model would refuse to the nearest it takes.
+/// Replaces settings the model would reject by the closest supported ones.
 pub(crate) fn adapt(request: &mut Request, info: &ModelInfo, report: &mut LintReport) {
     let model = request.model.clone();
     let mut changed = |what: &str, detail: String| {
@@ -66,7 +66,8 @@ fn thinking_for(wanted: Thinking, support: ThinkingSupport, max_tokens: u32) -> 
     }
 }
 
-/// With a budget, an unfinished round of calls has to start with thinking.
+/// Whether thinking with a budget is impossible here: an unfinished round of tool calls must start with
+/// a thinking block.
 fn lacks_leading_thinking(request: &Request) -> bool {
     if !matches!(request.thinking, Thinking::Budget { .. }) {
         return false;
@@ -81,7 +82,7 @@ fn lacks_leading_thinking(request: &Request) -> bool {
         })
 }
 
-/// The effort itself, or the highest below it that the model knows.
+/// Returns the wanted effort, or the highest lower one the model supports.
 fn nearest_effort(wanted: Effort, known: &[String]) -> Option<Effort> {
     let order = [Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max];
     let up_to = order.iter().position(|effort| *effort == wanted).unwrap_or(0);

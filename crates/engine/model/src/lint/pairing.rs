@@ -1,6 +1,5 @@
-//! Messages in an order every provider takes: roles alternate, every call has
-//! exactly one result at the start of the next message, and the person speaks
-//! first and last.
+//! Brings messages into an order every provider accepts: roles alternate, every call has exactly one
+//! result at the start of the next message, and the user's messages come first and last.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,14 +10,14 @@ use haft_types::{CallId, Content, Message, MessageBlock, Role};
 
 use super::{LintReport, RepairKind};
 
-/// What a call without a result is answered with.
+/// Result text for a call that has none.
 pub(crate) const UNKNOWN_OUTCOME: &str =
     "interrupted, outcome unknown: the call may or may not have had its effect. Check before doing it again.";
 const GO_ON: &str = "Continue.";
 const CUT_OFF: &str = "(The beginning of this conversation is not shown.)";
 
-/// The messages in order; the same ones if nothing is wrong. An answer that the
-/// provider paused stays last and whole, calls of its own that wait included.
+/// Returns the messages in a valid order; the same ones if nothing had to be changed. If `paused`, the
+/// last answer stays last and unchanged, including pending server-side calls.
 pub(crate) fn order(
     mut messages: Vec<Arc<Message>>,
     paused: bool,
@@ -56,22 +55,21 @@ fn is_thinking(block: &MessageBlock) -> bool {
     matches!(block, MessageBlock::Thinking { .. } | MessageBlock::RedactedThinking { .. })
 }
 
-/// The id of a call that the provider runs itself.
+/// Returns the id of a call that the provider executes itself.
 fn server_call(block: &MessageBlock) -> Option<&str> {
     let MessageBlock::Other(block) = block else { return None };
     let kind = block["type"].as_str()?;
     if kind == "server_tool_use" || kind == "mcp_tool_use" { block["id"].as_str() } else { None }
 }
 
-/// The id of the call that the provider answered itself.
+/// Returns the id of the call this server-side result belongs to.
 fn server_result(block: &MessageBlock) -> Option<&str> {
     let MessageBlock::Other(block) = block else { return None };
     if block["type"].as_str()?.ends_with("_tool_result") { block["tool_use_id"].as_str() } else { None }
 }
 
-/// Whether a call of the provider's own has no result in its message, or such a
-/// result no call. A conversation never ends with one that waits: the person has
-/// the last word in every request.
+/// Whether a server-side call has no result in its message, or a server-side result has no call. None
+/// may be pending, because every request ends with a user message.
 fn has_loose_server_blocks(blocks: &[MessageBlock]) -> bool {
     if !blocks.iter().any(|block| matches!(block, MessageBlock::Other(_))) {
         return false;
@@ -81,8 +79,8 @@ fn has_loose_server_blocks(blocks: &[MessageBlock]) -> bool {
     calls != results
 }
 
-/// Leaves out calls of the provider's own whose result never came, and results
-/// without a call: a request that holds one is refused for good.
+/// Removes server-side calls without a result and results without a call: providers reject a request
+/// that contains one, permanently.
 fn pair_server_calls(drafts: &mut [MessageDraft], report: &mut LintReport) {
     for draft in drafts.iter_mut().filter(|draft| has_loose_server_blocks(&draft.blocks)) {
         let ids = |of: fn(&MessageBlock) -> Option<&str>| -> HashSet<String> {
@@ -108,7 +106,7 @@ fn pair_server_calls(drafts: &mut [MessageDraft], report: &mut LintReport) {
     }
 }
 
-/// Whether everything already is as it should be.
+/// Whether the messages already are in a valid order.
 fn is_sound(messages: &[Arc<Message>]) -> bool {
     let mut seen: HashSet<&CallId> = HashSet::with_capacity(messages.len());
     let mut open: Vec<&CallId> = Vec::new();
@@ -145,11 +143,11 @@ fn is_sound(messages: &[Arc<Message>]) -> bool {
         }
         wanted = if wanted == Role::User { Role::Assistant } else { Role::User };
     }
-    // The next would be the model: the person spoke last.
+    // The next role would be the assistant, so the user's message came last.
     wanted == Role::Assistant && open.is_empty()
 }
 
-/// A message in the making.
+/// A message under construction.
 struct MessageDraft {
     role: Role,
     blocks: Vec<MessageBlock>,
@@ -169,7 +167,7 @@ impl MessageDraft {
     }
 }
 
-/// Leaves out empty messages and merges neighbours of one role.
+/// Drops empty messages and merges adjacent messages of one role.
 fn merge(drafts: impl IntoIterator<Item = MessageDraft>, report: &mut LintReport) -> Vec<MessageDraft> {
     let mut out: Vec<MessageDraft> = Vec::new();
     for draft in drafts {
@@ -185,7 +183,7 @@ fn merge(drafts: impl IntoIterator<Item = MessageDraft>, report: &mut LintReport
     out
 }
 
-/// A result taken out of its message.
+/// A tool result removed from its message.
 struct DetachedResult {
     id: CallId,
     content: Content,
@@ -255,7 +253,7 @@ fn take_results(draft: &mut MessageDraft) -> Vec<DetachedResult> {
     out
 }
 
-/// In which message each id is called last.
+/// Returns the index of the last message that contains a call with each id.
 fn last_uses(drafts: &[MessageDraft]) -> HashMap<CallId, usize> {
     let calls = drafts.iter().enumerate().flat_map(|(at, draft)| {
         draft.blocks.iter().filter_map(move |block| match block {
@@ -266,8 +264,7 @@ fn last_uses(drafts: &[MessageDraft]) -> HashMap<CallId, usize> {
     calls.collect()
 }
 
-/// The result of a call: in the next message, or later if no later call has
-/// the same id.
+/// Finds the result of a call: in the next message, or later if no later call has the same id.
 fn find(
     loose: &mut [Vec<DetachedResult>],
     at: usize,
@@ -282,7 +279,7 @@ fn find(
     })
 }
 
-/// An id nobody has used before.
+/// Returns an id derived from `id` that is not used yet.
 fn unused(id: &CallId, used: &mut HashSet<String>) -> String {
     let mut wire = id.to_string();
     let mut number = 2;
@@ -293,11 +290,11 @@ fn unused(id: &CallId, used: &mut HashSet<String>) -> String {
     wire
 }
 
-/// Puts the results at the start of the messages they belong to.
+/// Puts results at the start of the messages they belong to.
 fn place(drafts: &mut Vec<MessageDraft>, placed: Vec<Vec<MessageBlock>>) {
     let old = std::mem::take(drafts);
     let mut placed = placed.into_iter();
-    // Nothing comes before the first message.
+    // There are no results before the first message.
     let mut results = placed.next().unwrap_or_default();
     for mut draft in old {
         if draft.role == Role::User {
@@ -317,7 +314,8 @@ fn place(drafts: &mut Vec<MessageDraft>, placed: Vec<Vec<MessageBlock>>) {
     }
 }
 
-/// An answer cannot end in thinking; one that does was cut.
+/// Removes thinking at the end of an answer: a valid answer never ends with thinking, so such an answer
+/// was cut off.
 fn strip_trailing_thinking(drafts: &mut [MessageDraft]) {
     for draft in drafts.iter_mut().filter(|draft| draft.role == Role::Assistant) {
         while draft.blocks.last().is_some_and(is_thinking) {

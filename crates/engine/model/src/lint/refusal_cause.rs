@@ -1,4 +1,4 @@
-//! What a refusal is about.
+//! Finds out which part of a request the provider rejected.
 
 use std::sync::LazyLock;
 
@@ -6,41 +6,39 @@ use regex::Regex;
 
 use crate::http_error::room_left;
 
-/// What would make the request be taken.
+/// A change that would make the provider accept the request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum RefusalFix {
-    /// Leave out all thinking.
+    /// Remove all thinking.
     Thinking,
     /// Replace one block, or one block inside a result.
     Block { message: usize, block: usize, inner: Option<usize> },
-    /// Replace the picture or document that came last: one is bad, and nobody
-    /// says which.
+    /// Replace the last image or document: one is invalid, and the error does not say which.
     LastMedia,
-    /// Replace the block an item of the wire's own list came from.
+    /// Replace the block that an item of the wire format's own list was made from.
     Item(usize),
-    /// Leave out one tool, by its place.
+    /// Remove one tool, by its index.
     Tool(usize),
-    /// Leave out a field the provider does not know.
+    /// Remove a field the provider does not know.
     Field(String),
-    /// Describe the tools in words: the server or the model knows no calls.
+    /// Describe the tools in the system prompt: the server or model does not support tool calls.
     PromptTools,
-    /// Do not ask for a beta feature; an empty name means all of them.
+    /// Do not request a beta feature; an empty name stands for all.
     Beta(String),
-    /// Ask for a shorter answer: the model writes no longer ones.
+    /// Lower `max_tokens` to the model's limit.
     MaxTokens(u64),
-    /// Ask for a shorter answer this time: behind this input there is no more
-    /// room in the window.
+    /// Lower `max_tokens` for this request: the input leaves less room in the window.
     Room {
-        /// How long the answer may be.
+        /// Output tokens that fit.
         answer: u64,
-        /// The window the provider spoke of.
+        /// Context window the provider named.
         window: u64,
     },
 }
 
 impl RefusalFix {
-    /// The same cure for the request itself, where the wire has a list of its
-    /// own: `origins` says which message and block each item came from.
+    /// Translates an item index of the wire format into a message and block. `origins` has the origin of
+    /// each item. `None` if the index is out of range.
     pub(crate) fn at_origin(self, origins: &[(usize, Option<usize>)]) -> Option<Self> {
         match self {
             Self::Block { message, .. } | Self::Item(message) if !origins.is_empty() => {
@@ -53,7 +51,7 @@ impl RefusalFix {
     }
 }
 
-/// Fields a provider may not know and that can be done without.
+/// Fields that some providers do not know and that can be omitted.
 const OPTIONAL_FIELDS: [&str; 9] = [
     "context_management",
     "output_config",
@@ -66,8 +64,7 @@ const OPTIONAL_FIELDS: [&str; 9] = [
     "strict",
 ];
 
-/// What providers say about a picture or document they cannot read, without saying
-/// which one.
+/// Phrases with which providers reject an unreadable image or document without saying which one.
 const MEDIA_REFUSALS: [&str; 6] = [
     "Could not process image",
     "Could not process PDF",
@@ -100,8 +97,7 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
     })
 });
 
-/// Finds out what a refusal is about. `None` when it names nothing that could
-/// be left out.
+/// Parses a rejection. `None` if it names nothing that can be changed.
 pub(crate) fn diagnose(message: &str) -> Option<RefusalFix> {
     let patterns = PATTERNS.as_ref()?;
     if let Some((answer, window)) = room_left(message) {
@@ -144,8 +140,8 @@ pub(crate) fn diagnose(message: &str) -> Option<RefusalFix> {
     Some(RefusalFix::Item(found[1].parse().ok()?))
 }
 
-/// What servers of local models say when a model, or how they were started,
-/// knows no calls.
+/// Whether a message of a local model server means that the model, or the server's configuration, does
+/// not support tool calls.
 fn is_about_calls(message: &str) -> bool {
     [
         "does not support tools",
@@ -158,7 +154,7 @@ fn is_about_calls(message: &str) -> bool {
 }
 
 fn is_about_thinking(message: &str) -> bool {
-    // Gemini's signatures are of thoughts that come with calls.
+    // Gemini's thought signatures are attached to tool calls.
     if message.to_lowercase().replace('_', " ").contains("thought signature") {
         return true;
     }
@@ -173,7 +169,7 @@ fn is_about_thinking(message: &str) -> bool {
     names_it && complains.iter().any(|word| message.contains(word))
 }
 
-/// `tools.3.custom.defer_loading: Extra inputs are not permitted`.
+/// Matches `tools.3.custom.defer_loading: Extra inputs are not permitted`.
 fn unknown_field(message: &str) -> Option<String> {
     let (path, complaint) = message.split_once(": ")?;
     if !complaint.starts_with("Extra inputs are not permitted") {

@@ -1,5 +1,5 @@
-//! Blocks the provider refused although no rule here does: they are replaced
-//! by words, and stay replaced.
+//! Blocks that the provider rejected although the linter's rules allow them. They are replaced by text
+//! in this and all later requests.
 
 use std::{
     collections::HashMap,
@@ -10,17 +10,16 @@ use std::{
 use haft_types::{Block, Content, Message, MessageBlock, ToolUse};
 use serde_json::json;
 
-/// Refused blocks by the number of their content, and why.
+/// Reason of the rejection, by content hash of the block.
 pub(crate) type RefusedBlocks = HashMap<u64, String>;
 
-/// A number of a block's content.
+/// Hashes a block's content.
 pub(crate) fn fingerprint(block: &impl serde::Serialize) -> u64 {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(block).unwrap_or_default().hash(&mut hasher);
     hasher.finish()
 }
 
-/// Replaces refused blocks.
 pub(crate) fn replace(messages: &mut [Arc<Message>], refused: &RefusedBlocks) {
     if refused.is_empty() {
         return;
@@ -42,7 +41,7 @@ fn is_refused(block: &MessageBlock, refused: &RefusedBlocks) -> bool {
         || inner.iter().any(|inner| refused.contains_key(&fingerprint(inner)))
 }
 
-/// What stands in for a block; nothing for thinking.
+/// Returns the replacement of a block; `None` removes it (thinking).
 fn replaced(block: &MessageBlock, refused: &RefusedBlocks) -> Option<MessageBlock> {
     if let Some(reason) = refused.get(&fingerprint(block)) {
         return without(block, reason);
@@ -74,7 +73,7 @@ fn word_of(block: &Block) -> &'static str {
     }
 }
 
-/// Calls and results keep their ids, so that they stay paired.
+/// Returns a replacement that keeps the ids of calls and results, so that they stay paired.
 fn without(block: &MessageBlock, reason: &str) -> Option<MessageBlock> {
     let text = |what: &str| Some(MessageBlock::Text { text: words(what, reason) });
     match block {

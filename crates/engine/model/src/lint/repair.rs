@@ -1,57 +1,57 @@
 use serde::{Deserialize, Serialize};
 
-/// Something that was changed so that the provider takes the request. The
-/// conversation itself is never changed, only what is sent.
+/// A change made to a request so that the provider accepts it. Only the copy that is sent is changed,
+/// never the conversation.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Repair {
-    /// What was done.
+    /// What was changed.
     pub kind: RepairKind,
-    /// Where: a call id, a tool, a message.
+    /// Where: a call id, a tool name, a message.
     pub place: String,
-    /// What was changed and why, for a person.
+    /// What was changed and why, for the user.
     pub detail: String,
 }
 
-/// What was done to a request.
+/// Kind of change.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RepairKind {
-    /// A call without a result got one that says its outcome is unknown.
+    /// A call without a result got one that says the outcome is unknown.
     ResultMissing,
-    /// A result without a call was left out.
+    /// A result without a call was removed.
     ResultOrphaned,
-    /// A second result of a call was left out.
+    /// A second result of a call was removed.
     ResultRepeated,
-    /// A call id was changed because it was used before or is none.
+    /// A call id was replaced because it is invalid or was used before.
     CallId,
-    /// A call's input was put into an object.
+    /// A call's input that is not an object was wrapped in one.
     CallInput,
-    /// Messages were merged, added or left out so that the roles alternate.
+    /// Messages were merged, added or removed so that the roles alternate.
     Roles,
-    /// Control characters were made visible.
+    /// Control characters were escaped.
     Text,
-    /// An empty block was left out.
+    /// An empty block was removed.
     Empty,
-    /// A picture was made smaller.
+    /// An image was scaled down.
     ImageShrunk,
-    /// A picture or document was replaced by words.
+    /// An image or document was replaced by text.
     MediaReplaced,
-    /// Thinking of another model, or unsigned, was left out.
+    /// Thinking that is unsigned or from another model was removed.
     ThinkingLeftOut,
-    /// A block was left out that this version cannot send.
+    /// A block this version cannot send was removed.
     BlockLeftOut,
-    /// A setting was changed to what the model takes.
+    /// A setting was changed to one the model supports.
     Setting,
-    /// The limit of the answer was lowered to what fits.
+    /// `max_tokens` was lowered to what fits.
     MaxTokens,
-    /// A tool has another name on the wire.
+    /// A tool is sent under another name.
     ToolName,
-    /// A tool's schema was simplified on the wire.
+    /// A tool is sent with a simplified schema.
     ToolSchema,
     /// A tool cannot be offered.
     ToolLeftOut,
-    /// A reference to a tool that is not offered became words.
+    /// A reference to a tool that is not offered was replaced by text.
     ToolReference,
-    /// The provider refused a block; it was replaced by words.
+    /// A block that the provider rejected was replaced by text.
     Refused,
 }

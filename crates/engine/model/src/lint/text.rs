@@ -1,16 +1,15 @@
-//! Text that every provider and every terminal can take.
+//! Escapes control characters that providers reject.
 
 use serde_json::Value;
 
-/// Controls that have no place in a request. Line breaks and tabs do.
+/// Whether a control character is not allowed in a request. Line breaks and tabs are allowed.
 fn is_control(it: char) -> bool {
     it.is_control() && !matches!(it, '\t' | '\n' | '\r')
 }
 
-/// The text with control characters made visible (`\x00`), or `None` if there
-/// are none.
+/// Returns the text with control characters escaped (`\x00`), or `None` if there are none.
 pub(crate) fn clean_text(text: &str) -> Option<String> {
-    // Most text has none: look at bytes first, many at a time. C1 controls are C2 80..9F.
+    // Fast path on bytes, because most text has no control characters. C1 controls are C2 80..9F.
     let suspicious = |byte: u8| {
         ((byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r'))
             | (byte == 0x7F)
@@ -32,7 +31,7 @@ pub(crate) fn clean_text(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Cleans every string in a value, keys included. Says whether any changed.
+/// Cleans all strings in a value, including keys. Returns whether any changed.
 pub(crate) fn clean_value(value: &mut Value) -> bool {
     match value {
         Value::String(text) => match clean_text(text) {

@@ -1,4 +1,4 @@
-//! Calls as JSON objects.
+//! Tool calls written as JSON objects.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::ToolSet;
 const NAMES: [&str; 4] = ["name", "tool_name", "tool", "function"];
 pub(super) const INPUTS: [&str; 5] = ["arguments", "parameters", "input", "args", "tool_input"];
 
-/// The call an object describes.
+/// Reads an object as a call.
 fn of_object(value: &Value) -> Option<RecoveredCall> {
     let fields = value.as_object()?;
     // {"type": "function", "function": {"name": …, "arguments": …}}
@@ -36,7 +36,7 @@ fn of_value(value: &Value) -> Option<Vec<RecoveredCall>> {
     }
 }
 
-/// The calls of a text that holds one JSON value, or several behind each other.
+/// Reads a text that consists of one or more JSON values, all of them calls.
 pub(super) fn calls(text: &str) -> Option<Vec<RecoveredCall>> {
     let mut out = Vec::new();
     let values = serde_json::Deserializer::from_str(text.trim()).into_iter::<Value>();
@@ -46,8 +46,8 @@ pub(super) fn calls(text: &str) -> Option<Vec<RecoveredCall>> {
     (!out.is_empty()).then_some(out)
 }
 
-/// The calls of a text that is nothing but JSON in the shape of calls. An
-/// object needs both a name and an input, or it could be anything.
+/// Reads a text that consists of JSON calls only. An object must have both a name and an input, because
+/// anything else could be ordinary JSON.
 pub(super) fn bare(text: &str) -> Option<Vec<RecoveredCall>> {
     if !text.starts_with(['{', '[']) {
         return None;
@@ -55,7 +55,7 @@ pub(super) fn bare(text: &str) -> Option<Vec<RecoveredCall>> {
     shaped(&serde_json::from_str(text).ok()?)
 }
 
-/// The calls of a value that has the shape of calls.
+/// Reads a JSON value in the shape of one or more calls.
 pub(super) fn shaped(value: &Value) -> Option<Vec<RecoveredCall>> {
     let is_call = |value: &Value| {
         let inner = value.get("function").filter(|inner| inner.is_object()).unwrap_or(value);
@@ -69,19 +69,18 @@ pub(super) fn shaped(value: &Value) -> Option<Vec<RecoveredCall>> {
     is_shaped.then(|| of_value(value)).flatten()
 }
 
-/// The JSON value a text begins with, and what follows it. An object whose braces
-/// are doubled (`{{"a": 1}}`, as templates show them) is read as if they were not,
-/// and closing braces that belong to nothing are passed over.
+/// Parses the JSON value at the start of a text and returns the rest. Accepts doubled braces (`{{"a":
+/// 1}}`, as in template examples) and skips unmatched closing braces.
 pub(super) fn loose(text: &str) -> Option<(Value, &str)> {
     let (plain, rest) = undoubled(text)?;
     let value = serde_json::from_str(&plain).ok()?;
     Some((value, rest.trim_start_matches('}').trim_start()))
 }
 
-/// The object or list a text begins with, each brace once, and what follows it.
+/// Returns the object or list at the start of a text with doubled braces made single, and the rest.
 fn undoubled(text: &str) -> Option<(String, &str)> {
     let mut plain = String::new();
-    // Per open bracket, whether it is a doubled brace.
+    // For each open bracket, whether it is a doubled brace.
     let mut open = Vec::new();
     let (mut in_string, mut escaped) = (false, false);
     let mut rest = text;
@@ -112,7 +111,7 @@ fn undoubled(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// The calls up to a closing mark, or up to the end.
+/// Reads calls up to a closing marker, or to the end of the text.
 pub(super) fn until(rest: &str, close: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = match rest.find(close) {
         Some(end) => (&rest[..end], end + close.len()),
@@ -122,7 +121,7 @@ pub(super) fn until(rest: &str, close: &str, _: &ToolSet) -> Option<DialectRead>
     Some(DialectRead { calls, length })
 }
 
-/// A list whose opening bracket is gone.
+/// Reads a list of calls whose opening bracket was already consumed.
 pub(super) fn list(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let text = format!("[{rest}");
     let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
@@ -131,7 +130,7 @@ pub(super) fn list(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     Some(DialectRead { calls: of_value(&value)?, length })
 }
 
-/// A call that was meant but cannot be read: the model is told.
+/// Wraps an unreadable call, so that the model gets an error for it.
 pub(super) fn broken(text: &str) -> RecoveredCall {
     let name = text.split("\"name\"").nth(1).and_then(|rest| rest.split('"').nth(1)).unwrap_or("unknown");
     RecoveredCall { name: bare_name(name).to_owned(), input: text.trim().to_owned() }

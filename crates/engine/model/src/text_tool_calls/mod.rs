@@ -1,12 +1,11 @@
-//! Calls that a model writes as text.
+//! Recovers tool calls that a model writes as text.
 //!
-//! Models that run at home are trained on many ways to write a call, and not
-//! every server understands its model's. What stands in a code block among other
-//! words, in a quotation of one, or in the model's own thoughts is never a call;
-//! bare JSON, a bare function call or a code block counts only if it is all there
-//! is and names a tool that is offered ([`whole`]).
+//! Local models are trained on many call syntaxes, and not every server parses the one of its model.
+//! Text in a code block with other text around it, in inline code, or in the model's thinking is never a
+//! call. Bare JSON, a bare function call or a code block counts only if the answer contains nothing else
+//! and it names an offered tool ([`whole`]).
 //!
-//! Only for models that are marked for it ([`ModelInfo::dialects`](crate::ModelInfo)).
+//! Only used for models with [`ModelInfo::dialects`](crate::ModelInfo).
 
 mod json;
 mod python;
@@ -18,34 +17,34 @@ use serde_json::{Map, Value};
 
 use crate::ToolSet;
 
-/// A call found in a text. Its input is JSON text, right or not.
+/// A call found in a text. `input` should be JSON but may be invalid.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RecoveredCall {
     pub(crate) name: String,
     pub(crate) input: String,
 }
 
-/// A text without the calls that were in it.
+/// A text without the calls that were in it, and the calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RecoveredText {
     pub(crate) text: String,
     pub(crate) calls: Vec<RecoveredCall>,
 }
 
-/// A way to write calls: how it begins, and what reads it. The reader gets what
-/// follows the beginning and says how much of it belongs to the calls.
+/// A syntax for calls: its opening marker and its parser. The parser gets the text after the marker and
+/// returns how much of it belongs to the calls.
 struct DialectSyntax {
     opening: &'static str,
     read: fn(&str, &ToolSet) -> Option<DialectRead>,
 }
 
-/// Calls, and how many bytes they take.
+/// Calls, and the number of bytes they occupy.
 pub(crate) struct DialectRead {
     pub(crate) calls: Vec<RecoveredCall>,
     pub(crate) length: usize,
 }
 
-/// Longer openings before their own beginnings.
+/// A marker must come before its own prefixes.
 const SYNTAXES: [DialectSyntax; 16] = [
     DialectSyntax { opening: "<tool_call>", read: xml::tool_call },
     DialectSyntax { opening: "<tool_calls>", read: |rest, tools| json::until(rest, "</tool_calls>", tools) },
@@ -80,12 +79,12 @@ const SYNTAXES: [DialectSyntax; 16] = [
     DialectSyntax { opening: "functools[", read: |rest, tools| json::list(rest, tools) },
 ];
 
-/// Code blocks that are calls by their name.
+/// Languages of code fences that mark a call.
 const CALL_FENCES: [&str; 2] = ["tool_call", "tool_code"];
-/// What a model thinks is not said.
+/// Tags around thinking, in which no calls are recognised.
 const THOUGHTS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
 
-/// Finds the calls in a text.
+/// Extracts the calls from a text.
 pub(crate) fn recover(text: &str, tools: &ToolSet) -> RecoveredText {
     match whole::calls(text, tools) {
         Some(calls) => RecoveredText { text: String::new(), calls },
@@ -93,22 +92,22 @@ pub(crate) fn recover(text: &str, tools: &ToolSet) -> RecoveredText {
     }
 }
 
-/// A call in a form that is not taken for one.
+/// A call in a syntax that is not accepted as one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnreadCall {
     /// The offered tool it names.
     pub tool: String,
-    /// `{"name": …, "arguments": …}`, where it can be read and suits the tool's schema.
+    /// `{"name": …, "arguments": …}`, if it can be parsed and matches the tool's schema.
     pub call: Option<Value>,
 }
 
-/// The call that a text without calls plainly tries to make: it names an offered tool
-/// and has arguments. Thoughts do not count.
+/// Finds an attempted call in a text without calls: it must name an offered tool and have arguments.
+/// Thinking is ignored.
 pub fn unread_call(text: &str, tools: &ToolSet) -> Option<UnreadCall> {
     whole::attempt(text, tools)
 }
 
-/// Takes the calls with a syntax of their own out of a text.
+/// Extracts the calls that are written in one of the [`SYNTAXES`].
 fn syntaxes(text: &str, tools: &ToolSet) -> RecoveredText {
     let mut out = RecoveredText::default();
     let mut at = 0;
@@ -142,7 +141,7 @@ fn syntax_at(rest: &str, tools: &ToolSet) -> Option<(DialectRead, usize)> {
     Some((read, syntax.opening.len()))
 }
 
-/// A code block that is a call.
+/// Reads a code block whose language marks it as a call.
 fn fenced_call(rest: &str) -> Option<DialectRead> {
     let inner = rest.strip_prefix("```")?;
     let (language, body) = inner.split_once('\n')?;
@@ -155,7 +154,7 @@ fn fenced_call(rest: &str) -> Option<DialectRead> {
     Some(DialectRead { calls, length })
 }
 
-/// Cohere's `Action:` and a code block with a list.
+/// Cohere: `Action:` followed by a code block with a list.
 fn action(rest: &str) -> Option<DialectRead> {
     let after = rest.strip_prefix("Action:")?;
     let body = after.trim_start().strip_prefix("```json")?;
@@ -164,8 +163,8 @@ fn action(rest: &str) -> Option<DialectRead> {
     Some(DialectRead { calls, length: rest.len() - body.len() + end + 3 })
 }
 
-/// How much of a text is passed over as it is: a code block, a thought, quoted
-/// code, or one character.
+/// Returns the length of the prefix that cannot start a call: a code block, thinking, inline code, or
+/// one character.
 fn skipped(rest: &str) -> usize {
     if let Some(after) = rest.strip_prefix("```") {
         return after.find("```").map_or(rest.len(), |end| end + 6);
@@ -182,8 +181,8 @@ fn skipped(rest: &str) -> usize {
     rest.chars().next().map_or(rest.len(), char::len_utf8)
 }
 
-/// How much of a text that still grows can be shown: up to where a call may
-/// begin. The first `shown` bytes have been looked at before.
+/// Returns how many bytes of a growing text can be displayed: up to where a call may start. The first
+/// `shown` bytes were checked before.
 pub(crate) fn showable(text: &str, shown: usize, tools: &ToolSet) -> usize {
     if shown == 0 && whole::may_become(text, tools) {
         return 0;
@@ -198,8 +197,7 @@ pub(crate) fn showable(text: &str, shown: usize, tools: &ToolSet) -> usize {
     starts.map(|(at, _)| shown + at).find(|at| may_open(&text[*at..])).unwrap_or(text.len())
 }
 
-/// A name as tools have it: some models put `functions.` before and a number
-/// behind.
+/// Strips what some models add to tool names: `functions.` in front and a number at the end.
 pub(crate) fn bare_name(name: &str) -> &str {
     let name = name.trim().trim_matches('"');
     let name = name.strip_prefix("functions.").unwrap_or(name);
@@ -211,8 +209,8 @@ pub(crate) fn bare_name(name: &str) -> &str {
     }
 }
 
-/// Turns text into lists and objects where the tool's schema allows nothing
-/// else and the text is just that.
+/// Parses strings as arrays or objects where the tool's schema allows only those and the string is valid
+/// JSON of that type.
 pub(crate) fn coerce(input: &mut Map<String, Value>, schema: &Value) {
     for (name, value) in input {
         let Value::String(text) = value else { continue };
@@ -226,8 +224,8 @@ pub(crate) fn coerce(input: &mut Map<String, Value>, schema: &Value) {
     }
 }
 
-/// A value written as text: text where the schema wants text, else JSON if it
-/// is JSON.
+/// Converts a parameter written as text: to a string if the schema allows one, else to JSON if it is
+/// valid JSON, else to a string.
 pub(crate) fn typed(text: &str, name: &str, schema: Option<&Value>) -> Value {
     let kind = schema.map(|schema| &schema["properties"][name]["type"]);
     let plain = || Value::String(text.to_owned());
@@ -237,7 +235,7 @@ pub(crate) fn typed(text: &str, name: &str, schema: Option<&Value>) -> Value {
     }
 }
 
-/// Whether a text is nothing but the name of something.
+/// Whether a text consists of an identifier only.
 pub(crate) fn name_only(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|it| it.is_alphanumeric() || "_-.:".contains(it))
 }

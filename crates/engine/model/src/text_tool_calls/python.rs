@@ -1,14 +1,14 @@
-//! Calls as Python writes them: `[f(a=1), g(b="x")]`.
+//! Tool calls in Python syntax: `[f(a=1), g(b="x")]`.
 
 use serde_json::{Map, Number, Value};
 
 use super::{DialectRead, RecoveredCall, bare_name};
 use crate::ToolSet;
 
-/// Deeper values are not read.
+/// Maximum nesting depth of values; deeper ones are not parsed.
 const MAX_DEPTH: usize = 32;
 
-/// The calls up to a closing mark, or up to the end.
+/// Reads calls up to a closing marker, or to the end of the text.
 pub(super) fn until(rest: &str, close: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = match rest.find(close) {
         Some(end) => (&rest[..end], end + close.len()),
@@ -17,12 +17,12 @@ pub(super) fn until(rest: &str, close: &str, _: &ToolSet) -> Option<DialectRead>
     Some(DialectRead { calls: calls(inner)?, length })
 }
 
-/// The calls of a text that is nothing else.
+/// Reads a text that consists of calls only.
 pub(super) fn bare(text: &str) -> Option<Vec<RecoveredCall>> {
     calls(text)
 }
 
-/// A list of calls, or calls on lines of their own, perhaps inside `print()`.
+/// Reads a list of calls, or calls on separate lines, optionally inside `print()`.
 pub(super) fn calls(text: &str) -> Option<Vec<RecoveredCall>> {
     let mut parser = PythonParser { rest: text.trim() };
     let mut out = Vec::new();
@@ -183,7 +183,7 @@ impl<'a> PythonParser<'a> {
                         'r' => '\r',
                         '0' => '\0',
                         '\\' | '"' | '\'' => escaped,
-                        // Others would have to be guessed.
+                        // Other expressions would have to be evaluated.
                         _ => return None,
                     });
                 }

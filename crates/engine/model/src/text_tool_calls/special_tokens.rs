@@ -1,9 +1,9 @@
-//! Calls between special tokens.
+//! Tool calls between special tokens.
 
 use super::{DialectRead, RecoveredCall, bare_name, json, python};
 use crate::ToolSet;
 
-/// What stands before the first of some marks, and where that ends.
+/// Returns the text before the first of several markers, and the end of that marker.
 fn before_any<'a>(rest: &'a str, marks: &[&str]) -> (&'a str, usize) {
     let first = marks.iter().filter_map(|mark| rest.find(mark).map(|at| (at, mark.len()))).min();
     first.map_or((rest, rest.len()), |(at, mark)| (&rest[..at], at + mark))
@@ -19,8 +19,7 @@ pub(super) fn python_tag(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     Some(DialectRead { calls, length })
 }
 
-/// Mistral: a JSON list, or `name[ARGS]{…}`, or `name{…}`, each perhaps after
-/// another mark.
+/// Mistral: a JSON list, or `name[ARGS]{…}`, or `name{…}`, each optionally after another marker.
 pub(super) fn mistral(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, _) = before_any(rest, &["[TOOL_CALLS]"]);
     let trimmed = inner.trim_start();
@@ -48,7 +47,8 @@ fn list_at(text: &str) -> Option<DialectRead> {
     Some(DialectRead { calls: json::calls(&value.to_string())?, length })
 }
 
-/// The JSON object a text begins with, or all of it where it is broken.
+/// Returns the JSON object at the start of a text and its length; the whole text if the object is
+/// malformed.
 fn object_at(text: &str) -> (&str, usize) {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
     match values.next() {
@@ -65,7 +65,7 @@ pub(super) fn kimi(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     (!calls.is_empty()).then_some(DialectRead { calls, length })
 }
 
-/// Kimi: `functions.name:0`, a mark, JSON.
+/// Kimi: `functions.name:0`, a marker, JSON.
 pub(super) fn kimi_call(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<|tool_call_end|>"]);
     let (name, input) = inner.split_once("<|tool_call_argument_begin|>")?;
@@ -81,8 +81,7 @@ pub(super) fn deepseek(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     (!calls.is_empty()).then_some(DialectRead { calls, length })
 }
 
-/// DeepSeek: `function`, a mark, the name and JSON in a code block; or the name,
-/// a mark, JSON.
+/// DeepSeek: `function`, a marker, the name and JSON in a code block; or the name, a marker, JSON.
 pub(super) fn deepseek_call(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<｜tool▁call▁end｜>"]);
     let (first, second) = inner.split_once("<｜tool▁sep｜>")?;
@@ -90,12 +89,12 @@ pub(super) fn deepseek_call(rest: &str, _: &ToolSet) -> Option<DialectRead> {
         "function" => second.split_once('\n')?,
         name => (name, second),
     };
-    // Code blocks around the input are taken off where inputs are read.
+    // `parse_arguments` strips the code fence around the input.
     let call = RecoveredCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
     Some(DialectRead { calls: vec![call], length })
 }
 
-/// Harmony: `functions.name`, marks, JSON.
+/// Harmony: `functions.name`, markers, JSON.
 pub(super) fn harmony(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<|call|>", "<|end|>", "<|start|>"]);
     let (head, input) = inner.split_once("<|message|>")?;

@@ -14,7 +14,7 @@ fn tools() -> ToolSet {
     ToolSet::new([ToolDef::new("get_weather", "d", weather), ToolDef::new("Bash", "d", run)])
 }
 
-/// What is left of a text, and the calls in it.
+/// Checks the text that remains and the calls found in `text`.
 #[track_caller]
 fn check(text: &str, want_text: &str, want: Value) {
     let tools = tools();
@@ -72,7 +72,7 @@ fn dialects_are_understood() {
     ];
     for writing in &writings {
         check(writing, "", paris.clone());
-        // With words around; bare ones count only alone.
+        // With text around it; bare syntaxes count only alone.
         let is_bare = writing.starts_with('{')
             || writing.starts_with("[{")
             || writing.contains("get_weather(") && !writing.starts_with(['<', '`']);
@@ -147,7 +147,7 @@ fn answer_that_is_one_wrapped_call_is_a_call() {
         String::from("```\n<function=Bash>{\"command\": \"ls\"}</function>\n```"),
         String::from("```\nBash(command=\"ls\")\n```"),
         String::from("```\n[TOOL_CALLS]Bash{\"command\": \"ls\"}\n```"),
-        // Two to four braces at the end, perhaps a fence behind or around.
+        // Two to four braces at the end, optionally with a fence after or around it.
         doubled.to_owned(),
         format!("{doubled}}}"),
         format!("{doubled}}}}}"),
@@ -158,7 +158,7 @@ fn answer_that_is_one_wrapped_call_is_a_call() {
     ] {
         check(&text, "", ls.clone());
     }
-    // Braces and fences inside of a value are the value's.
+    // Braces and fences inside a value belong to the value.
     let inspect = json!([["Bash", {"command": "docker inspect -f '{{.State}}' a; echo '```'"}]]);
     let text =
         r#"{{"name": "Bash", "arguments": {"command": "docker inspect -f '{{.State}}' a; echo '```'"}}}"#;
@@ -189,7 +189,7 @@ fn wrapped_json_that_is_no_call_of_an_offered_tool_stays_text() {
         r#"{"name": "Get", "arguments": {"command": "ls"}}"#,
         r#"{"name": "haft", "version": "1.0.0"}"#,
         r#"{"name": "Bash", "description": "a shell"}"#,
-        // Arguments that its schema does not allow.
+        // Arguments the schema does not allow.
         r#"{"name": "Bash", "arguments": {}}"#,
         r#"{"name": "Bash", "arguments": {"command": 3}}"#,
         r#"{"name": "Bash", "arguments": {"command": "ls", "shell": "zsh"}}"#,

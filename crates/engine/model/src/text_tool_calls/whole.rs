@@ -1,23 +1,22 @@
-//! Answers that are nothing but calls.
+//! Answers that consist of calls only.
 //!
-//! Bare JSON or a bare function call is taken whenever it names an offered tool;
-//! wrong arguments are reported to the model like those of any call. What a model
-//! puts around a call (a code fence, doubled braces, `<tools>`) is also what it
-//! puts around an example. Such an answer is a call only if nothing else is in it
-//! and its arguments suit the tool's schema.
+//! Bare JSON or a bare function call is accepted whenever it names an offered tool; invalid arguments
+//! are reported to the model as for any call. Wrappers that models put around calls (a code fence,
+//! doubled braces, `<tools>`) are also used for examples, so a wrapped call counts only if the answer
+//! contains nothing else and the arguments match the tool's schema.
 
 use serde_json::{Map, Value};
 
 use super::{RecoveredCall, UnreadCall, coerce, json, python, syntaxes};
 use crate::ToolSet;
 
-/// Languages of code fences that may hold calls.
+/// Languages of code fences that may contain calls.
 const LANGUAGES: [&str; 6] = ["", "json", "xml", "tool_call", "tool_calls", "tool_code"];
-/// Tags around JSON calls that say nothing else.
+/// Tags that models put around JSON calls; ignored.
 const TAGS: [&str; 4] = ["<tools>", "</tools>", "<tool_call>", "</tool_call>"];
 const FENCE: &str = "```";
 
-/// The calls of an answer that is nothing else.
+/// Reads an answer that consists of calls only.
 pub(super) fn calls(text: &str, tools: &ToolSet) -> Option<Vec<RecoveredCall>> {
     let text = text.trim();
     if let Some(calls) = json::bare(text).or_else(|| python::bare(text)) {
@@ -28,7 +27,7 @@ pub(super) fn calls(text: &str, tools: &ToolSet) -> Option<Vec<RecoveredCall>> {
     calls.iter().all(|call| suits(call, tools)).then_some(calls)
 }
 
-/// JSON calls between code fences and tags, and nothing else.
+/// Reads JSON calls inside code fences and tags, with nothing else around them.
 fn wrapped_json(text: &str) -> Option<Vec<RecoveredCall>> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -43,7 +42,7 @@ fn wrapped_json(text: &str) -> Option<Vec<RecoveredCall>> {
     }
 }
 
-/// A text without the fences and tags it begins with.
+/// Strips the fences and tags at the start of a text.
 fn after_wrapping(text: &str) -> &str {
     let mut rest = text.trim_start();
     loop {
@@ -60,7 +59,7 @@ fn after_wrapping(text: &str) -> &str {
     }
 }
 
-/// One code fence around calls in another syntax.
+/// Reads one code fence around calls in another syntax.
 fn fenced(text: &str, tools: &ToolSet) -> Option<Vec<RecoveredCall>> {
     let (language, body) = text.strip_prefix(FENCE)?.split_once('\n')?;
     let body = body.strip_suffix(FENCE)?.trim();
@@ -74,8 +73,8 @@ fn fenced(text: &str, tools: &ToolSet) -> Option<Vec<RecoveredCall>> {
     (inside.text.is_empty() && !inside.calls.is_empty()).then_some(inside.calls)
 }
 
-/// Whether an answer that is still being written may become one that [`calls`]
-/// takes. Until that is decided, nothing of it is shown.
+/// Whether an incomplete answer may still become one that [`calls`] accepts. Until that is decided, none
+/// of it is displayed.
 pub(super) fn may_become(text: &str, tools: &ToolSet) -> bool {
     let rest = after_wrapping(text);
     let is_open_fence = || {
@@ -94,7 +93,7 @@ pub(super) fn may_become(text: &str, tools: &ToolSet) -> bool {
         || tools.tools().iter().any(|tool| names_tool(&tool.wire_name))
 }
 
-/// Whether a call names an offered tool and has the arguments its schema demands.
+/// Whether a call names an offered tool and its arguments match the schema.
 fn suits(call: &RecoveredCall, tools: &ToolSet) -> bool {
     let Some(tool) = tools.by_wire_name(&call.name) else { return false };
     let Ok(mut input) = serde_json::from_str::<Map<String, Value>>(&call.input) else { return false };
@@ -108,8 +107,8 @@ fn suits(call: &RecoveredCall, tools: &ToolSet) -> bool {
         })
 }
 
-/// Whether a value has one of the types that a schema allows. A number or a truth
-/// value may be written as text: the tool reads it.
+/// Whether a value has one of the types a schema allows. Numbers and booleans may be strings, because
+/// tools accept those.
 fn has_type(value: &Value, types: &Value) -> bool {
     let fits = |name: &str| match name {
         "null" => value.is_null(),
@@ -129,7 +128,7 @@ fn has_type(value: &Value, types: &Value) -> bool {
     }
 }
 
-/// The call that a text plainly tries to make.
+/// Finds an attempted call; see [`unread_call`](super::unread_call).
 pub(super) fn attempt(text: &str, tools: &ToolSet) -> Option<UnreadCall> {
     let text = without_thought(text);
     let (at, tool) = text.match_indices("\"name\"").find_map(|(at, key)| {

@@ -1,12 +1,11 @@
-//! Calls in tags.
+//! Tool calls in XML-like tags.
 
 use serde_json::{Map, Value};
 
 use super::{DialectRead, RecoveredCall, bare_name, json, name_only, typed};
 use crate::ToolSet;
 
-/// What stands before a mark, and where it ends; all of it where the mark does
-/// not come.
+/// Returns the text before a marker, and the marker's end; the whole text if there is none.
 fn before<'a>(rest: &'a str, close: &str) -> (&'a str, usize) {
     match rest.find(close) {
         Some(end) => (&rest[..end], end + close.len()),
@@ -22,7 +21,7 @@ fn call(name: &str, input: Map<String, Value>) -> RecoveredCall {
     RecoveredCall { name: name.to_owned(), input: Value::Object(input).to_string() }
 }
 
-/// `<tool_call>` with JSON, `<function=…>` or `<arg_key>` in it.
+/// `<tool_call>` containing JSON, `<function=…>` or `<arg_key>`.
 pub(super) fn tool_call(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before(rest, "</tool_call>");
     let trimmed = inner.trim();
@@ -56,7 +55,7 @@ fn arg_keys(text: &str, tools: &ToolSet) -> RecoveredCall {
     call(&name, input)
 }
 
-/// `name>` and then JSON or `<parameter=k>v</parameter>` up to `</function>`.
+/// `name>`, then JSON or `<parameter=k>v</parameter>`, up to `</function>`.
 pub(super) fn function(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     let (name, after) = rest.split_once('>')?;
     let name = bare_name(name).to_owned();
@@ -80,13 +79,13 @@ pub(super) fn function(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     Some(DialectRead { calls: vec![call], length })
 }
 
-/// Values on lines of their own have a line break before and behind.
+/// Strips one line break at the start and end of a value, as multi-line values have them.
 fn one_line_less(value: &str) -> &str {
     let value = value.strip_prefix('\n').unwrap_or(value);
     value.strip_suffix('\n').unwrap_or(value)
 }
 
-/// A tag, opening or closing, with or without a namespace.
+/// An opening or closing tag, with or without a namespace.
 struct Tag<'a> {
     closes: bool,
     has_namespace: bool,
@@ -96,7 +95,7 @@ struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// The tag a text begins with.
+    /// Parses the tag at the start of a text.
     fn at(text: &'a str) -> Option<Self> {
         let inner = text.strip_prefix('<')?;
         let end = inner.find('>')?;
@@ -123,8 +122,8 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// What stands between an opening tag and its closing one, and how long both
-/// are together.
+/// Returns the text between an opening tag and its closing tag, and the length including the closing
+/// tag.
 fn element<'a>(text: &'a str, tag: &Tag<'_>) -> (&'a str, usize) {
     let body = &text[tag.length..];
     let closing = body.match_indices("</").find_map(|(at, _)| {
@@ -137,13 +136,13 @@ fn element<'a>(text: &'a str, tag: &Tag<'_>) -> (&'a str, usize) {
     }
 }
 
-/// All tags of that name that open in a text.
+/// Finds all opening tags with a name.
 fn opening<'a>(text: &'a str, name: &str) -> Vec<(usize, Tag<'a>)> {
     let tags = text.match_indices('<').filter_map(|(at, _)| Some((at, Tag::at(&text[at..])?)));
     tags.filter(|(_, tag)| !tag.closes && tag.name == name).collect()
 }
 
-/// `invoke` elements, alone or together in an element of their own.
+/// `invoke` elements, alone or wrapped in one other element.
 pub(super) fn invocations(text: &str, tools: &ToolSet) -> Option<DialectRead> {
     let tag = Tag::at(text)?;
     if tag.closes {
@@ -165,7 +164,7 @@ pub(super) fn invocations(text: &str, tools: &ToolSet) -> Option<DialectRead> {
     (!calls.is_empty()).then_some(DialectRead { calls, length })
 }
 
-/// One call: `name` is an attribute, the parameters are elements.
+/// Reads one call: the name is an attribute, the parameters are child elements.
 fn invoke(tag: &Tag<'_>, inner: &str, tools: &ToolSet) -> Option<RecoveredCall> {
     let name = bare_name(tag.attribute("name")?).to_owned();
     let schema = schema_of(&name, tools);
@@ -178,7 +177,7 @@ fn invoke(tag: &Tag<'_>, inner: &str, tools: &ToolSet) -> Option<RecoveredCall> 
     Some(call(&name, input))
 }
 
-/// Whether a text begins with such an element, or may once more of it is there.
+/// Whether a text starts with such an element, or may once more of it arrives.
 pub(super) fn may_open(text: &str) -> bool {
     match Tag::at(text) {
         Some(tag) => tag.opens_calls() || (!tag.closes && tag.name == "invoke"),

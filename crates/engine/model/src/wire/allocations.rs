@@ -1,5 +1,5 @@
-//! What reading an answer asks of memory, in every form. More than a tenth above
-//! these rows is a decision, not an accident.
+//! Memory allocations per decoded answer, for every wire format. The test fails if one exceeds its row
+//! by more than a tenth; raise a row only deliberately.
 
 use haft_testkit::{Allocated, CountingAllocator, MockForm, ReplyPiece, Turn};
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::tests::read;
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A long answer, as it comes from the network.
+/// Body of a long answer.
 fn answer(form: MockForm) -> Vec<u8> {
     let line = "A line of an answer that is neither short nor very long, with a number: 42.\n";
     let call = |number: usize| {
@@ -31,7 +31,7 @@ fn reading_an_answer() {
     ] {
         let body = answer(form);
         let pieces: Vec<&[u8]> = body.chunks(1400).collect();
-        // What is made once and kept is made before.
+        // Warm up caches and lazily initialised statics first.
         read(form, &pieces).1.unwrap();
         let (found, (answer, ended)) = Allocated::during(|| read(form, &pieces));
         assert!(ended.is_ok() && answer.calls().len() == 10, "{form:?}");

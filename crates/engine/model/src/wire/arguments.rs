@@ -1,9 +1,8 @@
-//! The input of a call, as the model wrote it.
+//! Parses the input of a call as the model wrote it.
 //!
-//! Broken JSON is repaired only where the repair cannot change what was meant:
-//! raw control characters in strings, a code fence around it, JSON in a JSON
-//! string. Everything else goes back to the model as an error; a guess would
-//! run a tool with input nobody wrote.
+//! Malformed JSON is repaired only where the repair cannot change the meaning: raw control characters in
+//! strings, a code fence around the JSON, JSON inside a JSON string. Anything else is returned to the
+//! model as an error; guessing would run a tool with input the model did not write.
 
 use serde_json::{Map, Value, json};
 
@@ -11,11 +10,11 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BadArguments {
     pub(crate) error: String,
-    /// What could be read for sure.
+    /// The part that could be parsed with certainty.
     pub(crate) salvage: Value,
 }
 
-/// Reads the input of a call.
+/// Parses the input of a call.
 pub(crate) fn parse_arguments(text: &str) -> Result<Value, BadArguments> {
     let text = text.trim();
     if text.is_empty() {
@@ -33,7 +32,7 @@ pub(crate) fn parse_arguments(text: &str) -> Result<Value, BadArguments> {
     match value {
         Value::Object(_) => Ok(value),
         Value::Null => Ok(json!({})),
-        // JSON in a JSON string.
+        // JSON inside a JSON string.
         Value::String(inner) => match read(inner.trim()) {
             Ok(value @ Value::Object(_)) => Ok(value),
             _ => Err(bad("it is a string".to_owned())),
@@ -43,7 +42,7 @@ pub(crate) fn parse_arguments(text: &str) -> Result<Value, BadArguments> {
     }
 }
 
-/// Parses JSON whose strings may hold raw control characters.
+/// Parses JSON, accepting raw control characters in strings.
 fn read(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).or_else(|error| {
         let escaped = escape_controls(text).ok_or_else(|| error.to_string())?;
@@ -51,8 +50,7 @@ fn read(text: &str) -> Result<Value, String> {
     })
 }
 
-/// The text with raw control characters in strings escaped; `None` if there
-/// are none.
+/// Escapes raw control characters in strings; `None` if there are none.
 fn escape_controls(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len() + 16);
     let mut in_string = false;
@@ -75,7 +73,7 @@ fn escape_controls(text: &str) -> Option<String> {
     changed.then_some(out)
 }
 
-/// What stands inside a code fence that is all there is.
+/// Returns the content of a code fence that spans the whole text.
 fn without_fence(text: &str) -> Option<&str> {
     let inner = text.strip_prefix("```")?.strip_suffix("```")?;
     let (language, body) = inner.split_once('\n')?;
@@ -83,8 +81,7 @@ fn without_fence(text: &str) -> Option<&str> {
     is_language.then(|| body.trim())
 }
 
-/// An integer that does not fit 64 bits: it would become a float and lose its
-/// last digits.
+/// Returns an integer that does not fit 64 bits, if there is one: as a float it would lose digits.
 fn huge_integer(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -113,7 +110,7 @@ fn huge_integer(text: &str) -> Option<&str> {
     None
 }
 
-/// The byte after the string that begins at `at`.
+/// Returns the index after the string that starts at `at`.
 fn end_of_string(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while at < bytes.len() {
@@ -126,7 +123,7 @@ fn end_of_string(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// The fields of a cut or broken object that are complete.
+/// Returns the complete fields of a truncated or malformed object.
 pub(crate) fn salvage(text: &str) -> Value {
     let text = text.trim();
     let mut ends = Vec::new();

@@ -1,4 +1,4 @@
-//! A request in OpenAI's Chat Completions form.
+//! Encodes requests for OpenAI's Chat Completions API.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -17,7 +17,6 @@ use crate::{
     ModelInfo, Request, Thinking, ThinkingSupport, ToolCalls, ToolChoice, lint::Linted, tool_set::WireTool,
 };
 
-/// Everything the encoder needs besides the request.
 pub(crate) struct Encoder<'a> {
     pub(crate) options: &'a ChatOptions,
     pub(crate) info: &'a ModelInfo,
@@ -26,7 +25,7 @@ pub(crate) struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    /// The body of a request.
+    /// Encodes a request body.
     pub(crate) fn encode(&self, linted: &Linted) -> EncodedBody {
         let request = &linted.request;
         let mut out = Vec::with_capacity(64 * 1024);
@@ -38,7 +37,8 @@ impl Encoder<'_> {
         let mut size = RequestSize { text: out.len() + tools.len(), media: 0 };
         let origins = self.messages(&mut out, linted, &mut size);
         if !tools.is_empty() {
-            // Behind the conversation: they may grow, and it does not change.
+            // After the conversation, because the tool list may grow while the conversation's prefix
+            // does not change.
             append_raw(&mut out, "tools", &tools);
         }
         let limit = self.meter.limit(self.info, linted, size);
@@ -70,7 +70,7 @@ impl Encoder<'_> {
             origins.push((usize::MAX, None));
         }
         for (at, message) in request.messages.iter().enumerate() {
-            // The cache holds the server's own form.
+            // The message cache holds the server's own format only.
             let piece = if prompted {
                 prompted_message(message)
             } else {
@@ -141,7 +141,7 @@ impl Encoder<'_> {
     }
 }
 
-/// What a router of many providers is told about thinking, whoever answers.
+/// Returns the `reasoning` object with which routers such as OpenRouter control thinking for all models.
 fn reasoning_object(request: &Request, info: &ModelInfo) -> Option<Value> {
     match (request.thinking, request.effort) {
         (_, Some(effort)) => Some(json!({"effort": effort.as_str()})),
@@ -165,7 +165,7 @@ fn tool_value(tool: &WireTool) -> Value {
     }})
 }
 
-/// A message as one or more messages of the form, separated by commas.
+/// Encodes a message as one or more messages of the API, separated by commas.
 fn encode_message(message: &Message, options: &ChatOptions) -> BodyPiece {
     let mut media = WireMedia::default();
     let items = match message.role {
@@ -220,8 +220,8 @@ fn assistant(message: &Message, options: &ChatOptions) -> Value {
     out
 }
 
-/// Results first, each a message of its own; pictures cannot be in them and
-/// follow as the person's.
+/// Converts a user message. Each result becomes a message of its own, before the rest. Results cannot
+/// contain images, so these follow as user content.
 fn user(message: &Message, media: &mut WireMedia) -> Vec<(Value, Option<usize>)> {
     let mut out = Vec::new();
     let mut parts: Vec<Value> = Vec::new();
@@ -257,7 +257,7 @@ fn user(message: &Message, media: &mut WireMedia) -> Vec<(Value, Option<usize>)>
     if parts.is_empty() {
         return out;
     }
-    // Plain text where it is only text: not every server knows parts.
+    // Text-only content is sent as a plain string, because not every server supports content parts.
     let texts: Option<Vec<&str>> = parts.iter().map(|part| part["text"].as_str()).collect();
     let content = match texts {
         Some(texts) => json!(texts.join("\n\n")),

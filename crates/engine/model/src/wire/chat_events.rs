@@ -1,9 +1,8 @@
-//! The chunks of OpenAI's Chat Completions form, from many servers.
+//! Decodes the chunks of OpenAI's Chat Completions API.
 //!
-//! Servers differ: ids are missing or the same for every call, indices have
-//! gaps or are always 0, arguments come as an object, the end is never said.
-//! All calls are handed out at the end, because nothing before it says that a
-//! call is complete.
+//! Servers deviate from it: ids are missing or the same for every call, indices have gaps or are always
+//! 0, arguments arrive as an object, no finish reason is sent. Calls are emitted at the end of the
+//! answer only, because nothing earlier says that a call is complete.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -24,7 +23,7 @@ const THINKING: usize = 0;
 const TEXT: usize = 1;
 const FIRST_CALL: usize = 2;
 
-/// Reads the chunks of one answer.
+/// Decoder for one answer.
 pub(crate) struct ChatDecoder {
     assembler: ResponseAssembler,
     started: bool,
@@ -32,20 +31,20 @@ pub(crate) struct ChatDecoder {
     calls: Vec<ChatCall>,
     ids: HashSet<String>,
     reason: Option<StopReason>,
-    /// What a router of many providers says about thinking, to be sent back.
+    /// `reasoning_details` of a router, to be sent back later.
     details: ReasoningDetails,
-    /// Text in which calls are looked for, and how much of it was shown.
+    /// Text that is searched for calls, and how many bytes of it were emitted.
     written: Option<(String, usize)>,
 }
 
-/// Whether a model may write calls as text.
+/// Whether the text of an answer is searched for calls.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TextCallPolicy {
     Looked,
     Ignored,
 }
 
-/// A call and how the server tells it from others.
+/// A call with the index and id the server uses for it.
 struct ChatCall {
     index: Option<u64>,
     id: Option<String>,
@@ -74,7 +73,7 @@ impl ChatDecoder {
         &mut self.assembler
     }
 
-    /// Reads one chunk.
+    /// Decodes one chunk.
     pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if data.trim() == "[DONE]" {
             return self.end_with(Some(StopReason::EndTurn));
@@ -93,7 +92,7 @@ impl ChatDecoder {
         Ok(self.assembler.drain())
     }
 
-    /// The body has ended.
+    /// Handles the end of the body.
     pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         self.end_with(None)
     }
@@ -122,7 +121,7 @@ impl ChatDecoder {
         Ok(self.assembler.drain())
     }
 
-    /// Reads an answer that came in one piece.
+    /// Decodes an answer that arrived as a single JSON object.
     pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         if let Some(error) = error_of(body) {
             return Err(chunk_error(error));
@@ -145,7 +144,8 @@ impl ChatDecoder {
         }
     }
 
-    /// Why it ends, if a chunk says so. Some servers say "nothing" in words.
+    /// Reads the finish reason. Empty strings and the string "null", which some servers send, are
+    /// ignored.
     fn finish(&mut self, choice: &Value) {
         let said = choice["finish_reason"].as_str().filter(|name| !["", "null"].contains(name));
         if let Some(name) = said {
@@ -198,7 +198,7 @@ impl ChatDecoder {
         self.assembler.piece(TEXT, piece);
     }
 
-    /// Takes the calls out of the text, if the server found none itself.
+    /// Extracts calls from the text if the server reported none. Returns the resulting stop reason.
     fn find_calls(&mut self, reason: StopReason) -> StopReason {
         let Some((text, shown)) = self.written.take() else { return reason };
         if !self.calls.is_empty() {
@@ -222,7 +222,7 @@ impl ChatDecoder {
         if reason == StopReason::EndTurn { StopReason::ToolUse } else { reason }
     }
 
-    /// A piece of a call, or a whole one.
+    /// Handles a call fragment or a complete call.
     fn call(&mut self, index: Option<u64>, id: Option<&str>, function: &Value) {
         let id = id.filter(|id| !id.is_empty());
         let name = function["name"].as_str().filter(|name| !name.is_empty());
@@ -244,9 +244,8 @@ impl ChatDecoder {
         self.assembler.piece(FIRST_CALL + at, &arguments);
     }
 
-    /// Whether a piece that has the index of a call is a call of its own: it has
-    /// a name and arguments, no id says otherwise, and those of the other are
-    /// whole.
+    /// Whether a fragment with the index of a known call starts a new call: it has a name and arguments,
+    /// its id does not match, and the known call's arguments are complete.
     fn is_another(&self, at: usize, id: Option<&str>, name: Option<&str>, arguments: &str) -> bool {
         let same_id = id.is_some() && self.calls[at].id.as_deref() == id;
         let is_whole = || {
@@ -256,9 +255,8 @@ impl ChatDecoder {
         self.calls[at].named && name.is_some() && !same_id && !arguments.trim().is_empty() && is_whole()
     }
 
-    /// The call a piece belongs to. A new id is a new call, whatever its index
-    /// says; without an index, a name is, unless the call of that id and name is
-    /// still being written.
+    /// Returns the call a fragment belongs to. A new id starts a new call whatever the index is. Without
+    /// an index, a name starts a new call, unless the call with this id and name is incomplete.
     fn known(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
         let same_id = |call: &ChatCall| id.is_none() || call.id.is_none() || call.id.as_deref() == id;
         match (index, id) {
@@ -274,15 +272,14 @@ impl ChatDecoder {
         }
     }
 
-    /// Whether what was written of a call of this name is the beginning of an
-    /// object and no more.
+    /// Whether the arguments received for a call of this name are a truncated object.
     fn is_unfinished(&self, at: usize, name: Option<&str>) -> bool {
         let written = self.assembler.written(FIRST_CALL + at).unwrap_or_default().trim();
         let is_cut = serde_json::from_str::<Value>(written).is_err_and(|err| err.is_eof());
         self.assembler.call_name(FIRST_CALL + at) == name && is_cut
     }
 
-    /// The server's id if it is new, else one of our own.
+    /// Returns the server's id, or a generated one if it is missing or already used.
     fn unique_id(&mut self, id: Option<&str>, at: usize) -> String {
         let own = format!("call_{}_{at}", crate::tool_wire_name::short_hash(&self.id));
         let id = id.filter(|id| !self.ids.contains(*id)).map_or(own, str::to_owned);
@@ -292,7 +289,7 @@ impl ChatDecoder {
 
     fn stop_reason(&self, name: &str) -> StopReason {
         match name {
-            // Some servers stop for calls without saying so.
+            // Some servers report "stop" although the answer ends with calls.
             "stop" | "end_turn" | "eos" if self.calls.is_empty() => StopReason::EndTurn,
             "stop" | "end_turn" | "eos" | "tool_calls" | "function_call" | "tool_use" => StopReason::ToolUse,
             "length" | "max_tokens" => StopReason::MaxTokens,
@@ -312,7 +309,7 @@ impl ChatDecoder {
     }
 }
 
-/// Text, or the texts of parts.
+/// Returns the text of a string or of text parts.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -321,19 +318,19 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// The error in a chunk that is one: beside the choices, or instead of all else.
+/// Returns the error in a chunk, either next to the choices or as the whole object.
 fn error_of(chunk: &Value) -> Option<&Value> {
     let inside = chunk.get("error").filter(|error| !error.is_null());
     inside.or_else(|| Some(chunk).filter(|it| it["object"] == "error"))
 }
 
-/// An error instead of a chunk.
+/// Converts an error object that replaces a chunk.
 pub(crate) fn chunk_error(error: &Value) -> ModelError {
     let message = error["message"].as_str().or(error.as_str()).unwrap_or("no message").to_owned();
     if error["code"] == "context_length_exceeded" {
         return ModelError::TooLong { message, tokens: None, window: None };
     }
-    // Routers and local servers say the status they would have answered with.
+    // Routers and local servers put the HTTP status in the code.
     let code = error["code"].as_u64().or_else(|| error["code"].as_str()?.parse().ok());
     if let Some(status @ 400..=599) = code.and_then(|code| u16::try_from(code).ok()) {
         return http_error::of_status(status, serde_json::json!({"error": error}).to_string().as_bytes());

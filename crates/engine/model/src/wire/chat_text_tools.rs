@@ -1,9 +1,7 @@
-//! Calls for models whose server knows none: the tools are described in the
-//! system prompt, calls and results are text, and the decoder looks for calls
-//! in what the model writes.
+//! Tool calls for servers without tool support: the system prompt describes the tools, calls and results
+//! are sent as text, and the decoder searches the answer for calls.
 //!
-//! **Invariant:** the text depends on the tools alone, so that the bytes of a
-//! session's prefix stay as they are.
+//! **Invariant:** the added text depends only on the tools, so that the bytes of a session's prefix do not change.
 
 use haft_types::{Message, MessageBlock, Role};
 use serde_json::{Value, json};
@@ -14,7 +12,7 @@ use super::{
 };
 use crate::lint::Linted;
 
-/// How a model that has no calls of its own is taught to write them.
+/// Instructions on how to write calls, for the model.
 const HOW: &str = "# Tools\n\n\
 You can call the tools below. To call one, write exactly this and nothing after it, one block for each call:\n\n\
 <tool_call>\n{\"name\": \"TOOL\", \"arguments\": {…}}\n</tool_call>\n\n\
@@ -23,7 +21,7 @@ Then stop: the results come back between <tool_response> and </tool_response>. N
 When you have what you need, answer without a call.\n\n\
 Tools, one JSON object per line:\n";
 
-/// The system prompt with the tools behind it.
+/// Returns the system prompt with the tools appended.
 pub(crate) fn system(linted: &Linted, system: &str) -> String {
     let tools = linted.sent_tools();
     if tools.is_empty() {
@@ -44,7 +42,7 @@ pub(crate) fn system(linted: &Linted, system: &str) -> String {
     out
 }
 
-/// A message without calls and results in the server's own form.
+/// Converts a message with calls and results to plain text content.
 pub(crate) fn message(message: &Message, media: &mut WireMedia) -> Value {
     match message.role {
         Role::Assistant => {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{ModelError, ModelEvent};
 
-/// Reads one answer in one of the forms.
+/// Decoder for one answer, in any wire format.
 pub(crate) enum Decoder {
     Messages(MessagesDecoder),
     Chat(ChatDecoder),
@@ -15,7 +15,7 @@ pub(crate) enum Decoder {
 }
 
 impl Decoder {
-    /// Reads the data of one event.
+    /// Decodes the data of one event.
     pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         match self {
             Self::Messages(decoder) => decoder.feed(data),
@@ -25,7 +25,7 @@ impl Decoder {
         }
     }
 
-    /// The body has ended.
+    /// Handles the end of the body.
     pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         match self {
             Self::Messages(decoder) => decoder.end(),
@@ -35,7 +35,7 @@ impl Decoder {
         }
     }
 
-    /// Reads an answer that came in one piece.
+    /// Decodes an answer that arrived as a single JSON object.
     pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         match self {
             Self::Messages(decoder) => decoder.whole(body),

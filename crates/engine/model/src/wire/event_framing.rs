@@ -1,4 +1,4 @@
-//! From bytes of a body to the data of its events.
+//! Splits the bytes of a body into events.
 
 use reqwest::header::HeaderMap;
 
@@ -7,19 +7,19 @@ use super::messages::MessagesHost;
 use super::sse::SseParser;
 use crate::{ModelError, http_engine::WireForm};
 
-/// How the events of a body are told apart.
+/// How a body is split into events.
 pub(crate) enum Framing {
     /// Server-sent events.
     Sse(SseParser),
-    /// AWS's binary messages.
+    /// AWS's binary event stream.
     #[cfg(feature = "bedrock")]
     EventStream(crate::cloud::eventstream::EventStreamParser),
-    /// Not at all: the body is one JSON object.
+    /// Not split: the body is one JSON object.
     Whole,
 }
 
 impl Framing {
-    /// What the answer's headers say, or else what its form has.
+    /// Selects the framing by content type, or else by wire format.
     pub(crate) fn for_form(form: &WireForm, headers: &HeaderMap) -> Self {
         let kind = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
         if kind.starts_with("application/json") {
@@ -43,7 +43,7 @@ impl Framing {
         matches!(self, Self::Whole)
     }
 
-    /// The body has ended: gives the data of what was still open.
+    /// Handles the end of the body: appends the data of a last, unterminated event.
     pub(crate) fn finish(&mut self, out: &mut Vec<String>) -> Result<(), ModelError> {
         let Self::Sse(parser) = self else { return Ok(()) };
         let mut events = Vec::new();
@@ -52,8 +52,8 @@ impl Framing {
         finished
     }
 
-    /// Takes a piece of the body; gives the data of the events in it, also of
-    /// those before an error.
+    /// Processes a chunk of the body and appends the data of complete events to `out`, including those
+    /// before an error.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<String>) -> Result<(), ModelError> {
         match self {
             Self::Whole => Ok(()),

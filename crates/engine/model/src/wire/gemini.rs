@@ -1,8 +1,7 @@
-//! A request in the form of Google's Gemini API.
+//! Encodes requests for Google's Gemini API.
 //!
-//! What a Gemini thought before a call comes back as a signature on the call.
-//! The conversation keeps it as a thinking block in front of the call, and
-//! here it goes onto the call again.
+//! Gemini returns thinking before a call as a signature on the call. The conversation stores it as a
+//! thinking block before the call; the encoder moves it back onto the call.
 
 use std::{collections::HashMap, io::Write as _, sync::Arc};
 
@@ -22,11 +21,9 @@ use crate::{
     tool_set::WireTool,
 };
 
-/// What a call is signed with that another model made: the service takes it
-/// instead of a signature of its own.
+/// Placeholder signature that the API accepts on calls made by other models.
 const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 
-/// Everything the encoder needs besides the request.
 pub(crate) struct Encoder<'a> {
     pub(crate) info: &'a ModelInfo,
     pub(crate) cache: &'a MessageCache,
@@ -35,13 +32,13 @@ pub(crate) struct Encoder<'a> {
 
 /// What the encoding of a message depends on besides the message.
 struct GeminiContext<'a> {
-    /// The tool each call of the conversation is of.
+    /// Tool name by call id.
     names: HashMap<&'a str, &'a str>,
     newer: bool,
 }
 
 impl Encoder<'_> {
-    /// The body of a request.
+    /// Encodes a request body.
     pub(crate) fn encode(&self, linted: &Linted, purpose: BodyPurpose) -> EncodedBody {
         let request = &linted.request;
         let mut out = Vec::with_capacity(64 * 1024);
@@ -60,7 +57,8 @@ impl Encoder<'_> {
         let mut size = RequestSize { text: out.len() + tools.len(), media: 0 };
         let origins = self.contents(&mut out, request, &mut size);
         if !tools.is_empty() {
-            // Behind the conversation: they may grow, and it does not change.
+            // After the conversation, because the tool list may grow while the conversation's prefix
+            // does not change.
             let list = [b"[{\"functionDeclarations\":", &tools[..], b"}]"].concat();
             append_raw(&mut out, "tools", &list);
         }
@@ -70,8 +68,8 @@ impl Encoder<'_> {
         EncodedBody { body: Bytes::from(out), betas: Vec::new(), size, origins }
     }
 
-    /// Models that take a level instead of a budget also insist on signatures
-    /// and take pictures inside results.
+    /// Whether the model takes a thinking level instead of a budget. Such models also require signatures
+    /// and support images in results.
     fn is_newer(&self) -> bool {
         self.info.thinking == ThinkingSupport::Effort
     }
@@ -149,8 +147,7 @@ impl Encoder<'_> {
         fields
     }
 
-    /// Newer models take a level, older ones a budget; an effort becomes what
-    /// the model takes.
+    /// Encodes the thinking setting: a level for newer models, a budget for older ones.
     fn thinking(&self, request: &Request) -> Option<Value> {
         let shown = request.thinking_display != Some(ThinkingDisplay::Omitted);
         let mut config = json!({"includeThoughts": shown});
@@ -181,7 +178,7 @@ impl Encoder<'_> {
     }
 }
 
-/// Tokens an effort stands for at models that know budgets only.
+/// Thinking tokens for an effort, for models that take only budgets.
 fn budget_of(effort: Effort) -> i64 {
     match effort {
         Effort::Low => 1024,
@@ -190,7 +187,7 @@ fn budget_of(effort: Effort) -> i64 {
     }
 }
 
-/// The name as it stands in the address.
+/// Returns the model name used in the URL.
 pub(crate) fn model_name(model: &str) -> &str {
     model.strip_prefix("models/").unwrap_or(model)
 }
@@ -201,15 +198,15 @@ fn tool_value(tool: &WireTool) -> Value {
     })
 }
 
-/// Whether a model insists on signatures, as its name tells: a user's own entry may not
-/// say how it thinks.
+/// Whether a model requires signatures, judged by its name because a user's catalog entry may not
+/// contain its thinking support.
 fn is_signed_generation(model: &str) -> bool {
     let name = model_name(model).rsplit('/').next().unwrap_or_default();
     let generation = name.strip_prefix("gemini-").and_then(|rest| rest.split(['.', '-']).next());
     generation.and_then(|it| it.parse::<u32>().ok()).is_some_and(|it| 3 <= it)
 }
 
-/// A message as one content; nothing where nothing of it can be sent.
+/// Encodes a message as one content; an empty piece if nothing in it can be sent.
 fn encode_message(message: &Message, context: &GeminiContext<'_>) -> BodyPiece {
     let mut media = WireMedia::default();
     let (role, parts) = match message.role {
@@ -235,7 +232,7 @@ fn of_model(message: &Message, context: &GeminiContext<'_>) -> Vec<Value> {
             MessageBlock::ToolUse(call) => {
                 let mut part =
                     json!({"functionCall": {"id": call.id, "name": call.name, "args": call.input}});
-                // Of calls that were made together only the first is signed.
+                // Only the first of several parallel calls carries a signature.
                 let foreign = (context.newer && calls == 0).then_some(FOREIGN_CALL);
                 if let Some(signature) = signed.take().or(foreign) {
                     part["thoughtSignature"] = json!(signature);
@@ -249,7 +246,7 @@ fn of_model(message: &Message, context: &GeminiContext<'_>) -> Vec<Value> {
     parts
 }
 
-/// Results first, in their order; pictures are in them or follow them.
+/// Converts a user message: results first, in order; their images are inside them or follow them.
 fn of_user(message: &Message, context: &GeminiContext<'_>, media: &mut WireMedia) -> Vec<Value> {
     let mut parts = Vec::new();
     let mut rest = Vec::new();
@@ -300,7 +297,7 @@ fn media_part(source: &MediaSource) -> Value {
     }
 }
 
-/// The kind of file an address names, by its ending.
+/// Guesses the MIME type from the file extension of a URL.
 fn type_of_address(url: &str) -> &'static str {
     let path = url.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
     match path.rsplit('.').next().unwrap_or_default() {

@@ -1,7 +1,6 @@
-//! The chunks of Google's Gemini API.
+//! Decodes the chunks of Google's Gemini API.
 //!
-//! A call comes whole, in one part. Its signature is kept as a thinking block
-//! in front of it.
+//! A call arrives complete, in one part. Its signature is stored as a thinking block before it.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -14,12 +13,12 @@ use super::{
 };
 use crate::{ModelError, ModelEvent, StopReason, ToolSet, http_error};
 
-/// Reads the chunks of one answer.
+/// Decoder for one answer.
 pub(crate) struct GeminiDecoder {
     assembler: ResponseAssembler,
     started: bool,
     id: String,
-    /// The block that is being written.
+    /// The block in progress.
     open: Option<(usize, OpenPart)>,
     next: usize,
     ids: HashSet<String>,
@@ -51,7 +50,7 @@ impl GeminiDecoder {
         &mut self.assembler
     }
 
-    /// Reads one chunk.
+    /// Decodes one chunk.
     pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if data.trim() == "[DONE]" {
             return self.end();
@@ -62,7 +61,7 @@ impl GeminiDecoder {
         Ok(self.assembler.drain())
     }
 
-    /// The body has ended.
+    /// Handles the end of the body.
     pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         if !self.assembler.is_stopped() {
             let reason = self.reason.take().ok_or_else(|| ModelError::protocol("the answer has no end"))?;
@@ -71,7 +70,7 @@ impl GeminiDecoder {
         Ok(self.assembler.drain())
     }
 
-    /// Reads an answer that came in one piece: a chunk, or a list of them.
+    /// Decodes an answer that arrived at once: a chunk, or an array of them.
     pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         match body {
             Value::Array(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk))?,
@@ -102,7 +101,7 @@ impl GeminiDecoder {
         if let Some(name) = candidate["finishReason"].as_str() {
             self.reason = Some(self.stop_reason(name)?);
         }
-        // What was used comes with the last chunk, or behind it.
+        // Usage arrives with the last chunk or after it.
         let told = self.usage(&chunk["usageMetadata"]);
         if told && let Some(reason) = self.reason.take() {
             self.stop(reason);
@@ -169,7 +168,7 @@ impl GeminiDecoder {
         Ok(())
     }
 
-    /// The service's id if it is new, else one of our own.
+    /// Returns the API's id, or a generated one if it is missing or already used.
     fn unique_id(&mut self, id: Option<&str>) -> String {
         let own = format!("call_{}_{}", crate::tool_wire_name::short_hash(&self.id), self.calls);
         let id = id.filter(|id| !id.is_empty() && !self.ids.contains(*id)).map_or(own, str::to_owned);
@@ -185,7 +184,7 @@ impl GeminiDecoder {
             "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
                 StopReason::Refusal
             }
-            // The model wrote something the service could not read as a call: asking again helps.
+            // The API could not parse the model's call; a retry usually helps.
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MISSING_THOUGHT_SIGNATURE" => {
                 return Err(ModelError::protocol(format!(
                     "the service could not read the model's call ({name})"
@@ -213,7 +212,7 @@ impl GeminiDecoder {
     }
 }
 
-/// An error instead of a chunk.
+/// Converts an error object that replaces a chunk.
 fn chunk_error(error: &Value) -> ModelError {
     let message = error["message"].as_str().or(error.as_str()).unwrap_or("no message").to_owned();
     match error["code"].as_u64().and_then(|code| u16::try_from(code).ok()) {

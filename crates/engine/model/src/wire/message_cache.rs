@@ -9,8 +9,8 @@ use haft_types::Message;
 use super::RequestSize;
 use crate::{SentBlock, lint::SWEPT_EVERY, ptr_map::ByAddress, sent_prefix::message_prints};
 
-/// Messages that were encoded before. A conversation grows at its end, so all
-/// but the last messages of a request are found here.
+/// Cache of encoded messages, keyed by address. A conversation grows at its end, so all but the last
+/// messages of a request are found here.
 #[derive(Debug, Default)]
 pub(crate) struct MessageCache(Mutex<Entries>);
 
@@ -20,19 +20,19 @@ struct Entries {
     sweeps: u32,
 }
 
-/// A message on the wire.
+/// An encoded message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyPiece {
     pub(crate) bytes: Bytes,
     pub(crate) size: RequestSize,
-    /// Where the form splits a message: the block each item begins with.
+    /// Where the wire format splits a message into items: the index of the block each item starts with.
     pub(crate) items: Arc<[Option<usize>]>,
-    /// Where each block is in the bytes, in forms that write blocks as they are.
+    /// Byte range of each block, in wire formats that encode blocks one to one.
     pub(crate) blocks: Arc<[Range<usize>]>,
 }
 
 impl BodyPiece {
-    /// A block as it is written, where the form writes blocks as they are.
+    /// Returns the encoded block, in wire formats that encode blocks one to one.
     pub(crate) fn block(&self, at: usize) -> Option<&[u8]> {
         self.bytes.get(self.blocks.get(at)?.clone())
     }
@@ -52,7 +52,7 @@ impl CachedMessage {
 }
 
 impl Entries {
-    /// What is known of a message; an address may belong to another one by now.
+    /// Returns the entry of a message; replaces it if the address has been reused by another message.
     fn of(&mut self, message: &Arc<Message>) -> &mut CachedMessage {
         let address = Arc::as_ptr(message).addr();
         let entry = self.by_address.entry(address).or_insert_with(|| CachedMessage::new(message));
@@ -64,13 +64,13 @@ impl Entries {
 }
 
 impl MessageCache {
-    /// The bytes of a message, made by `encode` if they are not there.
+    /// Returns the encoded message; calls `encode` on a cache miss, with the lock held.
     pub(crate) fn get(&self, message: &Arc<Message>, encode: impl FnOnce() -> BodyPiece) -> BodyPiece {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.of(message).piece.get_or_insert_with(encode).clone()
     }
 
-    /// The bytes of all messages.
+    /// Returns the encoded form of all messages.
     pub(crate) fn pieces(
         &self,
         messages: &[Arc<Message>],
@@ -81,7 +81,7 @@ impl MessageCache {
         messages.iter().map(piece).collect()
     }
 
-    /// The numbers of all blocks, in order; those of a message are made once.
+    /// Appends the hashes of all blocks in order, computing those of a message once.
     pub(crate) fn add_prints(&self, messages: &[Arc<Message>], out: &mut Vec<SentBlock>) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for message in messages {
@@ -90,7 +90,7 @@ impl MessageCache {
         }
     }
 
-    /// Forgets messages nobody holds any more, every so many requests.
+    /// Drops entries of messages that no longer exist; does so in every [`SWEPT_EVERY`]th call only.
     pub(crate) fn sweep(&self) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.sweeps = entries.sweeps.wrapping_add(1);

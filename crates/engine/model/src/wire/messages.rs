@@ -1,10 +1,9 @@
-//! A request in Anthropic's Messages form.
+//! Encodes requests for Anthropic's Messages API.
 //!
-//! What changes from request to request comes last, so that the bytes of two
-//! requests of a session agree as far as their meaning does: the system prompt,
-//! the conversation, then the tools, which may grow at their end where the
-//! provider leaves that out of its cache, then the settings. The provider reads
-//! tools first whatever the order of the fields.
+//! Fields that change between requests come last, so that two requests of a session share the longest
+//! possible byte prefix: system prompt, conversation, tools (which may grow at their end where the
+//! provider excludes that from its cache key), settings. The provider processes tools first regardless
+//! of the order of the fields.
 
 use std::io::Write as _;
 
@@ -21,26 +20,26 @@ use crate::{
     tool_set::ToolEncoding, tool_set::WireTool,
 };
 
-/// Cache breakpoints a request may have.
+/// Maximum number of cache breakpoints in a request.
 const MAX_MARKS: usize = 4;
 
-/// What settings and marks take, usually.
+/// Typical bytes of settings and breakpoints.
 const SETTINGS_ROOM: usize = 1024;
 
-/// How the clouds differ.
+/// The hosts of the Messages API and their differences.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MessagesHost {
     /// Anthropic, Foundry: the body names the model.
     Direct,
-    /// Vertex: the path names the model, the body says a version.
+    /// Vertex: the URL names the model, the body has an API version.
     Vertex,
-    /// Bedrock: so too, and beta features are in the body.
+    /// Bedrock: like Vertex, and beta features are in the body.
     #[cfg(feature = "bedrock")]
     Bedrock,
 }
 
 impl MessagesHost {
-    /// Whether the body says what headers and paths say elsewhere.
+    /// Whether the body contains what other hosts take from headers and URL.
     pub(crate) fn has_betas_in_body(self) -> bool {
         match self {
             Self::Direct | Self::Vertex => false,
@@ -50,14 +49,14 @@ impl MessagesHost {
     }
 }
 
-/// What deferred tools are called by Google and Amazon.
+/// Beta name of deferred tools on Google's and Amazon's clouds.
 const CLOUD_TOOL_REFERENCES: &str = "tool-search-tool-2025-10-19";
 
-/// Names of beta features, by what needs them.
+/// Names of the `anthropic-beta` features that Haft requests; `None` never requests the feature.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(default)]
 pub struct FeatureBetas {
-    /// Thinking between calls, with a budget.
+    /// Thinking between tool calls, with a budget.
     pub interleaved_thinking: Option<String>,
     /// Context editing.
     pub context_management: Option<String>,
@@ -65,7 +64,7 @@ pub struct FeatureBetas {
     pub fast_mode: Option<String>,
     /// Deferred tools.
     pub tool_references: Option<String>,
-    /// The window of a million tokens, for models named with `[1m]`.
+    /// The context window of a million tokens, for model names with the suffix `[1m]`.
     pub long_context: Option<String>,
 }
 
@@ -82,7 +81,7 @@ impl Default for FeatureBetas {
 }
 
 impl FeatureBetas {
-    /// The same, with the clouds' own names where nobody chose another.
+    /// Returns the names used by clouds, except where the user set another one.
     pub(crate) fn for_cloud(mut self) -> Self {
         if self.tool_references == Self::default().tool_references {
             self.tool_references = Some(CLOUD_TOOL_REFERENCES.to_owned());
@@ -91,7 +90,6 @@ impl FeatureBetas {
     }
 }
 
-/// Everything the encoder needs besides the request.
 pub(crate) struct Encoder<'a> {
     pub(crate) host: MessagesHost,
     pub(crate) info: &'a ModelInfo,
@@ -100,7 +98,7 @@ pub(crate) struct Encoder<'a> {
     pub(crate) meter: &'a TokenEstimator,
 }
 
-/// Whether the body asks for an answer or for a count.
+/// Whether the body requests an answer or a token count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum BodyPurpose {
     Answer,
@@ -108,7 +106,7 @@ pub(crate) enum BodyPurpose {
 }
 
 impl Encoder<'_> {
-    /// The body of a request.
+    /// Encodes a request body.
     pub(crate) fn encode(&self, linted: &Linted, purpose: BodyPurpose) -> EncodedBody {
         let request = &linted.request;
         let betas = self.needed_betas(linted);
@@ -144,7 +142,7 @@ impl Encoder<'_> {
         EncodedBody { body: Bytes::from(out), betas, size, origins: Vec::new() }
     }
 
-    /// The tools, and how many marks they have.
+    /// Returns the encoded tools and the number of cache breakpoints in them.
     fn tools(&self, linted: &Linted) -> (Bytes, usize) {
         let request = &linted.request;
         if linted.placeholder_tool {
@@ -191,8 +189,8 @@ impl Encoder<'_> {
         let mark = format!(",\"cache_control\":{}", mark(request.cache));
         let mut size = RequestSize::default();
         let pieces = self.cache.pieces(&request.messages, encode_message);
-        // All of it, the tools and what follows them, so that nothing is moved. Sizes that
-        // come again are memory that comes again: new pages cost more than copying.
+        // Reserve the whole body including tools and settings, so that it never reallocates. Bodies of
+        // similar size reuse freed memory, which is cheaper than new pages.
         let length: usize = pieces.iter().map(|piece| piece.bytes.len() + 1).sum();
         let whole = out.len() + length + room_behind;
         out.reserve_exact(whole.next_power_of_two() - out.len());
@@ -210,7 +208,7 @@ impl Encoder<'_> {
         size
     }
 
-    /// What comes after the messages.
+    /// Writes the fields that follow the messages.
     fn settings(&self, out: &mut Vec<u8>, linted: &Linted, size: RequestSize, purpose: BodyPurpose) {
         let request = &linted.request;
         let mut fields = Map::new();
@@ -278,7 +276,7 @@ impl Encoder<'_> {
             fields.insert("metadata".to_owned(), json!({"user_id": user}));
         }
         fields.insert("max_tokens".to_owned(), json!(limit));
-        // The path says so at Bedrock.
+        // On Bedrock the URL says whether to stream.
         if !self.host.has_betas_in_body() {
             fields.insert("stream".to_owned(), json!(true));
         }
@@ -314,7 +312,7 @@ impl Encoder<'_> {
     }
 }
 
-/// The model's name without what only we understand.
+/// Returns the model name without Haft's `[1m]` suffix.
 pub(crate) fn wire_model(model: &str) -> &str {
     model.strip_suffix("[1m]").unwrap_or(model)
 }
@@ -323,11 +321,11 @@ fn field(out: &mut Vec<u8>, name: &str, value: &Value) {
     if out.len() > 1 {
         out.push(b',');
     }
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = write!(out, "\"{name}\":{value}");
 }
 
-/// The tool that carries the mark: the last built-in one that is really sent.
+/// Returns the tool that carries the cache breakpoint: the last built-in tool that is sent.
 fn marked_tool(tools: &[&WireTool], cache: CachePolicy, follows_references: bool) -> Option<usize> {
     if cache == CachePolicy::Off {
         return None;
@@ -337,8 +335,7 @@ fn marked_tool(tools: &[&WireTool], cache: CachePolicy, follows_references: bool
     })
 }
 
-/// A tool as this wire declares it. What Haft says itself is not said otherwise by
-/// the definition's own fields.
+/// A tool declaration. The definition's extra fields cannot override those that Haft sets.
 struct SentTool<'a> {
     tool: &'a WireTool,
     linted: &'a Linted,
@@ -374,13 +371,13 @@ impl Serialize for SentTool<'_> {
     }
 }
 
-/// Writes the system prompt and says how many marks it has.
+/// Writes the system prompt. Returns the number of cache breakpoints in it.
 fn system(out: &mut Vec<u8>, request: &Request) -> usize {
     if request.system.is_empty() {
         return 0;
     }
     let last = request.system.len() - 1;
-    // One mark of the person's own, and one at the end.
+    // At most one breakpoint set by the caller, and one at the end.
     let own = request.system.iter().take(last).rposition(|part| part.breakpoint);
     let parts: Vec<Value> = request
         .system
@@ -401,8 +398,8 @@ fn system(out: &mut Vec<u8>, request: &Request) -> usize {
     }
 }
 
-/// How thinking is asked for. A budget is smaller than the answer; where that
-/// leaves too little, there is none.
+/// Encodes the thinking setting. A budget is limited to 3/4 of the output limit; below 1024 tokens
+/// thinking is disabled.
 fn thinking_value(thinking: Thinking, limit: u64) -> Value {
     match thinking {
         Thinking::Default => Value::Null,

@@ -1,4 +1,4 @@
-//! The conversation in Anthropic's Messages form, and its cache marks.
+//! Encodes the conversation for Anthropic's Messages API, with cache breakpoints.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{RequestSize, message_cache::BodyPiece};
 use crate::{CachePolicy, Request};
 
-/// What marks the end of a prefix to cache.
+/// Returns the `cache_control` value.
 pub(crate) fn mark(cache: CachePolicy) -> Value {
     match cache {
         CachePolicy::OneHour => json!({"type": "ephemeral", "ttl": "1h"}),
@@ -17,18 +17,17 @@ pub(crate) fn mark(cache: CachePolicy) -> Value {
     }
 }
 
-/// How many blocks back the provider looks for what it has cached.
+/// How many blocks before a breakpoint the provider searches for a cached prefix, minus a margin.
 const LOOKBACK: usize = 18;
 
-/// The blocks that carry marks: the last one, and when the last turn is longer
-/// than the provider looks back, one in it that is near enough to the mark of
-/// the request before. No mark is ever put into what was sent before, so two
-/// requests differ first where the older one ended.
+/// Returns the positions of the cache breakpoints: the last block and, if the last turn is longer than
+/// [`LOOKBACK`], a block within that distance of the previous request's breakpoint. Blocks sent earlier
+/// never get a new breakpoint, so two requests differ only from the end of the older one on.
 pub(crate) fn marked_blocks(request: &Request, marks: usize) -> Vec<(usize, usize)> {
     if request.cache == CachePolicy::Off || marks == 0 {
         return Vec::new();
     }
-    // An answer that goes back as it came carries no mark.
+    // A paused answer is sent back unchanged, without a breakpoint.
     let paused =
         request.paused && request.messages.last().is_some_and(|it| it.role == haft_types::Role::Assistant);
     let Some(last) = request.messages.len().checked_sub(1 + usize::from(paused)) else { return Vec::new() };
@@ -59,7 +58,7 @@ fn can_be_marked(block: &MessageBlock) -> bool {
     )
 }
 
-/// A message, without marks.
+/// Encodes a message without cache breakpoints.
 pub(crate) fn encode_message(message: &Message) -> BodyPiece {
     let role = if message.role == haft_types::Role::User { "user" } else { "assistant" };
     let mut out = Vec::with_capacity(256);
@@ -79,8 +78,8 @@ pub(crate) fn encode_message(message: &Message) -> BodyPiece {
     BodyPiece { bytes: Bytes::from(out), size, blocks: blocks.into(), ..BodyPiece::default() }
 }
 
-/// Writes a message with cache marks on some of its blocks, in order. Says how much
-/// the marks add.
+/// Writes a message with cache breakpoints on the blocks in `marked` (ascending). Returns the number of
+/// bytes the breakpoints add.
 pub(crate) fn write_marked(out: &mut Vec<u8>, piece: &BodyPiece, marked: &[usize], mark: &str) -> usize {
     let mut written = 0;
     let mut added = 0;
@@ -95,7 +94,7 @@ pub(crate) fn write_marked(out: &mut Vec<u8>, piece: &BodyPiece, marked: &[usize
     added
 }
 
-/// Media of a message.
+/// Tokens and bytes of the media in a message.
 #[derive(Default)]
 pub(crate) struct WireMedia {
     pub(crate) bytes: usize,
@@ -103,8 +102,8 @@ pub(crate) struct WireMedia {
 }
 
 impl WireMedia {
-    /// Pictures cost by their size, at most 1600 tokens; documents by their
-    /// length, for lack of better.
+    /// Adds an image, which costs tokens by its dimensions (at most 1600), or a document, estimated by
+    /// its length.
     pub(crate) fn add(&mut self, source: &MediaSource, is_image: bool) {
         match source {
             MediaSource::Base64 { data, .. } => {
@@ -117,7 +116,7 @@ impl WireMedia {
 }
 
 fn encode_block(out: &mut Vec<u8>, block: &MessageBlock, media: &mut WireMedia) {
-    // What the log keeps about thinking is not for the provider.
+    // The log stores more about thinking than the provider gets.
     let bare = match block {
         MessageBlock::Thinking { thinking, signature, .. } => {
             Some(json!({"type": "thinking", "thinking": thinking, "signature": signature}))
@@ -149,6 +148,6 @@ fn encode_block(out: &mut Vec<u8>, block: &MessageBlock, media: &mut WireMedia) 
         Some(bare) => serde_json::to_writer(&mut *out, &bare),
         None => serde_json::to_writer(&mut *out, block),
     };
-    // Plain data always serialises; a broken block would be an invalid body.
+    // Serialising plain data cannot fail; a missing block would make the body invalid.
     debug_assert!(written.is_ok());
 }

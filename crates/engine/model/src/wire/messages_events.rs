@@ -1,4 +1,4 @@
-//! The events of Anthropic's Messages form.
+//! Decodes the events of Anthropic's Messages API.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{ModelError, ModelEvent, StopReason, ToolSet, http_error};
 
-/// Reads the events of one answer.
+/// Decoder for one answer.
 pub(crate) struct MessagesDecoder {
     assembler: ResponseAssembler,
     reason: Option<StopReason>,
@@ -27,7 +27,7 @@ impl MessagesDecoder {
         &mut self.assembler
     }
 
-    /// Reads one event.
+    /// Decodes one event.
     pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         let event = split_surrogates::parse(data)
             .map_err(|err| ModelError::protocol(format!("an event is no JSON: {err}")))?;
@@ -54,13 +54,13 @@ impl MessagesDecoder {
             }
             "message_stop" => self.finish()?,
             "error" => return Err(stream_error(&event["error"])),
-            // Pings, and what comes next year.
+            // Pings and unknown future events.
             _ => {}
         }
         Ok(self.assembler.drain())
     }
 
-    /// The body has ended.
+    /// Handles the end of the body.
     pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         if !self.assembler.is_stopped() {
             self.finish()?;
@@ -129,7 +129,7 @@ impl MessagesDecoder {
         Ok(())
     }
 
-    /// Reads an answer that came in one piece.
+    /// Decodes an answer that arrived as a single JSON object.
     pub(crate) fn whole(&mut self, message: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         if message["type"] == "error" {
             return Err(stream_error(&message["error"]));
@@ -158,7 +158,7 @@ fn stop_reason(name: &str) -> StopReason {
     }
 }
 
-/// Takes over the counts that are there; they are totals, not additions.
+/// Replaces the counts that are present; they are totals, not increments.
 fn update_usage(usage: &mut Usage, new: &Value) {
     let set = |slot: &mut u64, name: &str| {
         if let Some(value) = count(new, name) {
@@ -177,7 +177,7 @@ fn update_usage(usage: &mut Usage, new: &Value) {
     }
 }
 
-/// An error in the middle of a stream.
+/// Converts an error event in the middle of a stream.
 fn stream_error(error: &Value) -> ModelError {
     let message = error["message"].as_str().unwrap_or("no message").to_owned();
     match error["type"].as_str().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! The wire forms: a request becomes a body, frames become events.
+//! Wire formats: encoders turn a request into a body, decoders turn frames into events.
 
 #[cfg(test)]
 mod allocations;
@@ -38,14 +38,14 @@ pub(crate) use token_estimate::{
     EstimateCalibration, RequestSize, TokenEstimator, estimate_head, estimate_request, tokens_of_block,
 };
 
-/// A body and what is known about it.
+/// A request body and its properties.
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedBody {
     pub(crate) body: Bytes,
-    /// Beta features it needs.
+    /// Beta features the body needs.
     pub(crate) betas: Vec<String>,
-    /// How large it is for the model.
+    /// Size for the token estimate.
     pub(crate) size: RequestSize,
-    /// Which message and block each item of the wire's own list came from.
+    /// Message and block each item of the wire format's list was made from.
     pub(crate) origins: Vec<(usize, Option<usize>)>,
 }

@@ -1,4 +1,4 @@
-//! What OpenAI's two forms have in common.
+//! Shared code of OpenAI's two APIs.
 
 use haft_types::{Block, MediaSource};
 use serde::{Deserialize, Serialize};
@@ -7,22 +7,21 @@ use serde_json::{Map, Value, json};
 use super::messages_content::WireMedia;
 use crate::{CachePolicy, Request, lint::Linted, tool_set::ToolEncoding, tool_set::WireTool};
 
-/// How servers that speak Chat Completions differ.
+/// Differences between servers with the Chat Completions API.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ChatOptions {
-    /// The field that limits the answer: `max_tokens`, or
-    /// `max_completion_tokens` at `OpenAI` itself.
+    /// Name of the field with the output limit: `max_tokens`, or `max_completion_tokens` at `OpenAI`
+    /// itself.
     pub limit_field: String,
-    /// The role of the system prompt: `system`, or `developer`.
+    /// Role of the system prompt: `system` or `developer`.
     pub system_role: String,
-    /// Whether to ask for usage while streaming.
+    /// Whether to request usage in streamed answers.
     pub stream_usage: bool,
-    /// Whether to send reasoning back, for servers that want it.
+    /// Whether to send thinking back, for servers that need it.
     pub send_reasoning: bool,
-    /// Whether thinking is asked for with an object (`reasoning`), as routers of
-    /// many providers want it, instead of `reasoning_effort`. What they say about
-    /// it (`reasoning_details`) goes back to them unchanged.
+    /// Whether thinking is requested with a `reasoning` object (OpenRouter and other routers) instead of
+    /// `reasoning_effort`. The `reasoning_details` of answers are then sent back unchanged.
     pub reasoning_object: bool,
 }
 
@@ -39,7 +38,7 @@ impl Default for ChatOptions {
 }
 
 impl ChatOptions {
-    /// What fits a server, by its address.
+    /// Returns the options for a server, selected by its base URL.
     pub fn for_server(base_url: &str) -> Self {
         let mut options = Self::default();
         if base_url.contains("api.openai.com") {
@@ -50,13 +49,13 @@ impl ChatOptions {
     }
 }
 
-/// The system prompt in one piece.
+/// Returns the system prompt as one text.
 pub(crate) fn system_text(request: &Request) -> String {
     let parts: Vec<&str> = request.system.iter().map(|part| part.text.as_str()).collect();
     parts.join("\n\n")
 }
 
-/// The tools, serialised once per set.
+/// Returns the encoded tools, serialised once per set.
 pub(crate) fn tools(
     linted: &Linted,
     form: &'static str,
@@ -77,7 +76,7 @@ pub(crate) fn tools(
     Some(linted.request.tools.encoded(key, || tools.into_iter().map(encode).collect()))
 }
 
-/// The address of a medium: its own, or its data.
+/// Returns the URL of an image or document, or a `data:` URL with its content.
 pub(crate) fn data_url(source: &MediaSource) -> String {
     match source {
         MediaSource::Base64 { media_type, data } => format!("data:{media_type};base64,{data}"),
@@ -85,7 +84,7 @@ pub(crate) fn data_url(source: &MediaSource) -> String {
     }
 }
 
-/// The text of a result, and what else is in it.
+/// Splits a tool result into its text and its other blocks.
 pub(crate) fn split_result<'a>(
     content: &'a [Block],
     is_error: bool,
@@ -111,7 +110,7 @@ pub(crate) fn split_result<'a>(
     (text, rest)
 }
 
-/// Writes fields behind what is there.
+/// Appends fields to a JSON object under construction.
 pub(crate) fn append_fields(out: &mut Vec<u8>, fields: &Map<String, Value>) {
     for (name, value) in fields {
         if out.last() != Some(&b'{') {
@@ -121,7 +120,7 @@ pub(crate) fn append_fields(out: &mut Vec<u8>, fields: &Map<String, Value>) {
     }
 }
 
-/// Writes a field whose value is JSON already.
+/// Appends a field whose value is already JSON.
 pub(crate) fn append_raw(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     if out.last() != Some(&b'{') {
         out.push(b',');

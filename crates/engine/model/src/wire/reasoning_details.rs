@@ -1,22 +1,21 @@
-//! What a router of many providers says about a model's thinking.
+//! `reasoning_details`: thinking as returned by routers such as OpenRouter.
 //!
-//! `reasoning_details` is a list of items, each in the form of whoever thought:
-//! text with a signature, a summary, or something encrypted. Models that sign
-//! want the whole list back, in order and unchanged, before they go on after a
-//! call. It is kept as the signature of the thinking block, so that it is
-//! logged, restored and left out wherever signed thinking is.
+//! A list of items in the format of the model's vendor: text with a signature, a summary, or encrypted
+//! data. Models that sign their thinking require the whole list back, in order and unchanged, to
+//! continue after a call. It is stored as the signature of the thinking block, so that it is logged,
+//! restored and dropped like signed thinking.
 
 use serde_json::Value;
 
-/// The items of one answer, put together from its pieces.
+/// The items of one answer, assembled from fragments.
 #[derive(Debug, Default)]
 pub(super) struct ReasoningDetails(Vec<Value>);
 
-/// What all types of items begin with.
+/// Prefix of all item types.
 const KIND: &str = "reasoning.";
 
 impl ReasoningDetails {
-    /// Takes the items of a chunk; gives the text in them that can be shown.
+    /// Adds the items of a chunk; returns the displayable text in them.
     pub(super) fn take(&mut self, items: &Value) -> String {
         let mut shown = String::new();
         for item in items.as_array().into_iter().flatten().filter(|item| is_detail(item)) {
@@ -26,7 +25,7 @@ impl ReasoningDetails {
         shown
     }
 
-    /// A piece of the last item, or a new one.
+    /// Appends a fragment to the last item, or starts a new item.
     fn add(&mut self, piece: &Value) {
         let whole = self.0.last_mut().filter(|last| goes_on(last, piece));
         let (Some(whole), Some(name)) = (whole, streamed(piece)) else {
@@ -43,13 +42,13 @@ impl ReasoningDetails {
         }
     }
 
-    /// The list as it is kept, if there is anything in it.
+    /// Returns the list in the form in which it is stored; `None` if it is empty.
     pub(super) fn kept(&self) -> Option<String> {
         (!self.0.is_empty()).then(|| Value::Array(self.0.clone()).to_string())
     }
 }
 
-/// The items that a signature holds; nothing for those of other forms.
+/// Returns the items stored in a signature; empty for signatures of other wire formats.
 pub(super) fn of_signature(signature: &str) -> Vec<Value> {
     let items = signature.starts_with('[').then(|| serde_json::from_str::<Vec<Value>>(signature).ok());
     items.flatten().filter(|items| items.iter().all(is_detail)).unwrap_or_default()
@@ -59,7 +58,7 @@ fn is_detail(item: &Value) -> bool {
     item["type"].as_str().is_some_and(|kind| kind.starts_with(KIND))
 }
 
-/// The field of an item that comes in pieces. What is encrypted comes whole.
+/// Returns the field of an item that arrives in fragments; encrypted data arrives whole.
 fn streamed(item: &Value) -> Option<&'static str> {
     match item["type"].as_str()?.strip_prefix(KIND)? {
         "text" => Some("text"),
@@ -68,8 +67,8 @@ fn streamed(item: &Value) -> Option<&'static str> {
     }
 }
 
-/// Whether a piece belongs to the item before it: the same type and place, and
-/// no other id. What was signed is over.
+/// Whether a fragment continues the previous item: same type and index, no different id, and the item is
+/// not signed yet.
 fn goes_on(last: &Value, piece: &Value) -> bool {
     let agrees = |name: &str| last[name] == piece[name] || last[name].is_null() || piece[name].is_null();
     last["type"] == piece["type"] && agrees("index") && agrees("id") && last["signature"].is_null()
@@ -87,7 +86,7 @@ mod tests {
         assert_eq!(details.take(&text("a ", json!(null), 0)), "a ");
         assert_eq!(details.take(&text("b", json!(null), 0)), "b");
         assert_eq!(details.take(&text("", json!("sig"), 0)), "");
-        // The next one, although it says the same place.
+        // A new item, although it has the same index.
         assert_eq!(details.take(&text("c", json!(null), 0)), "c");
         assert_eq!(details.take(&json!([{"type": "reasoning.encrypted", "data": "x", "index": 1}])), "");
         assert_eq!(details.take(&json!([{"type": "reasoning.encrypted", "data": "y", "index": 1}])), "");

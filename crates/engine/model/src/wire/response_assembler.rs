@@ -1,9 +1,6 @@
-//! Blocks from pieces, the same way for every form.
+//! Assembles blocks from fragments, for all wire formats.
 //!
-//! **Invariant:** a call is handed out when its block has ended *and* it is
-//! known that the answer did not end there by its limit: when another block
-//! begins, or when the reason to stop is known. Until then it is held; one whose
-//! input is a whole object is shown before ([`ModelEvent::CallWritten`]).
+//! **Invariant:** a call is emitted when its block has ended *and* the answer is known not to have been cut off there: when another block starts, or when the stop reason is known. Until then it is held back; a held call with a complete input object is announced as [`ModelEvent::CallWritten`].
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +13,7 @@ use super::{
 };
 use crate::{CallProblem, InvalidCall, ModelEvent, StopReason, ToolSet, text_tool_calls::coerce};
 
-/// Puts an answer together.
+/// Assembles one answer.
 pub(crate) struct ResponseAssembler {
     model: String,
     tools: Arc<ToolSet>,
@@ -51,7 +48,7 @@ struct AssembledCall {
 }
 
 impl ResponseAssembler {
-    /// For an answer of `model`, whose calls are of these tools.
+    /// Creates an assembler. `tools` is the set the request offered, used to map wire names and schemas.
     pub(crate) fn new(model: &str, tools: Arc<ToolSet>) -> Self {
         Self {
             model: model.to_owned(),
@@ -66,8 +63,8 @@ impl ResponseAssembler {
         }
     }
 
-    /// Turns text in inputs into lists and objects where the schema allows
-    /// nothing else, for models that write them so.
+    /// Enables parsing of string inputs as arrays and objects where the schema allows only those, for
+    /// models that write them as strings.
     pub(crate) fn coerce_inputs(&mut self) {
         self.coerces = true;
     }
@@ -76,22 +73,22 @@ impl ResponseAssembler {
         &self.tools
     }
 
-    /// The events since the last time.
+    /// Takes the events produced since the last call.
     pub(crate) fn drain(&mut self) -> Vec<ModelEvent> {
         std::mem::take(&mut self.out)
     }
 
-    /// How many calls were handed out.
+    /// Returns the number of calls emitted.
     pub(crate) fn handed_out(&self) -> usize {
         self.handed_out
     }
 
-    /// Whether the answer is complete.
+    /// Whether the stop reason was received.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Whether text is being written: then pieces come quickly.
+    /// Whether a text block is in progress, in which case chunks arrive quickly.
     pub(crate) fn is_writing_text(&self) -> bool {
         self.open.values().any(|open| matches!(open.kind, BlockKind::Text))
     }
@@ -142,7 +139,7 @@ impl ResponseAssembler {
         self.begin(index, BlockKind::Other(block));
     }
 
-    /// Adds a piece to a block, whatever it is.
+    /// Appends a fragment to a block of any type.
     pub(crate) fn piece(&mut self, index: usize, piece: &str) {
         let Some(open) = self.open.get_mut(&index) else { return };
         let piece = open.joiner.push(piece);
@@ -166,19 +163,19 @@ impl ResponseAssembler {
         }
     }
 
-    /// Says where a text comes from.
+    /// Adds a citation to a text block.
     pub(crate) fn citation(&mut self, index: usize, citation: &Value) {
         if let Some(open) = self.open.get_mut(&index).filter(|_| citation.is_object()) {
             open.citations.push(citation.clone());
         }
     }
 
-    /// What came of an open block so far.
+    /// Returns what an open block contains so far.
     pub(crate) fn written(&self, index: usize) -> Option<&str> {
         self.open.get(&index).map(|open| open.text.as_str())
     }
 
-    /// The tool that an open call names.
+    /// Returns the tool name of an open call.
     pub(crate) fn call_name(&self, index: usize) -> Option<&str> {
         match &self.open.get(&index)?.kind {
             BlockKind::Call { name, .. } => Some(name),
@@ -186,12 +183,12 @@ impl ResponseAssembler {
         }
     }
 
-    /// Whether a block with this index is open.
+    /// Whether the block with this index is open.
     pub(crate) fn is_open(&self, index: usize) -> bool {
         self.open.contains_key(&index)
     }
 
-    /// A block has ended.
+    /// Ends a block.
     pub(crate) fn end(&mut self, index: usize) {
         let Some(mut open) = self.open.remove(&index) else { return };
         open.text.extend(open.joiner.finish());
@@ -229,7 +226,7 @@ impl ResponseAssembler {
         }
     }
 
-    /// Hands out the call that is held.
+    /// Emits the call that is held back.
     fn release(&mut self) {
         let Some(AssembledCall { id, name, json }) = self.held.take() else { return };
         match parse_arguments(&json) {
@@ -255,7 +252,7 @@ impl ResponseAssembler {
         }
     }
 
-    /// The answer is over, and this is why.
+    /// Ends the answer with a stop reason. Later calls are ignored.
     pub(crate) fn stop(&mut self, reason: StopReason) {
         if std::mem::replace(&mut self.stopped, true) {
             return;
@@ -268,7 +265,7 @@ impl ResponseAssembler {
         let left: Vec<usize> = self.open.keys().copied().collect();
         for index in left {
             self.end(index);
-            // A call without an end is cut, whatever the reason says.
+            // A call whose block has not ended is truncated, whatever the stop reason is.
             self.give_up_held();
         }
         self.tell_usage();
@@ -285,7 +282,8 @@ impl ResponseAssembler {
         }));
     }
 
-    /// The stream broke after calls were handed out: they stand, the rest goes.
+    /// Ends an answer whose stream broke after calls were emitted: those stay valid, unfinished blocks
+    /// are dropped.
     pub(crate) fn interrupt(&mut self) {
         self.open.clear();
         self.held = None;
@@ -295,12 +293,12 @@ impl ResponseAssembler {
     }
 }
 
-/// Reads a number of tokens.
+/// Reads a token count.
 pub(crate) fn count(value: &Value, name: &str) -> Option<u64> {
     value.get(name).and_then(Value::as_u64)
 }
 
-/// A call whose input came as an object instead of text.
+/// Converts an input that arrived as an object to JSON text.
 pub(crate) fn as_text(input: &Value) -> String {
     match input {
         Value::String(text) => text.clone(),

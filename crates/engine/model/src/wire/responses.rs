@@ -1,4 +1,4 @@
-//! A request in OpenAI's Responses form.
+//! Encodes requests for OpenAI's Responses API.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -14,7 +14,6 @@ use super::{
 };
 use crate::{ModelInfo, Request, ThinkingSupport, ToolChoice, lint::Linted, tool_set::WireTool};
 
-/// Everything the encoder needs besides the request.
 pub(crate) struct Encoder<'a> {
     pub(crate) info: &'a ModelInfo,
     pub(crate) cache: &'a MessageCache,
@@ -22,7 +21,7 @@ pub(crate) struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    /// The body of a request.
+    /// Encodes a request body.
     pub(crate) fn encode(&self, linted: &Linted) -> EncodedBody {
         let request = &linted.request;
         let mut out = Vec::with_capacity(64 * 1024);
@@ -36,7 +35,8 @@ impl Encoder<'_> {
         let mut size = RequestSize { text: out.len() + tools.len(), media: 0 };
         let origins = self.input(&mut out, request, &mut size);
         if !tools.is_empty() {
-            // Behind the conversation: they may grow, and it does not change.
+            // After the conversation, because the tool list may grow while the conversation's prefix
+            // does not change.
             append_raw(&mut out, "tools", &tools);
         }
         let limit = self.meter.limit(self.info, linted, size);
@@ -106,7 +106,7 @@ impl Encoder<'_> {
         if let Some(user) = &request.user_id {
             set("safety_identifier", json!(user));
         }
-        // The conversation is ours to keep.
+        // Haft stores the conversation itself.
         set("store", json!(false));
         set("max_output_tokens", json!(limit));
         set("stream", json!(true));
@@ -125,7 +125,7 @@ fn tool_value(tool: &WireTool) -> Value {
     })
 }
 
-/// A message as one or more items, separated by commas.
+/// Encodes a message as one or more items, separated by commas.
 fn encode_message(message: &Message) -> BodyPiece {
     let mut media = WireMedia::default();
     let items = match message.role {
@@ -153,7 +153,7 @@ fn assistant(message: &Message) -> Vec<(Value, usize)> {
             MessageBlock::ToolUse(call) => json!({
                 "type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.input.to_string(),
             }),
-            // The signature is the item as it came.
+            // The signature holds the item as received.
             MessageBlock::Thinking { signature, .. } => {
                 serde_json::from_str::<Value>(signature).ok().filter(|item| item["type"] == "reasoning")?
             }

@@ -1,4 +1,4 @@
-//! The events of OpenAI's Responses form.
+//! Decodes the events of OpenAI's Responses API.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::{ResponseAssembler, chat_events::chunk_error, response_assembler::count, split_surrogates};
 use crate::{ModelError, ModelEvent, StopReason, ToolSet};
 
-/// Reads the events of one answer.
+/// Decoder for one answer.
 pub(crate) struct ResponsesDecoder {
     assembler: ResponseAssembler,
     called: bool,
-    /// Items of which pieces came.
+    /// Indices of items of which fragments were received.
     fed: HashSet<usize>,
 }
 
@@ -24,7 +24,7 @@ impl ResponsesDecoder {
         &mut self.assembler
     }
 
-    /// Reads one event.
+    /// Decodes one event.
     pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
         if data.trim() == "[DONE]" {
             return self.end();
@@ -64,7 +64,7 @@ impl ResponsesDecoder {
         Ok(self.assembler.drain())
     }
 
-    /// The body has ended.
+    /// Handles the end of the body.
     pub(crate) fn end(&mut self) -> Result<Vec<ModelEvent>, ModelError> {
         if !self.assembler.is_stopped() {
             return Err(ModelError::protocol("the answer has no end"));
@@ -72,7 +72,7 @@ impl ResponsesDecoder {
         Ok(self.assembler.drain())
     }
 
-    /// Reads an answer that came in one piece.
+    /// Decodes an answer that arrived as a single JSON object.
     pub(crate) fn whole(&mut self, response: &Value) -> Result<Vec<ModelEvent>, ModelError> {
         if response["error"].is_object() {
             return Err(chunk_error(&response["error"]));
@@ -113,7 +113,7 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    /// An item has ended; what did not come in pieces is in it.
+    /// Ends an item; content that did not arrive in fragments is taken from it.
     fn done(&mut self, index: usize, item: &Value) {
         let whole = match item["type"].as_str() {
             Some("message") => texts(&item["content"]),
@@ -127,8 +127,7 @@ impl ResponsesDecoder {
         if !self.fed.contains(&index) {
             self.piece(index, &whole);
         }
-        // An item that is not complete stays open: the end of the answer says
-        // what becomes of it.
+        // An incomplete item stays open; the stop reason decides what happens to it.
         if item["status"] != "incomplete" {
             self.assembler.end(index);
         }

@@ -1,15 +1,15 @@
-//! Halves of characters.
+//! Joins UTF-16 surrogate pairs that a server split over two events.
 //!
-//! A server that counts in UTF-16 may cut an emoji in two and send each half as
-//! an escape of its own, in two events. JSON for Rust has no such strings, so a
-//! half is carried as a character nobody uses until its other half comes.
+//! A server that counts in UTF-16 units may split an emoji and send each surrogate as an escape in an
+//! event of its own. Rust strings cannot hold lone surrogates, so one is represented by a private-use
+//! character until the other half arrives.
 
 use serde_json::Value;
 
-/// Where halves are carried: 2048 characters of the last private plane.
+/// Start of the private-use range that represents lone surrogates: 2048 characters of the last plane.
 const BASE: u32 = 0x0010_E000;
 
-/// Parses an event, halves of characters included.
+/// Parses an event that may contain lone surrogates.
 pub(crate) fn parse(data: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(data).or_else(|error| {
         let marked = mark(data);
@@ -17,7 +17,7 @@ pub(crate) fn parse(data: &str) -> Result<Value, serde_json::Error> {
     })
 }
 
-/// Replaces escapes of single halves.
+/// Replaces escapes of lone surrogates by private-use characters.
 fn mark(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -34,7 +34,7 @@ fn mark(text: &str) -> String {
                 rest = &rest[6..];
             }
             _ => {
-                // A backslash and what it escapes stay together.
+                // A backslash and the character it escapes stay together.
                 let width = rest.chars().take(2).map(char::len_utf8).sum();
                 out.push_str(&rest[..width]);
                 rest = &rest[width..];
@@ -54,14 +54,14 @@ fn half_of(it: char) -> Option<u16> {
     u16::try_from(code + 0xD800).ok()
 }
 
-/// Puts halves together over the pieces of a text.
+/// Joins surrogates across the fragments of a text.
 #[derive(Debug, Default)]
 pub(crate) struct SurrogateJoiner {
     high: Option<u16>,
 }
 
 impl SurrogateJoiner {
-    /// The next piece, whole characters only.
+    /// Returns the next fragment with complete characters only; a trailing high surrogate is held back.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         if self.high.is_none() && !piece.contains(|it| half_of(it).is_some()) {
             return piece.to_owned();
@@ -83,7 +83,7 @@ impl SurrogateJoiner {
         out
     }
 
-    /// What is left when nothing more comes.
+    /// Returns what is left at the end of the text.
     pub(crate) fn finish(&mut self) -> Option<char> {
         self.high.take().map(|_| char::REPLACEMENT_CHARACTER)
     }

@@ -1,12 +1,11 @@
-//! Server-sent events, fed by hand.
+//! Parser for server-sent events.
 //!
-//! Written here because what the libraries do with a line they do not know
-//! (an error) or with one that never ends (more memory) is not what a client of
-//! unknown gateways needs, and because every form is decoded by the same loop.
+//! Own implementation because existing libraries fail on unknown lines and do not limit the length of a
+//! line, which is unsafe with unknown gateways.
 
 use crate::ModelError;
 
-/// More than any event has; past it, somebody wants our memory.
+/// Maximum bytes of an event; a longer one is an error.
 const MAX_EVENT: usize = 64 * 1024 * 1024;
 
 /// One server-sent event, with its data lines joined.
@@ -16,7 +15,7 @@ pub(crate) struct SseEvent {
     pub(crate) data: String,
 }
 
-/// Takes bytes, gives events.
+/// Incremental parser.
 #[derive(Debug, Default)]
 pub(crate) struct SseParser {
     line: Vec<u8>,
@@ -27,7 +26,7 @@ pub(crate) struct SseParser {
 }
 
 impl SseParser {
-    /// Feeds a piece of the body, cut anywhere.
+    /// Processes a chunk of the body, split anywhere, and appends complete events to `out`.
     pub(crate) fn feed(&mut self, mut bytes: &[u8], out: &mut Vec<SseEvent>) -> Result<(), ModelError> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
@@ -76,7 +75,7 @@ impl SseParser {
             None => (line, &[][..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
-        // Replacing bytes would change what a tool is called with.
+        // Lossy decoding could change the input of a tool call.
         let text = || std::str::from_utf8(value).map_err(|_| ModelError::protocol("an event is not UTF-8"));
         match name {
             b"data" => match &mut self.data {
@@ -87,15 +86,14 @@ impl SseParser {
                 None => self.data = Some(text()?.to_owned()),
             },
             b"event" => self.event = Some(text()?.to_owned()),
-            // Older servers of llama.cpp say an error in a field of that name.
+            // Older llama.cpp servers report errors in a field of this name.
             b"error" if value.starts_with(b"{") => self.data = Some(format!("{{\"error\":{}}}", text()?)),
             _ => {}
         }
         Ok(())
     }
 
-    /// The body has ended well: the last event counts, also without the blank
-    /// line behind it.
+    /// Handles the end of a body: the last event counts even without a blank line after it.
     pub(crate) fn finish(&mut self, out: &mut Vec<SseEvent>) -> Result<(), ModelError> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {

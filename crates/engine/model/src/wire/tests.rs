@@ -1,4 +1,4 @@
-//! Every form, cut at every byte, without a network.
+//! Decodes every wire format with the body cut at every byte, without a network.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn reader(form: MockForm) -> (Framing, Decoder) {
     }
 }
 
-/// What comes of pieces of a body, and how it ends.
+/// Decodes a body given in chunks; returns the answer and how it ended.
 pub(super) fn read(form: MockForm, pieces: &[&[u8]]) -> (ModelAnswer, Result<(), ModelError>) {
     let (mut framing, mut decoder) = reader(form);
     let mut answer = ModelAnswer::default();
@@ -95,7 +95,7 @@ fn a_body_may_be_cut_at_any_byte() {
         let body = turn().bytes(form, "m");
         let (whole, _) = read(form, &[&body]);
         let calls = whole.calls();
-        // Byte for byte: what is there at any moment is what a cut there leaves.
+        // Byte by byte: the state after each byte is what a stream that breaks there leaves.
         let (mut framing, mut decoder) = reader(form);
         let mut so_far = ModelAnswer::default();
         let mut ends = Vec::new();
@@ -113,10 +113,9 @@ fn a_body_may_be_cut_at_any_byte() {
                 ends.extend([at, at + 1, at + 2]);
             }
         }
-        // Chat says nothing of complete calls before its end.
+        // Chat Completions does not mark complete calls before the end.
         assert_eq!(handed_out_early > 0, form != MockForm::Chat, "{form:?}");
-        // Around the ends of events: how such a body ends, and that the rest
-        // completes it.
+        // Cut around the ends of events: how such a body ends, and that the rest completes it.
         for cut in ends.into_iter().filter(|cut| *cut <= body.len()) {
             let (head, tail) = body.split_at(cut);
             let (part, ended) = read(form, &[head]);

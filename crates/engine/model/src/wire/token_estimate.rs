@@ -1,4 +1,4 @@
-//! How many tokens a request has, before anybody has counted.
+//! Estimates the tokens of a request.
 
 use std::{
     collections::HashMap,
@@ -11,17 +11,17 @@ use serde_json::Value;
 use super::messages_content::WireMedia;
 use crate::{ModelInfo, Request, lint::Linted};
 
-/// Bytes of text and code per token, on the careful side.
+/// Bytes of text and code per token; low, so that estimates are rather too high.
 const BYTES_PER_TOKEN: f64 = 3.1;
-/// How much more than estimated is reckoned with.
+/// Safety factor on estimates.
 const MARGIN: f64 = 1.03;
 
-/// What a request weighs.
+/// Size of a request for the estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct RequestSize {
     /// Bytes of text.
     pub(crate) text: usize,
-    /// Tokens of pictures and documents.
+    /// Tokens of images and documents.
     pub(crate) media: u64,
 }
 
@@ -32,7 +32,7 @@ impl RequestSize {
     }
 }
 
-/// The tokens of a request, about.
+/// Estimates the tokens of a request.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
 pub(crate) fn estimate_request(request: &Request) -> u64 {
     let mut size = head_size(request);
@@ -42,7 +42,7 @@ pub(crate) fn estimate_request(request: &Request) -> u64 {
     size.raw().ceil() as u64
 }
 
-/// The tokens of tools and system prompt, about.
+/// Estimates the tokens of tools and system prompt.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
 pub(crate) fn estimate_head(request: &Request) -> u64 {
     head_size(request).raw().ceil() as u64
@@ -53,7 +53,7 @@ fn head_size(request: &Request) -> RequestSize {
     RequestSize { text: request.tools.weight() + system, media: 0 }
 }
 
-/// The tokens of a block, about.
+/// Estimates the tokens of a block.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
 pub(crate) fn tokens_of_block(block: &MessageBlock) -> u64 {
     let mut size = RequestSize::default();
@@ -61,7 +61,7 @@ pub(crate) fn tokens_of_block(block: &MessageBlock) -> u64 {
     size.raw().ceil() as u64
 }
 
-/// What a block costs besides its text.
+/// Bytes added per block for its structure.
 const PER_BLOCK: usize = 12;
 
 fn add_block(size: &mut RequestSize, block: &MessageBlock) {
@@ -89,7 +89,7 @@ fn add_block(size: &mut RequestSize, block: &MessageBlock) {
     size.media += media.tokens;
 }
 
-/// About how long a value is as text, without writing it.
+/// Estimates the length of a value as JSON text without serialising it.
 fn json_length(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 5,
@@ -101,12 +101,12 @@ fn json_length(value: &Value) -> usize {
     }
 }
 
-/// How far estimates of whole requests were off, by model.
+/// Correction factor for estimates of whole requests, by model.
 #[derive(Debug, Default)]
 pub(crate) struct EstimateCalibration(Mutex<HashMap<String, f64>>);
 
 impl EstimateCalibration {
-    /// What a request probably has, after what was learnt.
+    /// Estimates the tokens of a request, corrected by the model's factor.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -119,11 +119,11 @@ impl EstimateCalibration {
         (estimate_request(request) as f64 * factor).ceil() as u64
     }
 
-    /// Learns how many tokens a request really had.
+    /// Updates the model's factor from the actual token count.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     pub(crate) fn learn(&self, request: &Request, tokens: u64) {
         let estimated = estimate_request(request);
-        // Small requests say little: their fixed part is most of them.
+        // Small requests are dominated by constant overhead.
         if tokens >= SAYS_LITTLE && estimated >= SAYS_LITTLE {
             let factor = (tokens as f64 / estimated as f64).clamp(0.3, 3.0);
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(request.model.clone(), factor);
@@ -131,15 +131,16 @@ impl EstimateCalibration {
     }
 }
 
-/// Requests below this many tokens are not learnt from.
+/// Requests below this many tokens do not update the factor.
 const SAYS_LITTLE: u64 = 200;
 
-/// Estimates tokens, and learns from what the provider counted.
+/// Estimates the tokens of encoded requests; the factor of each model is updated from the provider's
+/// counts.
 #[derive(Debug, Default)]
 pub(crate) struct TokenEstimator(Mutex<HashMap<String, f64>>);
 
 impl TokenEstimator {
-    /// What the request probably has.
+    /// Estimates the tokens of a request of this size.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
     pub(crate) fn estimate(&self, model: &str, size: RequestSize) -> u64 {
         let factors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +148,7 @@ impl TokenEstimator {
         (size.raw() * factor).ceil() as u64
     }
 
-    /// The largest answer that fits behind the request.
+    /// Returns the output tokens left in the window after the estimated input.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -159,17 +160,18 @@ impl TokenEstimator {
         window.saturating_sub(input)
     }
 
-    /// The longest answer that may be asked for.
+    /// Returns the `max_tokens` to send: what the request asks for, limited by the model and by the room
+    /// in the window. At least 1.
     pub(crate) fn limit(&self, info: &ModelInfo, linted: &Linted, size: RequestSize) -> u64 {
         let request = &linted.request;
         let room = self.room(&request.model, size, info.window);
         let told = linted.max_tokens.unwrap_or(u64::MAX);
         let wanted = u64::from(request.max_tokens).min(info.max_output).min(told);
-        // Where there is no room at all, the provider shall say so.
+        // If there is no room at all, the provider reports the error.
         wanted.min(room.max(1)).max(1)
     }
 
-    /// Learns how many tokens a request really had.
+    /// Updates the model's factor from the actual token count.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     pub(crate) fn learn(&self, model: &str, size: RequestSize, tokens: u64) {
         if tokens < SAYS_LITTLE || size.raw() < SAYS_LITTLE as f64 {

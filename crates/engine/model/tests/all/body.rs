@@ -1,4 +1,4 @@
-//! What is sent.
+//! Encoded request bodies.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{anthropic, ask, mock, quick, request, say, start};
 
-/// Where the cache marks are.
+/// Positions of the cache breakpoints.
 fn marks(body: &Value) -> Vec<String> {
     let mut out = Vec::new();
     for part in ["tools", "system"] {
@@ -139,7 +139,7 @@ async fn the_answer_is_asked_for_as_long_as_it_fits() {
     }
     let limits: Vec<u64> =
         mock.requests().iter().map(|request| request.json()["max_tokens"].as_u64().unwrap()).collect();
-    // Careful at first, then with what the provider counted.
+    // The first limit uses the estimate, later ones the provider's count.
     assert!(limits[0] < 40_000 && limits[1] == 64_000 && limits[2] == 64_000, "{limits:?}");
     assert_eq!(mock.refusals(), Vec::<String>::new());
 }
@@ -156,7 +156,7 @@ async fn too_long_an_answer_is_shortened_when_the_provider_says_so() {
     assert!(mock.requests()[1].json()["max_tokens"].as_u64().unwrap() < 20_000);
 }
 
-/// How many leading bytes two bodies share.
+/// Length of the common prefix in bytes.
 fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -164,7 +164,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
 #[tokio::test]
 async fn the_prefix_of_a_session_never_changes() {
     let turns = (0..12).map(|n| {
-        // Now and then more calls than the provider looks back.
+        // Sometimes more calls than the provider's lookback.
         let calls = if n % 4 == 1 { 15 } else { 1 };
         let call = |at| ReplyPiece::tool("Read", json!({"file_path": format!("/{n}/{at}"), "x": [1, 2.5]}));
         Turn::from_pieces(std::iter::once(ReplyPiece::thinking(format!("t{n}"))).chain((0..calls).map(call)))
@@ -183,7 +183,7 @@ async fn the_prefix_of_a_session_never_changes() {
         let results = results.collect();
         asked.messages.push(Arc::new(answer.message()));
         asked.messages.push(Arc::new(Message { role: Role::User, content: results }));
-        // Every third time the session is loaded from its log.
+        // Every third round the session is loaded from its log.
         if n % 3 == 2 {
             let log = serde_json::to_string(&asked.messages).unwrap();
             asked.messages = serde_json::from_str(&log).unwrap();
@@ -233,7 +233,7 @@ async fn deferred_tools_are_offered_the_way_the_model_knows() {
             },
         ])
     };
-    // Followed.
+    // Provider with references.
     let answer = Turn::tool(haft_model::wire_name("mcp__a__two.with/odd name"), json!({}));
     let mock = start(Script::from_turns([answer.clone(), answer])).await;
     let provider = anthropic(&mock, quick());
@@ -250,7 +250,7 @@ async fn deferred_tools_are_offered_the_way_the_model_knows() {
     let inner = sent.json()["messages"][2]["content"][0]["content"].clone();
     assert_eq!(inner[0]["type"], "tool_reference");
     assert_eq!(inner[1], json!({"type": "text", "text": "mcp__gone is not available any more."}));
-    // Not followed: what was loaded is sent, the rest is not.
+    // Provider without references: loaded tools are sent, the others are not.
     let mut asked = conversation(&set);
     asked.model = "claude-haiku-4-5".to_owned();
     ask(&provider, asked).await.unwrap();

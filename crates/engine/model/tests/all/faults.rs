@@ -1,4 +1,4 @@
-//! Streams that break.
+//! Broken streams.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -26,7 +26,7 @@ fn ids(answer: &ModelAnswer) -> Vec<&str> {
 async fn a_stream_that_is_cut_ends_well() {
     let whole = start(Script { delta_chars: 100, ..Script::from_turns([two_calls()]) }).await;
     let want = ask(&anthropic(&whole, quick()), say("x")).await.unwrap();
-    // Every byte is tried without a network in the crate itself.
+    // Tests inside the crate cut at every byte.
     let bytes = || (0..1700).step_by(9);
     let mut turns = Vec::new();
     for byte in bytes() {
@@ -46,7 +46,7 @@ async fn a_stream_that_is_cut_ends_well() {
             let all = ids(&answer);
             assert_eq!(all.len(), all.iter().collect::<HashSet<_>>().len(), "{place}");
             if answer.stop == Some(StopReason::Interrupted) {
-                // What was handed out stands, and nothing was asked again.
+                // Emitted calls stay valid, and the request was not sent again.
                 interrupted += 1;
                 assert_eq!((all.len(), answer.retries.len()), (1, 0), "{place}");
                 assert_eq!(answer.calls()[0].input, want.calls()[0].input);

@@ -1,4 +1,4 @@
-//! The same script through every form.
+//! The same script through every wire format.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn script() -> Vec<Turn> {
     ]
 }
 
-/// Plays a whole session: answers every call until there is none.
+/// Runs a whole session: answers every call until there is none.
 async fn session(provider: &HttpProvider, model: &str) -> Vec<Value> {
     let mut asked = Request { model: model.to_owned(), ..say("go") };
     asked.system = vec!["You are brief.".into()];
@@ -144,7 +144,7 @@ async fn a_chat_body_has_everything_in_its_place() {
     assert_eq!((&sent["max_tokens"], &sent["stream_options"]["include_usage"]), (&json!(4096), &json!(true)));
     assert_eq!(mock.requests()[0].header("authorization"), Some("Bearer sk-test"));
     assert_eq!(mock.requests()[0].form, Some(MockForm::Chat));
-    // The same as Responses.
+    // Same for the Responses API.
     ask(&responses(&mock, quick()), asked).await.unwrap();
     let sent = body(&mock, 1);
     assert_eq!(sent["instructions"], "a\n\nb");
@@ -180,7 +180,7 @@ async fn reasoning_items_go_back_as_they_came() {
     ask(&provider, asked.clone()).await.unwrap();
     let item = body(&mock, 1)["input"][1].clone();
     assert_eq!((&item["type"], &item["summary"][0]["text"]), (&json!("reasoning"), &json!("why")));
-    // Another model does not get it.
+    // Another model does not get the reasoning items.
     ask(&provider, Request { model: "gpt-5.1-codex".to_owned(), ..asked }).await.unwrap();
     assert_eq!(body(&mock, 2)["input"][1]["type"], "function_call");
     assert_eq!(mock.refusals(), Vec::<String>::new());

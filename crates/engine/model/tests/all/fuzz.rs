@@ -1,4 +1,4 @@
-//! Streams nobody would send.
+//! Malformed streams.
 
 use haft_model::StopReason;
 use haft_testkit::{ReplyPiece, Script, Turn};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{anthropic, ask, cases, quick, say, start};
 
-/// A real stream with things done to it.
+/// A valid stream with random damage.
 fn damaged() -> impl Strategy<Value = String> {
     let line =
         |event: serde_json::Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
@@ -85,7 +85,7 @@ fn no_stream_hangs_or_breaks_the_client() {
             mock.push(Turn::from_pieces([ReplyPiece::text("good")]).when(&mark).always());
             let answer = runtime.block_on(ask(&provider, say(&mark)));
             let answer = answer.map_err(|err| TestCaseError::fail(err.to_string()))?;
-            // Whatever came, every call was whole and there is an end.
+            // Whatever was received, every call is complete and there is a stop reason.
             prop_assert!(answer.stop.is_some());
             let mut ids: Vec<&str> = answer.calls().iter().map(|call| call.id.as_str()).collect();
             let calls = ids.len();

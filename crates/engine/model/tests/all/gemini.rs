@@ -57,7 +57,7 @@ async fn the_body_has_everything_in_its_place() {
     assert_eq!(sent["systemInstruction"]["parts"][0]["text"], "a\n\nb");
     let call = &sent["contents"][1]["parts"][0];
     assert_eq!(call["functionCall"], json!({"id": "c1", "name": "Read", "args": {"a": 1}}));
-    // Another model made the call, so nothing of this one's signs it.
+    // Another model made the call, so it has no signature of this model.
     assert_eq!(call["thoughtSignature"], "skip_thought_signature_validator");
     let answer = &sent["contents"][2]["parts"][0]["functionResponse"];
     assert_eq!((&answer["name"], &answer["response"]["output"]), (&json!("Read"), &json!("no")));
@@ -70,7 +70,7 @@ async fn the_body_has_everything_in_its_place() {
     let choice = &sent["toolConfig"]["functionCallingConfig"];
     assert_eq!(choice, &json!({"mode": "ANY", "allowedFunctionNames": ["Read"]}));
     assert_eq!(sent["tools"][0]["functionDeclarations"][0]["parametersJsonSchema"]["type"], "object");
-    // An older model: pictures beside the result, budgets instead of levels, no signature.
+    // An older model: images after the result, budgets instead of levels, no signature.
     asked.model = OLDER.to_owned();
     ask(&gemini(&mock, quick()), asked).await.unwrap();
     let sent = body(&mock, 1);
@@ -90,7 +90,7 @@ async fn thinking_becomes_what_the_model_takes() {
         (OLDER, Thinking::Off, None, budget(0)),
         (OLDER, Thinking::Default, Some(Effort::Low), budget(1024)),
         (OLDER, Thinking::Default, None, plain.clone()),
-        // It cannot be turned off.
+        // Thinking cannot be turned off.
         ("gemini-2.5-pro", Thinking::Off, None, plain.clone()),
         (NEWER, Thinking::Budget { tokens: 5000 }, None, plain.clone()),
         (
@@ -135,11 +135,11 @@ async fn what_a_call_was_signed_with_goes_back() {
     let parts = body(&mock, 1)["contents"][1]["parts"].clone();
     let signature = parts[1]["thoughtSignature"].as_str().unwrap();
     assert!(signature.starts_with("sig-"), "{parts}");
-    // Of calls made together only the first is signed; what was thought stays here.
+    // Only the first of several parallel calls is signed; thinking text is not sent.
     assert!(parts[2].get("thoughtSignature").is_none() && !parts.to_string().contains("why"), "{parts}");
     let answered = body(&mock, 1)["contents"][2]["parts"][1]["functionResponse"]["response"].clone();
     assert_eq!(answered, json!({"error": "Error: ok"}));
-    // Another model does not get it.
+    // Another model does not get the signature.
     ask(&provider, Request { model: "gemini-3.6-flash".to_owned(), ..asked }).await.unwrap();
     let parts = body(&mock, 2)["contents"][1]["parts"].clone();
     assert_eq!(parts[1]["thoughtSignature"], "skip_thought_signature_validator");
@@ -186,7 +186,7 @@ async fn answers_may_be_odd() {
     let stop = |reason: &str| chunk(json!({"finishReason": reason}));
     let call = json!({"functionCall": {"name": "Read", "args": {"a": 1}}});
     for (raw, text, calls, want) in [
-        // No ids, no usage: two calls of the same name stay apart.
+        // No ids, no usage: two calls with the same name stay separate.
         (chunk(part(call.clone())) + &chunk(part(call.clone())) + &stop("STOP"), "", 2, StopReason::ToolUse),
         (chunk(part(json!({"functionCall": {"name": "Read"}}))) + &stop("STOP"), "", 1, StopReason::ToolUse),
         (chunk(part(json!({"text": "hi"}))) + &stop("SAFETY"), "hi", 0, StopReason::Refusal),
@@ -206,7 +206,7 @@ async fn answers_may_be_odd() {
         let ids: std::collections::HashSet<_> = answer.calls().iter().map(|call| call.id.clone()).collect();
         assert_eq!(ids.len(), calls);
     }
-    // A call the service could not read is asked for again.
+    // A call the API could not parse is retried.
     let broken = Turn { raw: Some(stop("MALFORMED_FUNCTION_CALL")), ..Turn::default() };
     let mock = mock([broken, Turn::text("better")]).await;
     let asked = Request { model: NEWER.to_owned(), ..say("go") };
@@ -217,7 +217,7 @@ async fn answers_may_be_odd() {
 /// The smallest GIF there is.
 const GIF: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
-/// Makes a PNG of everything.
+/// Converts every image to PNG.
 struct Converts;
 
 impl ImageShrinker for Converts {
@@ -235,7 +235,7 @@ async fn gif_is_sent_as_another_picture_or_as_words() {
         for model in [NEWER, OLDER] {
             let mut messages = conversation();
             let gif = Block::image("image/gif", base64(GIF));
-            // In a result, and in what the user says.
+            // In a result, and in a user message.
             if let MessageBlock::ToolResult { content, .. } = &mut messages[2].content[0] {
                 content.0.push(gif.clone());
             }
@@ -270,7 +270,7 @@ async fn damaged_signature_is_left_out_and_the_session_goes_on() {
         asked.messages.push(Arc::new(message));
         asked.messages.push(Arc::new(Message { role: Role::User, content: vec![result(id.as_str())] }));
         assert_eq!(ask(&provider, asked.clone()).await.unwrap().text(), "done", "{model}");
-        // It is known from then on.
+        // The rejection is stored for later requests.
         let refusals = mock.refusals().len();
         asked
             .messages
@@ -281,7 +281,7 @@ async fn damaged_signature_is_left_out_and_the_session_goes_on() {
     }
 }
 
-/// An entry of a user may say no more than a window: the model is as strict as before.
+/// A user's catalog entry may contain only a window; signatures are required anyway.
 #[tokio::test]
 async fn model_of_a_users_entry_gets_the_signatures_its_name_demands() {
     let entry = json!([{"id": NEWER, "window": 100_000}]).to_string();

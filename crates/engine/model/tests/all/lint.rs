@@ -1,4 +1,4 @@
-//! Conversations no provider would take.
+//! Conversations that providers would reject.
 
 use std::sync::{
     Arc,
@@ -32,7 +32,7 @@ fn text(text: &str) -> MessageBlock {
     MessageBlock::Text { text: text.to_owned() }
 }
 
-/// The head of a PNG of that size.
+/// The header of a PNG with these dimensions.
 pub fn png(width: u32, height: u32) -> Vec<u8> {
     let mut out = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
     out.extend_from_slice(&width.to_be_bytes());
@@ -78,13 +78,13 @@ async fn calls_without_results_and_results_without_calls() {
         kinds(&answer.repairs),
         [RepairKind::ResultMissing, RepairKind::ResultMissing, RepairKind::ResultOrphaned]
     );
-    // Told once.
+    // Reported only once.
     let again = ask(&provider, conversation).await.unwrap();
     assert_eq!(again.repairs, []);
     assert_eq!(mock.refusals(), Vec::<String>::new());
 }
 
-/// A call the provider runs itself, and its answer, live and die together.
+/// A server-side call and its result are sent together or not at all.
 #[test]
 fn calls_of_the_provider_are_whole_or_not_there() {
     let other = |value: serde_json::Value| MessageBlock::Other(value);
@@ -120,7 +120,7 @@ fn calls_of_the_provider_are_whole_or_not_there() {
     }
 }
 
-/// An answer that the provider paused goes back as it came, and last.
+/// An answer that the provider paused is sent back unchanged, as the last message.
 #[test]
 fn a_paused_answer_is_left_alone() {
     let search =
@@ -132,7 +132,7 @@ fn a_paused_answer_is_left_alone() {
     let (linted, repairs) = Linter::new().lint(&request, &info, &LintRules::messages());
     assert_eq!(repairs, []);
     assert_eq!(linted.request.messages.last().map(|it| (**it).clone()), Some(answer));
-    // Calls that wait for us are no pause, and who speaks after it has the last word.
+    // Pending client-side calls are not a pause, and a user message after it is sent last.
     for more in [Message::assistant(vec![call("toolu_a")]), Message::user("no, stop")] {
         request.messages.truncate(2);
         request.messages.push(Arc::new(more));
@@ -150,7 +150,7 @@ async fn a_late_result_is_found_and_ids_stay_apart() {
         Message::user("start"),
         Message::assistant(vec![call("call_0")]),
         user(vec![result("call_0", "first")]),
-        // A local model counts its calls from 0 in every answer.
+        // A local model numbers its calls from 0 in every answer.
         Message::assistant(vec![call("call_0"), call("weird.id:7")]),
         user(vec![result("call_0", "second"), result("call_0", "twice")]),
         Message::assistant(vec![text("meanwhile")]),
@@ -211,7 +211,7 @@ async fn pictures_and_documents_never_poison_a_session() {
         );
         assert_eq!(sent.contains("image removed: it is 9000"), !with_port);
         assert!(answer.repairs.len() >= 4);
-        // Many pictures: smaller limits, each made smaller once.
+        // Many images: smaller limits, each image scaled once.
         for n in 0..25 {
             asked.messages.push(Arc::new(Message::assistant(vec![call(&format!("t{n}"))])));
             asked
@@ -273,19 +273,19 @@ async fn thinking_goes_back_to_who_wrote_it() {
     let first = ask(&provider, asked.clone()).await.unwrap();
     asked.messages.push(Arc::new(first.message()));
     asked.messages.push(Arc::new(user(vec![result(&first.calls()[0].id, "ok")])));
-    // The same model: byte for byte.
+    // The same model: thinking is sent back byte for byte.
     ask(&provider, asked.clone()).await.unwrap();
     let sent = mock.requests()[1].json()["messages"][1]["content"][0].clone();
     assert_eq!(
         sent,
         json!({"type": "thinking", "thinking": "deep", "signature": signature_of("deep", MODEL)})
     );
-    // Another model: none of it.
+    // Another model: no thinking is sent.
     let other = Request { model: "claude-sonnet-4-6".to_owned(), ..asked.clone() };
     let answer = ask(&provider, other).await.unwrap();
     assert_eq!(kinds(&answer.repairs), [RepairKind::ThinkingLeftOut]);
     assert!(!mock.requests()[2].json().to_string().contains("deep"));
-    // An answer that was cut while it thought, alone or with text.
+    // An answer cut off while thinking, alone or with text.
     let cut = |rest: Vec<MessageBlock>| {
         let half = MessageBlock::Thinking {
             thinking: "ha".to_owned(),
@@ -299,11 +299,11 @@ async fn thinking_goes_back_to_who_wrote_it() {
     };
     ask(&provider, cut(vec![])).await.unwrap();
     ask(&provider, cut(vec![text("so far")])).await.unwrap();
-    // Back to the first model, with a budget: thinking is there to go on from.
+    // Back to the first model, with a budget: its thinking is sent, so thinking stays on.
     let budget = Request { thinking: Thinking::Budget { tokens: 2000 }, ..asked.clone() };
     ask(&provider, budget.clone()).await.unwrap();
     assert_eq!(mock.requests().last().unwrap().json()["thinking"]["type"], "enabled");
-    // With another model there is none: off for this request.
+    // Another model has no thinking to start with, so it is turned off for this request.
     ask(&provider, Request { model: "claude-sonnet-4-6".to_owned(), ..budget }).await.unwrap();
     assert_eq!(mock.requests().last().unwrap().json()["thinking"]["type"], "disabled");
     assert_eq!(mock.refusals(), Vec::<String>::new());

@@ -1,5 +1,5 @@
-//! Servers that answer almost as documented: what comes of it, row by row. The
-//! oddities were seen at routers and at servers on people's own machines.
+//! Servers that deviate from the documented API, row by row. All deviations were observed at routers and
+//! local servers.
 
 use haft_model::{ModelError, Request, StopReason};
 use haft_testkit::Turn;
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Make, ask, chat, gemini, mock, quick, say};
 
-/// What an odd answer is read as.
+/// Expected outcome of a deviating response.
 enum Read {
-    /// Text, calls and why it stops.
+    /// Text, calls and stop reason.
     Whole(&'static str, Value, StopReason),
-    /// Nothing that counts: the request is sent again.
+    /// No usable content: the request is retried.
     Again,
-    /// An error that is told at once, with these words.
+    /// An error that is returned at once and contains this text.
     Told(fn(&ModelError) -> bool, &'static str),
 }
 
@@ -71,7 +71,7 @@ async fn texts_and_calls_of_odd_chat_servers() {
     let two = || Read::Whole("", json!([["Read", {"a": 1}], ["Bash", {"b": 2}]]), StopReason::ToolUse);
     let whole = json!({"id": "r", "choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
     let rows = vec![
-        // Ends.
+        // Ends of a stream.
         ("no [DONE]", said("hi") + &stop("stop"), hi()),
         ("[DONE] and no reason", said("hi") + DONE, hi()),
         ("neither of them", said("hi"), Read::Again),
@@ -91,12 +91,12 @@ async fn texts_and_calls_of_odd_chat_servers() {
             hi(),
         ),
         ("something behind the end", said("hi") + &stop("stop") + DONE + "data: nonsense\n\n", hi()),
-        // Bodies.
+        // Whole bodies.
         ("one object that is called a stream", whole.to_string(), hi()),
         ("the same, over several lines", serde_json::to_string_pretty(&whole).unwrap(), hi()),
         ("an object that is no answer", json!({"detail": "starting"}).to_string(), Read::Again),
         ("no answer at all", String::new(), Read::Again),
-        // Contents.
+        // Content fields.
         ("a null content", chunk(json!({"content": null}), Value::Null) + &said("hi") + &stop("stop"), hi()),
         (
             "content in parts",
@@ -132,7 +132,7 @@ async fn texts_and_calls_of_odd_chat_servers() {
                 + &stop("stop"),
             hi(),
         ),
-        // Calls.
+        // Tool calls.
         (
             "name and arguments apart",
             call(json!({"index": 0, "id": "x", "function": {"name": "Read", "arguments": ""}}))
@@ -263,7 +263,7 @@ async fn errors_inside_of_streams_mean_what_they_say() {
 
 #[tokio::test]
 async fn refusals_to_wait_for_and_not_to_wait_for() {
-    // (status, body, how many requests come of it)
+    // (status, body, number of requests)
     for (status, body, requests) in [
         (429, json!({"error": {"message": "slow down", "code": 429}}), 2),
         (
@@ -272,7 +272,7 @@ async fn refusals_to_wait_for_and_not_to_wait_for() {
             1,
         ),
         (402, json!({"error": {"message": "Insufficient credits", "code": 402}}), 1),
-        // A day's limit that is over long after anybody would wait.
+        // A daily limit whose wait time exceeds the maximum.
         (
             429,
             json!({"error": {"message": "free-models-per-day", "code": 429, "metadata": {"headers": {"X-RateLimit-Reset": "99999999999999"}}}}),

@@ -1,4 +1,4 @@
-//! Models whose server knows no calls.
+//! Models whose server does not support tool calls.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn asked() -> Request {
     asked
 }
 
-/// Answers the call of an answer.
+/// Appends a result for the answer's call.
 fn go_on(asked: &mut Request, answer: &haft_model::ModelAnswer) {
     let results = answer.calls().into_iter().map(|call| MessageBlock::ToolResult {
         tool_use_id: call.id.clone(),
@@ -54,7 +54,7 @@ async fn a_server_that_knows_no_calls_is_told_of_tools_in_words() {
         assert_eq!((answer.text().trim(), answer.stop.clone()), ("I look.", Some(StopReason::ToolUse)));
         assert_eq!(answer.calls()[0].input, json!({"file_path": "/a"}));
         go_on(&mut asked, &answer);
-        // It is known from now on: no second refusal, and the prefix stays.
+        // The limitation is stored: no second rejection, and the prefix does not change.
         assert_eq!(ask(&provider, asked).await.unwrap().text(), "done");
         let sent: Vec<_> = mock.requests().iter().map(haft_testkit::Recorded::json).collect();
         assert!(sent[0].get("tools").is_some() && sent[1].get("tools").is_none());

@@ -1,4 +1,4 @@
-//! Whatever a log holds, the provider takes what is sent of it.
+//! Property test: whatever a log contains, the provider accepts the request.
 
 use std::sync::Arc;
 

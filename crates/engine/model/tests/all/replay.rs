@@ -1,4 +1,4 @@
-//! Recordings.
+//! Recording and replay.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ fn as_it_is() -> RequestNormalizer {
     Arc::new(|_: &mut Value| {})
 }
 
-/// Asks, answers the calls, asks again.
+/// Sends a request, answers the calls, sends the next one.
 async fn session(provider: &dyn Provider, tool_text: &str) -> Result<Vec<String>, ModelError> {
     let mut asked = say(&format!("go {}", "on ".repeat(1000)));
     let schema = json!({"type": "object", "properties": {}});
@@ -85,7 +85,7 @@ async fn a_miss_names_the_first_difference() {
     let error = session(&replay(&exchanges), "Reads files.").await.unwrap_err();
     let ModelError::ReplayMiss { message } = &error else { panic!("{error:?}") };
     assert!(message.contains("tools[0].description: recorded \"Reads.\", now \"Reads files.\""), "{message}");
-    // Other questions, other differences.
+    // Other requests, other differences.
     for (change, want) in [
         (Request { max_tokens: 1, ..say("go") }, "tools[1]: recorded nothing"),
         (Request { tools: Arc::new(ToolSet::default()), ..say("go") }, "tools[0]: recorded {"),
@@ -93,7 +93,7 @@ async fn a_miss_names_the_first_difference() {
         let error = ask(&replay(&exchanges), change).await.unwrap_err().to_string();
         assert!(error.contains(want) || error.contains("tools[0]"), "{error}");
     }
-    // A recording that is used up.
+    // All exchanges of the recording were used.
     let replay = replay(&exchanges);
     session(&replay, "Reads.").await.unwrap();
     let error = ask(&replay, say("go")).await.unwrap_err().to_string();

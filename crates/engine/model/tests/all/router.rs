@@ -1,5 +1,5 @@
-//! A router of many providers: what it says about thinking goes back unchanged,
-//! and every model gets an effort and a thinking it takes.
+//! Routers such as OpenRouter: their reasoning details are sent back unchanged, and every model gets
+//! supported effort and thinking settings.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ fn router(mock: &MockModel, common: haft_model::ProviderOptions) -> HttpProvider
     HttpProvider::openai_chat(&format!("{}/v1", mock.url()), key, options, common).unwrap()
 }
 
-/// The next request after an answer whose calls were carried out.
+/// The next request, after the calls of an answer were executed.
 fn went_on(asked: &Request, answer: &ModelAnswer) -> Request {
-    // As after a resume: what is not in the text of the log is lost.
+    // As after a resume: what is not in the log's text is lost.
     let logged = serde_json::to_string(&answer.message()).unwrap();
     let mut next = asked.clone();
     next.messages.push(Arc::new(serde_json::from_str(&logged).unwrap()));
@@ -57,7 +57,7 @@ async fn what_a_router_says_about_thinking_goes_back_unchanged() {
     let provider = router(&mock, quick());
     let first = Request { model: MODEL.to_owned(), effort: Some(Effort::High), ..say("go") };
     let answer = ask(&provider, first.clone()).await.unwrap();
-    // What can be shown is shown.
+    // Displayable thinking is emitted.
     let shown = answer
         .message()
         .content
@@ -80,11 +80,11 @@ async fn what_a_router_says_about_thinking_goes_back_unchanged() {
     assert_eq!(kinds(1), ["reasoning.encrypted", "reasoning.text"]);
     assert_eq!((&details[1][0]["data"], &details[1][1]["index"]), (&json!("c2VjcmV0"), &json!(1)));
     assert_eq!(mock.refusals(), Vec::<String>::new());
-    // It is the model's own: another one gets the calls without it.
+    // Reasoning belongs to one model: another one gets the calls without it.
     let other = Request { model: "google/gemini-3.6-flash".to_owned(), ..third.clone() };
     ask(&provider, other).await.unwrap();
     assert!(!mock.requests()[3].json()["messages"].to_string().contains("reasoning_details"));
-    // And a server that is no router gets none of it.
+    // A server that is not a router gets none of it.
     ask(&chat(&mock, quick()), third).await.unwrap();
     assert!(!mock.requests()[4].json()["messages"].to_string().contains("reasoning_details"));
     assert_eq!(mock.refusals(), Vec::<String>::new());
@@ -116,7 +116,7 @@ async fn the_mock_refuses_what_a_router_would() {
     assert!(refusals.contains("Invalid `signature`"), "{refusals}");
 }
 
-/// How a form says how hard to try: the word in the request, if there is one.
+/// Returns the effort in a body of this wire format, if any.
 fn effort_in(form: &str, body: &Value) -> Option<String> {
     let value = match form {
         "anthropic" => &body["output_config"]["effort"],
@@ -127,7 +127,7 @@ fn effort_in(form: &str, body: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// The forms a model of the list is asked in.
+/// The wire formats in which a catalog model is requested.
 fn forms_of(info: &ModelInfo) -> Vec<(&'static str, Make, String)> {
     let id = info.id.clone();
     let own: Vec<(&'static str, Make)> = match id.as_str() {
@@ -164,8 +164,7 @@ async fn every_model_of_the_list_gets_an_effort_it_takes() {
                             && info.efforts.iter().any(|known| known == it.as_str())
                     });
                     let want = nearest.map(|it| it.as_str().to_owned());
-                    // Budgets stand for efforts where a model has no levels, and
-                    // a router is told one or the other.
+                    // Models without levels get a budget; a router gets one of the two.
                     let by_level = form != "gemini" || info.thinking == ThinkingSupport::Effort;
                     if by_level {
                         assert_eq!(effort_in(form, &body), want, "{what}: {body}");

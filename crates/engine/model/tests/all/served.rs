@@ -1,4 +1,4 @@
-//! The windows of models that local servers serve.
+//! Context windows reported by local model servers.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use crate::support::{is_whole, quick, soon};
 
 const MODEL: &str = "qwen2.5-coder:7b";
 
-/// A server that answers these paths and remembers which were asked.
+/// A server that serves these paths and records which were requested.
 struct Routes {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -75,7 +75,7 @@ async fn local_server_tells_the_window_of_a_model_once() {
         ("llamacpp", json!({"/v1/models": list(json!({"id": MODEL, "meta": {"n_ctx": 32_768}}))}), 32_768),
         ("llamacpp", json!({"/v1/models": list(json!({"id": "m.gguf", "meta": {"n_ctx": 32_768}}))}), 32_768),
         ("llamacpp", json!({"/props": props(16_384)}), 16_384),
-        // Four slots share what the list tells.
+        // Four slots share the listed window.
         (
             "llamacpp",
             json!({"/v1/models": list(json!({"id": MODEL, "meta": {"n_ctx": 32_768}})), "/props": props(8_192)}),
@@ -113,9 +113,9 @@ async fn local_server_tells_the_window_of_a_model_once() {
             "/api/ps": {"models": [{"model": "other:1b", "context_length": 4_096}]}}),
             65_536,
         ),
-        // What the model was trained with is no more than a bound.
+        // The window of the training is only an upper bound.
         ("ollama", json!({"/api/show": {"model_info": {"qwen2.context_length": 1_000_000}}}), 131_072),
-        // Nothing, nonsense, and a window that none has.
+        // Nothing, nonsense, and an implausible window.
         ("llamacpp", json!({}), 131_072),
         ("vllm", json!({"/v1/models": "no list"}), 131_072),
         ("vllm", json!({"/v1/models": list(json!({"id": MODEL, "max_model_len": 0}))}), 131_072),

@@ -1,4 +1,4 @@
-//! What comes out of an answer.
+//! Events of a streamed answer.
 
 use haft_model::{CallProblem, ModelError, ModelEvent, Provider as _, StopReason};
 use haft_testkit::{ReplyPiece, Script, ToolPiece, Turn, signature_of};
@@ -74,7 +74,7 @@ async fn deltas_add_up_to_blocks() {
 async fn a_cut_call_is_never_offered() {
     let input = json!({"file_path": "/x", "content": "a long text that does not fit"});
     let whole = input.to_string().len();
-    // Once in the middle of the JSON, once with JSON that happens to be whole.
+    // Once cut in the middle of the JSON, once where the JSON happens to be complete.
     for (keep, salvage) in [(30, json!({"file_path": "/x"})), (whole, input.clone())] {
         let write = ToolPiece {
             name: "Write".to_owned(),
@@ -97,8 +97,7 @@ async fn a_cut_call_is_never_offered() {
     }
 }
 
-/// The last call of an answer is known when its block ends, not when the answer
-/// does.
+/// The last call of an answer is announced when its block ends, before the answer ends.
 #[tokio::test]
 async fn the_last_call_is_shown_before_the_answer_ends() {
     let call = ReplyPiece::tool("Bash", json!({"command": "ls"}));
@@ -205,7 +204,7 @@ async fn errors_keep_their_meaning() {
 
 #[tokio::test]
 async fn an_answer_in_one_piece_is_read_too() {
-    // Some gateways do not stream whatever they are asked.
+    // Some gateways never stream.
     let body = json!({"type": "message", "id": "m", "model": "x", "content": [
         {"type": "text", "text": "hi"}, {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "/x"}},
     ], "stop_reason": "tool_use", "usage": {"input_tokens": 3, "output_tokens": 4}});

@@ -11,7 +11,7 @@ use serde_json::json;
 
 pub const MODEL: &str = "claude-opus-4-6";
 
-/// Retries without waiting, and gives up on silence soon.
+/// No delay between retries, and short timeouts.
 pub fn quick() -> ProviderOptions {
     ProviderOptions {
         retry: RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() },
@@ -75,7 +75,7 @@ pub fn bedrock(mock: &MockModel, common: ProviderOptions) -> HttpProvider {
 
 pub type Make = fn(&MockModel, ProviderOptions) -> HttpProvider;
 
-/// Every way to reach the mock.
+/// Every provider type against the mock.
 pub fn forms() -> Vec<(&'static str, &'static str, Make)> {
     vec![
         ("anthropic", MODEL, anthropic),
@@ -107,7 +107,7 @@ pub fn say(text: &str) -> Request {
     request([Message::user(text)])
 }
 
-/// Nothing in these tests takes longer, unless it hangs.
+/// Fails a test that hangs.
 pub async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("hangs")
 }
@@ -116,7 +116,7 @@ pub async fn ask(provider: &dyn Provider, request: Request) -> Result<ModelAnswe
     soon(ModelAnswer::collect(provider.stream(request))).await
 }
 
-/// All events until the end, and the error if there is one.
+/// Collects all events to the end, and the error if there is one.
 pub async fn events(provider: &dyn Provider, request: Request) -> (Vec<ModelEvent>, Option<ModelError>) {
     let mut stream = provider.stream(request);
     let mut out = Vec::new();
@@ -129,7 +129,7 @@ pub async fn events(provider: &dyn Provider, request: Request) -> (Vec<ModelEven
     (out, None)
 }
 
-/// How many cases a property is tried with; more when somebody asks for it.
+/// Number of cases of a property test; an environment variable raises it.
 pub fn cases(usual: u32) -> u32 {
     std::env::var("HAFT_TEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
@@ -159,7 +159,7 @@ pub async fn answering(status: u16, body: &serde_json::Value) -> Answering {
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            // All of the request is read before it is answered, or the client sees a reset.
+            // Read the whole request before answering, or the client gets a connection reset.
             let (mut all, mut piece) = (Vec::new(), [0; 65536]);
             while let Ok(read @ 1..) = stream.read(&mut piece).await {
                 all.extend_from_slice(&piece[..read]);
@@ -174,7 +174,7 @@ pub async fn answering(status: u16, body: &serde_json::Value) -> Answering {
     Answering { url, count }
 }
 
-/// Whether a request has come with all of its body.
+/// Whether a request including its body was received completely.
 pub fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };

@@ -1,4 +1,4 @@
-//! Opens connections: starts `ssh`, or asks an address for a WebSocket.
+//! Opens connections: runs `ssh`, or opens a WebSocket.
 
 use std::{
     process::Stdio,
@@ -27,32 +27,32 @@ use crate::{
     line_pipe::{LinePipe, socket_limits},
 };
 
-/// A connection, and what is known about its end.
+/// An open connection, and the means to explain its end.
 pub(super) struct Connected {
     pub(super) pipe: LinePipe,
     ssh: Option<RunningSsh>,
 }
 
-/// The process that carries a connection; it ends with it.
+/// The `ssh` process of a connection; killed with it.
 struct RunningSsh {
     child: Child,
     said: Arc<Mutex<String>>,
 }
 
-/// The end of what `ssh` printed that is worth showing.
+/// Maximum bytes of `ssh`'s error output that are shown.
 const MAX_SAID: usize = 2000;
 
-/// How long a process that closed its output may take to end.
+/// How long to wait for a process that closed its output to exit.
 const END_LIMIT: Duration = Duration::from_millis(500);
 
-/// What a meeting point means that has nobody to put a caller through to.
+/// Error text of a rendezvous server without a waiting host.
 const NOBODY_WAITS: &str = "no tool host waits there";
 
-/// A host whose lines have all just been taken opens the next ones.
+/// Attempts when no host is waiting, because one whose connections were all taken opens new ones.
 const MEETING_TRIES: u32 = 20;
 const MEETING_PAUSE: Duration = Duration::from_millis(100);
 
-/// Opens a connection to a host.
+/// Connects to a host.
 pub(super) async fn connect(host: &HostConfig) -> Result<Connected, LinkError> {
     match &host.address {
         HostAddress::Ssh { .. } => over_ssh(host),
@@ -75,7 +75,7 @@ fn over_ssh(host: &HostConfig) -> Result<Connected, LinkError> {
     let (program, args) = host.ssh_line().ok_or_else(wrong)?;
     let mut command = Command::new(&program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Keys typed at the terminal are ours: an interrupt must not end the connection.
+    // Own process group: Ctrl-C in the terminal must not end the connection.
     command.kill_on_drop(true).process_group(0);
     let mut child = command
         .spawn()
@@ -88,7 +88,7 @@ fn over_ssh(host: &HostConfig) -> Result<Connected, LinkError> {
     Ok(Connected { pipe: LinePipe::of_streams(from, to), ssh: Some(RunningSsh { child, said }) })
 }
 
-/// Keeps the end of what is printed.
+/// Collects the end of the error output.
 async fn listen(mut from: ChildStderr, said: Arc<Mutex<String>>) {
     let mut bytes = [0; 1024];
     while let Ok(length @ 1..) = from.read(&mut bytes).await {
@@ -102,7 +102,7 @@ async fn listen(mut from: ChildStderr, said: Arc<Mutex<String>>) {
     }
 }
 
-/// A WebSocket to an address of a host, with some headers of its own.
+/// Opens a WebSocket with additional headers.
 pub(crate) async fn web_socket(
     url: &Url,
     host: &HostConfig,
@@ -166,7 +166,7 @@ pub(crate) async fn web_socket(
 }
 
 impl Connected {
-    /// Why a connection is over that nobody ended, as far as somebody knows.
+    /// Returns why a connection has ended unexpectedly, as far as known.
     pub(super) async fn ended_because(&mut self, was_open: bool) -> LinkError {
         let Some(RunningSsh { child, said }) = &mut self.ssh else {
             return LinkError::passing("the connection broke");
@@ -175,7 +175,7 @@ impl Connected {
         let said = text::one_line(said.lock().unwrap_or_else(PoisonError::into_inner).trim(), 400);
         let said = if said.is_empty() { said } else { format!(": {said}") };
         match status.and_then(|it| it.code()) {
-            // What a shell says about a program that is not there.
+            // Exit code of a shell for "command not found".
             Some(127) if !was_open => LinkError::lasting(format!(
                 "haft is not found there{said}. Install it there, or name its path with `command` of the host in your \
                  settings"

@@ -1,4 +1,4 @@
-//! The hosts of a session.
+//! The tool hosts of a session.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,55 +23,54 @@ use crate::{
     protocol::{AnswerFrame, CallKey, HostCommand, HostLocation, QuestionFrame, ReportFrame},
 };
 
-/// The hosts of a session, the first is the usual one.
+/// The tool hosts of a session; the first is the default.
 pub struct HostSet {
     pub(super) session: String,
     pub(super) hosts: Vec<ConnectedHost>,
-    /// Which host has a task in the background, and whose it is.
+    /// Host and owner of each background task.
     tasks: Mutex<HashMap<String, BackgroundTask>>,
     person: OnceLock<Arc<dyn RemoteQuestionHandler>>,
     task_home: OnceLock<Arc<dyn LocalTasks>>,
     notice: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// A task in the background of a host.
+/// A background task on a host.
 struct BackgroundTask {
     host: usize,
     agent: AgentId,
     is_running: bool,
 }
 
-/// Asks the person at the near end.
+/// Asks the local user questions of a host.
 pub trait RemoteQuestionHandler: Send + Sync {
-    /// Asks about a call at a host. Dropping the future takes the question back.
+    /// Asks about a call at a host. Dropping the future withdraws the question.
     fn ask(&self, host: String, question: QuestionFrame) -> BoxFuture<'static, AnswerFrame>;
 }
 
-/// Knows which tasks in the background belong to the near end, such as agents.
+/// Knows which background tasks, such as agents, are local.
 pub trait LocalTasks: Send + Sync {
-    /// Whether the task that a call's input names is one of the near end.
+    /// Whether the task named in a call's input is local.
     fn is_near(&self, input: &Value) -> bool;
 }
 
-/// A host of a session.
 pub(super) struct ConnectedHost {
     pub(super) link: HostLink,
     pub(super) place: HostLocation,
-    /// Where agents are, on hosts that are not the usual one.
+    /// Working directories of agents on hosts other than the default one.
     dirs: Mutex<HashMap<AgentId, PathBuf>>,
 }
 
-/// What became of a call whose maker was killed.
+/// Outcome of a call that was interrupted by the end of its process.
 pub enum RecoveredCallState {
-    /// It has come to this.
+    /// It has ended with this result.
     Ended(Box<Result<Output, ToolError>>),
-    /// It never came to its host.
+    /// The host never received it.
     Absent,
 }
 
 impl HostSet {
-    /// Connects to all hosts at once. One that is not to be had is an error if it
-    /// is the usual one; of others the person is told.
+    /// Connects to all hosts concurrently. Fails if the first (default) host is unreachable; for others
+    /// the user is notified. Blocks the thread.
     pub fn open(setups: Vec<LinkConfig>) -> Result<Arc<Self>, String> {
         let Some(first) = setups.first() else { return Err(String::from("no host is named")) };
         let (session, notice) = (first.session.clone(), Arc::clone(&first.notice));
@@ -113,34 +112,34 @@ impl HostSet {
         }))
     }
 
-    /// Questions of far rules go to this person from now on.
+    /// Sets the handler of the hosts' permission questions. Only the first call has an effect.
     pub fn asked_of(&self, person: Arc<dyn RemoteQuestionHandler>) {
         self.person.set(person).ok();
     }
 
-    /// Who knows tasks of the near end.
+    /// Sets the registry of local tasks. Only the first call has an effect.
     pub fn tasks_known_by(&self, home: Arc<dyn LocalTasks>) {
         self.task_home.set(home).ok();
     }
 
-    /// The same tool, run on these hosts.
+    /// Wraps a tool so that it runs on these hosts. `may_be_near`: its input may name a local task.
     pub fn tool(self: &Arc<Self>, inner: Arc<dyn DynTool>, may_be_near: bool) -> Arc<dyn DynTool> {
         Arc::new(HostTool::new(inner, Arc::clone(self), may_be_near))
     }
 
-    /// The names of the hosts, the usual one first.
+    /// Returns the names of the hosts, default first.
     pub fn names(&self) -> Vec<String> {
         self.hosts.iter().map(|it| it.link.config.name.to_string()).collect()
     }
 
-    /// Where a host works, and its address; the usual one is the first.
+    /// Returns configuration and location of the hosts, default first.
     pub fn places(&self) -> impl Iterator<Item = (&HostConfig, &HostLocation)> {
         self.hosts.iter().map(|it| (&it.link.config, &it.place))
     }
 
-    /// Where the usual host works.
+    /// Returns the location of the default host.
     pub fn place(&self) -> &HostLocation {
-        // There is a first one, or there is no set.
+        // A set is never empty.
         &self.hosts[0].place
     }
 
@@ -152,8 +151,8 @@ impl HostSet {
         self.task_home.get().is_some_and(|it| it.is_near(input))
     }
 
-    /// The host of a call: the one it names, the one that has the task it names,
-    /// or the usual one.
+    /// Returns the host of a call: the one it names, else the one that has the task it names, else the
+    /// default.
     pub(super) fn index_of(&self, named: Option<&Value>, input: &Value) -> Result<usize, ToolError> {
         match named {
             None | Some(Value::Null) => {
@@ -174,7 +173,7 @@ impl HostSet {
         }
     }
 
-    /// The context of a call as its host sees it.
+    /// Returns the context of a call with the host's directories.
     pub(super) fn context(&self, host: usize, cx: &CallContext) -> CallContext {
         let Some(it) = self.hosts.get(host).filter(|_| host != 0) else { return cx.clone() };
         let dir = locked(&it.dirs).get(&cx.agent_id).cloned().unwrap_or_else(|| it.place.cwd.clone());
@@ -197,8 +196,8 @@ impl HostSet {
         self.hosts.get(host).map(|it| it.link.config.name.to_string()).unwrap_or_default()
     }
 
-    /// A report of a host, as the session takes it: says where it comes from, and
-    /// keeps what concerns the host alone.
+    /// Converts a host's report for the session: adds its origin, and applies changes that concern only
+    /// the host.
     pub(super) fn taken(
         &self,
         host: usize,
@@ -256,7 +255,7 @@ impl HostSet {
         }
     }
 
-    /// What the model reads when a host is not to be had.
+    /// Returns the error for the model when a host is unreachable. `was_sent`: the call may have run.
     pub(super) fn lost(&self, host: usize, tool: &str, trouble: &LinkError, was_sent: bool) -> ToolError {
         let Some(it) = self.hosts.get(host) else { return ToolError::failed("there is no such host") };
         let HostConfig { name, address, .. } = &it.link.config;
@@ -278,8 +277,7 @@ impl HostSet {
         ToolError::new(kind, message).with_data(data)
     }
 
-    /// What became of a call whose maker was killed; waits for its end if it
-    /// still runs.
+    /// Determines the outcome of an interrupted call; waits for its end if it is still running.
     pub async fn resolve(&self, agent: &AgentId, call: &ToolUse) -> RecoveredCallState {
         let host =
             self.index_of(call.input.get("host").filter(|_| self.is_several()), &call.input).unwrap_or(0);
@@ -297,12 +295,12 @@ impl HostSet {
         }
     }
 
-    /// Whether an agent has something to be told by a host.
+    /// Whether hosts have notices for an agent.
     pub fn has_news(&self, agent: &AgentId) -> bool {
         self.hosts.iter().any(|it| it.link.news().borrow().contains_key(agent))
     }
 
-    /// Waits until an agent has something to be told by a host.
+    /// Waits for notices of hosts for an agent.
     pub async fn news(&self, agent: &AgentId) {
         let waits = self.hosts.iter().map(|it| {
             let mut news = it.link.news();
@@ -315,7 +313,7 @@ impl HostSet {
         futures_util::future::select_all(waits).await;
     }
 
-    /// Takes what hosts have to tell an agent: a text each.
+    /// Takes the notices of hosts for an agent, as texts.
     pub fn take_news(&self, agent: &AgentId) -> Vec<String> {
         let told = self.hosts.iter().flat_map(|it| {
             let news = it.link.take_news(agent);
@@ -332,17 +330,18 @@ impl HostSet {
         }
     }
 
-    /// Whether an agent has something running in the background of a host.
+    /// Whether an agent has a background task on a host.
     pub fn has_running(&self, agent: &AgentId) -> bool {
         locked(&self.tasks).values().any(|it| it.is_running && it.agent == *agent)
     }
 
-    /// Whether a host has a task of this name.
+    /// Whether a host has a task with this id.
     pub fn knows_task(&self, id: &str) -> bool {
         locked(&self.tasks).contains_key(id)
     }
 
-    /// Has something done on the host that has a task, or on all of them.
+    /// Runs a command on the host of the named task, or else on all hosts. Returns the result of each
+    /// host.
     pub async fn order(&self, order: HostCommand) -> Vec<(String, Result<Value, String>)> {
         let only = match &order {
             HostCommand::StopTask { id } => locked(&self.tasks).get(id).map(|it| it.host),
@@ -357,7 +356,7 @@ impl HostSet {
         outcomes
     }
 
-    /// The same on all hosts; blocks the thread, so long at most for each.
+    /// Like [`order`](Self::order), always on all hosts. Blocks the thread for at most `limit` per host.
     pub fn order_and_wait(
         &self,
         order: &HostCommand,
@@ -370,14 +369,14 @@ impl HostSet {
         each.collect()
     }
 
-    /// The session is over: ends what it has running on hosts.
+    /// Ends the session on all hosts and stops what it has running there.
     pub async fn close(&self) {
         futures_util::future::join_all(self.hosts.iter().map(|it| it.link.close())).await;
     }
 }
 
 impl RecoveredCallState {
-    /// The report of the call.
+    /// Returns the report of the call.
     pub fn report(self, call: &ToolUse) -> CallReport {
         let (id, name) = (CallId::clone(&call.id), call.name.clone());
         match self {

@@ -1,5 +1,4 @@
-//! A host, as a session holds it: calls go in, what comes of them comes out,
-//! whatever becomes of connections meanwhile.
+//! A session's connection to a tool host, which survives reconnects.
 
 use std::{
     collections::BTreeMap,
@@ -23,51 +22,46 @@ use crate::{
     },
 };
 
-/// A link to a host. When the last one is dropped, the connection ends; the
-/// host waits a while for the caller to come back.
+/// A link to a host. Dropping the last clone closes the connection; the host waits some time for a
+/// reconnect.
 pub struct HostLink {
-    /// The host.
     pub config: HostConfig,
     orders: mpsc::UnboundedSender<LinkCommand>,
     news: HostNotices,
 }
 
-/// What agents have to be told, whole and here already.
+/// Notices for agents, already fetched.
 pub(super) type HostNotices = watch::Sender<BTreeMap<AgentId, Vec<HostNotice>>>;
 
-/// What a link is made of.
+/// Settings of a link.
 #[derive(Clone)]
 pub struct LinkConfig {
-    /// The host.
     pub config: HostConfig,
-    /// The session that calls.
+    /// Session id.
     pub session: String,
-    /// Its turn, where somebody counts turns.
+    /// Epoch, if an external party assigns epochs.
     pub epoch: Option<u64>,
-    /// Whether a person can be asked.
+    /// Whether a user can answer permission questions.
     pub attended: bool,
-    /// The version of the program.
+    /// Version of this program.
     pub version: String,
-    /// How long things may take.
     pub times: LinkTimeouts,
-    /// Is told what the person should know.
+    /// Called with messages for the user.
     pub notice: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// How long things may take.
+/// Timeouts of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkTimeouts {
-    /// Until the host has answered.
+    /// For connecting, including the host's answer.
     pub connect: Duration,
-    /// Between two signs of life.
+    /// Keep-alive interval.
     pub ping: Duration,
-    /// How long a connection that broke is tried to be had again before calls
-    /// fail.
+    /// How long to retry a lost connection before calls fail.
     pub patience: Duration,
-    /// The first wait before another try; each is twice as long as the one
-    /// before, with some chance in it.
+    /// Delay before the second attempt; doubles with each attempt, with jitter.
     pub first_wait: Duration,
-    /// The longest wait.
+    /// Maximum delay.
     pub longest_wait: Duration,
 }
 
@@ -83,12 +77,12 @@ impl Default for LinkTimeouts {
     }
 }
 
-/// Why a host is not to be had.
+/// Why a host is unreachable.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LinkError {
-    /// In words.
+    /// Text for the user.
     pub reason: String,
-    /// Whether trying again makes no sense.
+    /// Whether retrying is useless.
     pub is_lasting: bool,
 }
 
@@ -108,28 +102,26 @@ impl fmt::Display for LinkError {
     }
 }
 
-/// What a call's maker hears.
+/// An event of a call.
 #[derive(Debug)]
 pub(super) enum RemoteCallEvent {
-    /// How far it is.
     Progress(Value),
-    /// The far rules want the person to be asked.
+    /// A permission question for the user.
     Ask(Box<QuestionFrame>),
-    /// Nobody waits for the answer any more.
+    /// A question is no longer relevant.
     Withdrawn(u64),
-    /// What came of it.
     Report(Box<ReportFrame>),
-    /// It never came there.
+    /// The host never received the call.
     Absent,
-    /// The host is not to be had.
+    /// The host is unreachable.
     Lost {
         trouble: LinkError,
-        /// Whether the call may have come there.
+        /// Whether the host may have received the call.
         was_sent: bool,
     },
 }
 
-/// What the task of a link is told.
+/// A request to a link's task.
 pub(super) enum LinkCommand {
     Call { frame: Box<CallFrame>, news: mpsc::UnboundedSender<RemoteCallEvent> },
     Find { key: CallKey, news: mpsc::UnboundedSender<RemoteCallEvent> },
@@ -139,8 +131,8 @@ pub(super) enum LinkCommand {
     Close(oneshot::Sender<()>),
 }
 
-/// Where connections live: a thread of their own, so that they answer in time
-/// whatever else the program does.
+/// Runtime for connections, on a thread of its own, so that keep-alives are sent in time whatever else
+/// the program does.
 static RUNTIME: LazyLock<Result<Handle, String>> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|err| err.to_string())?;
@@ -151,9 +143,8 @@ static RUNTIME: LazyLock<Result<Handle, String>> = LazyLock::new(|| {
 });
 
 impl HostLink {
-    /// Connects, and waits until the host has answered. Blocks the thread for as
-    /// long as that may take. A host that is not to be had now may be later: the
-    /// link tries again when it is used.
+    /// Connects and waits for the host's answer. Blocks the thread for at most the connect timeout.
+    /// After a failure, the link connects again when it is used.
     pub fn open(setup: LinkConfig) -> (Self, Result<Welcome, LinkError>) {
         let (orders, received) = mpsc::unbounded_channel();
         let news = watch::Sender::new(BTreeMap::new());
@@ -169,22 +160,21 @@ impl HostLink {
         (link, welcome)
     }
 
-    /// Runs a call there. What it comes to is heard whatever becomes of the
-    /// connection.
+    /// Runs a call on the host. The receiver gets its events across reconnects.
     pub(super) fn call(&self, frame: CallFrame) -> mpsc::UnboundedReceiver<RemoteCallEvent> {
         let (news, heard) = mpsc::unbounded_channel();
         self.orders.send(LinkCommand::Call { frame: Box::new(frame), news }).ok();
         heard
     }
 
-    /// What came of a call; nothing is run.
+    /// Requests the report of a call without running it.
     pub(super) fn find(&self, key: CallKey) -> mpsc::UnboundedReceiver<RemoteCallEvent> {
         let (news, heard) = mpsc::unbounded_channel();
         self.orders.send(LinkCommand::Find { key, news }).ok();
         heard
     }
 
-    /// Nobody wants a call any more. What came of it is still told.
+    /// Cancels a call. Its report still arrives.
     pub(super) fn cancel(&self, key: CallKey) {
         self.orders.send(LinkCommand::Cancel(key)).ok();
     }
@@ -193,14 +183,14 @@ impl HostLink {
         self.orders.send(LinkCommand::Answer { question, answer }).ok();
     }
 
-    /// Has something done that is no call.
+    /// Runs a command on the host.
     pub async fn order(&self, order: HostCommand) -> Result<Value, String> {
         let (outcome, done) = oneshot::channel();
         self.orders.send(LinkCommand::Order { order, outcome }).ok();
         done.await.unwrap_or_else(|_| Err(String::from("the connection is closed")))
     }
 
-    /// The same; blocks the thread, so long at most.
+    /// Like [`order`](Self::order); blocks the thread for at most `limit`.
     pub fn order_and_wait(&self, order: HostCommand, limit: Duration) -> Result<Value, String> {
         let (outcome, mut done) = oneshot::channel();
         self.orders.send(LinkCommand::Order { order, outcome }).ok();
@@ -217,12 +207,12 @@ impl HostLink {
         receiver.recv_timeout(limit + Duration::from_secs(1)).unwrap_or_else(late)
     }
 
-    /// What agents have to be told.
+    /// Returns the notices for agents.
     pub fn news(&self) -> watch::Receiver<BTreeMap<AgentId, Vec<HostNotice>>> {
         self.news.subscribe()
     }
 
-    /// Takes what an agent has to be told.
+    /// Takes the notices for an agent.
     pub(super) fn take_news(&self, agent: &AgentId) -> Vec<HostNotice> {
         let mut taken = None;
         self.news.send_if_modified(|it| {
@@ -232,7 +222,7 @@ impl HostLink {
         taken.unwrap_or_default()
     }
 
-    /// The session is over: ends what it has running there.
+    /// Ends the session on the host and stops what it has running there.
     pub async fn close(&self) {
         let (closed, done) = oneshot::channel();
         if self.orders.send(LinkCommand::Close(closed)).is_ok() {
@@ -241,7 +231,7 @@ impl HostLink {
     }
 }
 
-/// Takes a lock that nobody can have poisoned in a way that matters.
+/// Locks a mutex, ignoring poisoning: the data stays consistent after a panic.
 pub(super) fn locked<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,4 @@
-//! What keeps a link alive: connects, connects again, and says everything again
-//! that was not answered yet.
+//! Keeps a link connected: connects, reconnects, and sends everything unanswered again.
 
 use std::{collections::BTreeMap, sync::mpsc as std_mpsc, time::Duration};
 
@@ -20,16 +19,16 @@ use crate::protocol::{
     HostNotice, PROTOCOL, QuestionFrame, Welcome,
 };
 
-/// Silence that means that the other end is gone, in pings.
+/// Keep-alive intervals without a frame after which the host counts as gone.
 const SILENT_PINGS: u32 = 3;
 
-/// How long the end of a session may take over there.
+/// Timeout for ending the session on the host.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Losses that are over sooner are not worth a word.
+/// Duration of a connection loss from which the user is notified.
 const WORTH_A_WORD: Duration = Duration::from_secs(3);
 
-/// Keeps one link alive.
+/// The task of one link.
 pub(super) struct LinkTask {
     setup: LinkConfig,
     instance: String,
@@ -37,11 +36,11 @@ pub(super) struct LinkTask {
     news: HostNotices,
     epoch: u64,
     calls: BTreeMap<CallKey, PendingCall>,
-    /// Questions of calls, and what was answered.
+    /// Open questions with their call, and the answer if it was given.
     questions: BTreeMap<u64, (CallKey, Option<AnswerFrame>)>,
     waiting: BTreeMap<u64, (HostCommand, CommandReply)>,
     last_order: u64,
-    /// Since when there is no connection, and whether the person knows.
+    /// The current connection loss.
     lost: Option<ConnectionLoss>,
 }
 
@@ -51,23 +50,23 @@ struct ConnectionLoss {
     is_told: bool,
 }
 
-/// Who wants to know what came of an order.
+/// Who gets the result of a command.
 enum CommandReply {
     Caller(oneshot::Sender<Result<Value, String>>),
-    /// What an agent is told.
+    /// Result of fetching an agent's notices.
     News(AgentId),
 }
 
-/// A call that has no report yet.
+/// A call without a report.
 struct PendingCall {
-    /// Nothing for one that is only looked for.
+    /// `None` if the call is only looked up.
     frame: Option<Box<CallFrame>>,
     news: mpsc::UnboundedSender<RemoteCallEvent>,
     is_cancelled: bool,
     was_sent: bool,
 }
 
-/// Why a connection is over.
+/// Why a connection ended.
 enum ConnectionEnd {
     Broken(LinkError),
     Closed,
@@ -117,7 +116,7 @@ impl LinkTask {
                 }
             }
             if self.lost.is_none() {
-                // Given up until somebody wants something.
+                // Disconnected until there is a new request.
                 let Some(order) = self.orders.recv().await else { return };
                 if let CommandOutcome::Close(closed) = self.take(order) {
                     closed.send(()).ok();
@@ -153,8 +152,7 @@ impl LinkTask {
         }
     }
 
-    /// Whether there is no use in trying once more. Tells the person when a loss
-    /// lasts.
+    /// Whether retrying is useless. Notifies the user when a loss lasts.
     fn is_hopeless(&mut self, trouble: &LinkError) -> bool {
         let Some(loss) = &mut self.lost else { return true };
         let lasted = loss.since.elapsed();
@@ -182,8 +180,7 @@ impl LinkTask {
         self.questions.clear();
     }
 
-    /// Waits a little, and hears what is wanted meanwhile. Nothing when all is
-    /// over.
+    /// Waits before the next attempt, accepting requests meanwhile. `None` if the link was dropped.
     async fn pause(&mut self, wait: Duration) -> Option<()> {
         let until = Instant::now() + wait.mul_f64(0.5 + fastrand::f64() / 2.0);
         loop {
@@ -199,7 +196,7 @@ impl LinkTask {
         }
     }
 
-    /// Connects, and says who we are.
+    /// Connects and exchanges the first frames.
     async fn open(&mut self) -> Result<(OpenConnection, Welcome), LinkError> {
         let opening = async {
             let mut connected = connect(&self.setup.config).await?;
@@ -228,7 +225,7 @@ impl LinkTask {
                         let is_lasting = kind != AdmissionErrorKind::Busy;
                         return Err(LinkError { reason, is_lasting });
                     }
-                    // Shells that greet, and what may come later.
+                    // Output of login shells, and frames of later versions.
                     _ => (),
                 }
             }
@@ -241,7 +238,7 @@ impl LinkTask {
         Ok((OpenConnection { connected, silence }, welcome))
     }
 
-    /// Says and hears until the connection is over.
+    /// Processes frames in both directions until the connection ends.
     async fn converse(&mut self, mut open: OpenConnection) -> ConnectionEnd {
         for line in self.everything_again() {
             if let Err(trouble) = open.say(line).await {
@@ -260,7 +257,7 @@ impl LinkTask {
                     self.hear(&line)
                 }
                 order = self.orders.recv() => match order {
-                    // Nobody is left who could want something; what runs is waited for over there.
+                    // The link was dropped; the host waits for running calls itself.
                     None if !self.calls.is_empty() => return ConnectionEnd::Closed,
                     None => {
                         open.bye().await;
@@ -292,7 +289,7 @@ impl LinkTask {
     }
 }
 
-/// A connection both ends agreed on.
+/// An open connection after the handshake.
 struct OpenConnection {
     connected: Connected,
     silence: Duration,
@@ -307,7 +304,7 @@ impl OpenConnection {
         }
     }
 
-    /// Says that the session is over, and waits until it is.
+    /// Ends the session and waits for the host's confirmation.
     async fn bye(mut self) {
         if self.say(line_of(&ClientFrame::Bye)).await.is_ok() {
             let ended = async { while self.connected.pipe.incoming.recv().await.is_some() {} };
@@ -317,7 +314,7 @@ impl OpenConnection {
 }
 
 fn line_of(frame: &ClientFrame) -> String {
-    // What is made of numbers, texts and lists can always be written.
+    // Serialising plain data cannot fail.
     serde_json::to_string(frame).unwrap_or_default()
 }
 
@@ -328,7 +325,7 @@ fn other_language(setup: &LinkConfig, welcome: &Welcome) -> LinkError {
     ))
 }
 
-/// What an order left to be said.
+/// What has to be sent for a request.
 enum CommandOutcome {
     Call(CallKey),
     Cancel(CallKey),
@@ -337,10 +334,9 @@ enum CommandOutcome {
     Close(oneshot::Sender<()>),
 }
 
-/// What is said and heard.
+/// Sending and receiving frames.
 impl LinkTask {
-    /// Takes an order; what it leaves to be said is said as soon as there is a
-    /// connection.
+    /// Accepts a request; returns what has to be sent once there is a connection.
     fn take(&mut self, order: LinkCommand) -> CommandOutcome {
         match order {
             LinkCommand::Call { frame, news } => self.add(frame.meta.key.clone(), Some(frame), news),
@@ -377,7 +373,7 @@ impl LinkTask {
         CommandOutcome::Call(key)
     }
 
-    /// The lines for what an order left, now that they can be said.
+    /// Returns the frames for an accepted request.
     fn lines(&mut self, taken: &CommandOutcome) -> Vec<String> {
         let frames = match taken {
             CommandOutcome::Call(key) => self.call_frames(key),
@@ -417,7 +413,7 @@ impl LinkTask {
         Some(ClientFrame::Order { id, order: order.clone() })
     }
 
-    /// Everything that has no answer yet.
+    /// Returns the frames for everything unanswered, after a reconnect.
     fn everything_again(&mut self) -> Vec<String> {
         let calls: Vec<CallKey> = self.calls.keys().cloned().collect();
         let mut frames: Vec<ClientFrame> = calls.iter().flat_map(|key| self.call_frames(key)).collect();
@@ -426,7 +422,7 @@ impl LinkTask {
         frames.iter().map(line_of).collect()
     }
 
-    /// Hears a line. What has to be said to it is handed back.
+    /// Processes a received frame; returns the frames to send in response.
     fn hear(&mut self, line: &str) -> Vec<String> {
         let frame = match serde_json::from_str(line) {
             Ok(frame) => frame,
@@ -469,7 +465,7 @@ impl LinkTask {
         Vec::new()
     }
 
-    /// A question. One that comes again is asked once, and answered again.
+    /// Handles a question. A repeated one is asked once, and its answer sent again.
     fn asked(&mut self, frame: Box<QuestionFrame>) -> Vec<String> {
         let (question, key) = (frame.question, frame.key.clone());
         if self.questions.contains_key(&question) {
@@ -487,7 +483,7 @@ impl LinkTask {
         }
     }
 
-    /// Orders what an agent has to be told, unless that is on its way.
+    /// Requests an agent's notices, unless a request is in progress.
     fn fetch_news(&mut self, agent: AgentId) -> Option<u64> {
         let is_it =
             |it: &(HostCommand, CommandReply)| matches!(&it.1, CommandReply::News(of) if *of == agent);

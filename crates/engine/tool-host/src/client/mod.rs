@@ -1,4 +1,4 @@
-//! The near end: far tools in a session, under their own names.
+//! The client side: tools of a host in a session, under their usual names.
 
 mod connect;
 mod host_set;

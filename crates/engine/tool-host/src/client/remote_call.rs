@@ -1,4 +1,4 @@
-//! A call that runs at a host, from the first line to the report.
+//! A call that runs on a host, from sending it to its report.
 
 use futures_util::{StreamExt as _, future::Either, stream::FuturesUnordered};
 use haft_tool::ToolContext;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{HostSet, link::RemoteCallEvent};
 use crate::protocol::CallKey;
 
-/// Who makes a call.
+/// Context of a call.
 pub(super) struct RemoteCaller<'a> {
     pub(super) set: &'a HostSet,
     pub(super) host: usize,
@@ -17,7 +17,7 @@ pub(super) struct RemoteCaller<'a> {
     pub(super) key: CallKey,
 }
 
-/// Tells the host that nobody waits any more, unless there is a report.
+/// Cancels the call on the host if dropped before its report.
 struct RemoteCallGuard<'a> {
     maker: &'a RemoteCaller<'a>,
     is_over: bool,
@@ -33,8 +33,8 @@ impl Drop for RemoteCallGuard<'_> {
     }
 }
 
-/// Waits for the end of a call: tells how far it is, asks the person what the
-/// far rules ask, and takes an interrupt to the host.
+/// Waits for the end of a call: forwards progress, asks the user the host's questions, and cancels on
+/// interruption.
 pub(super) async fn heard(
     maker: &RemoteCaller<'_>,
     mut news: mpsc::UnboundedReceiver<RemoteCallEvent>,

@@ -1,7 +1,6 @@
-//! A tool under its own name that runs at a host.
+//! A tool that runs on a host under its usual name.
 //!
-//! Name, schema, reach and rules are those of the tool as it is known here; only
-//! the work is done over there.
+//! Name, schema, scope and permission rules are those of the local tool; only the execution is remote.
 
 use std::sync::Arc;
 
@@ -19,25 +18,25 @@ use super::{
 };
 use crate::protocol::{CallFrame, CallKey, CallMeta};
 
-/// The parameter that names a host.
+/// Name of the parameter that selects a host.
 const HOST: &str = "host";
 
-/// As much as a host may say where the tool bounds itself.
+/// Maximum characters of a host's result if the tool limits its own results.
 const MAX_CHARS: usize = 400_000;
 
-/// A tool that runs at a host.
+/// A tool that runs on a host.
 pub(super) struct HostTool {
     inner: Arc<dyn DynTool>,
     set: Arc<HostSet>,
     spec: ToolSpec,
-    /// Whether what it is about may be at the near end.
+    /// Whether its input may name a local task.
     may_be_near: bool,
 }
 
 impl HostTool {
     pub(super) fn new(inner: Arc<dyn DynTool>, set: Arc<HostSet>, may_be_near: bool) -> Self {
         let mut spec = inner.spec().clone();
-        // The far pipeline bounds time and size; what is added to a result there fits too.
+        // The host's pipeline enforces timeout and size; allow for what is added to a result there.
         spec.timeout = None;
         spec.max_result_chars = Some(spec.max_result_chars.map_or(MAX_CHARS, |it| it * 2));
         if set.is_several() {
@@ -117,13 +116,13 @@ impl DynTool for HostTool {
     }
 }
 
-/// A call that will run at a host.
+/// A call prepared for a host.
 struct HostCall {
     set: Arc<HostSet>,
     host: usize,
     tool: String,
     call: Box<dyn DynCall>,
-    /// The input with the host in it.
+    /// Input including the host.
     shown: Value,
 }
 

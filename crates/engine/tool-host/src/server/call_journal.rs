@@ -1,8 +1,7 @@
-//! What a run has begun and what came of it, on the disk.
+//! Journal of a run: started calls and their reports, on disk.
 //!
-//! A line that says that a call starts is on the disk before the call runs. So a
-//! call whose line is there may have had its effect, and is never run again; one
-//! whose line is not there has had none.
+//! The line for a started call is synced before the call runs. So a call with a line may have had its
+//! effect and is never run again; a call without one had none.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,31 +16,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{CallFrame, CallKey, ReportFrame};
 
-/// The journal of one run. It belongs to one process.
+/// Journal of one run, locked by one process.
 pub(crate) struct RunJournal(Mutex<OpenJournal>);
 
 struct OpenJournal {
     file: File,
-    /// Where the next line goes.
+    /// File offset of the next line.
     end: u64,
     owner: EpochHolder,
     earlier: HashSet<String>,
     calls: HashMap<CallKey, JournaledCall>,
 }
 
-/// Whose turn it is.
+/// Owner of the current epoch.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 struct EpochHolder {
     epoch: u64,
     instance: String,
 }
 
-/// What the journal knows of a call.
+/// A call in the journal.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct JournaledCall {
-    /// What was called, so that a name is not taken for another call.
+    /// Hash of tool and input, to detect a different call with the same id.
     pub(crate) digest: String,
-    /// Where its report is, if it has ended.
+    /// Offset and length of its report, if it has ended.
     done: Option<(u64, usize)>,
 }
 
@@ -53,34 +52,32 @@ enum JournalLine {
     Done { key: CallKey, report: Box<ReportFrame> },
 }
 
-/// Why a journal is not to be had.
+/// Why a journal cannot be opened.
 #[derive(Debug)]
 pub(crate) enum JournalError {
-    /// Another process has it.
+    /// Another process has locked it.
     TakenOrder,
-    /// The disk says no.
     Disk(io::Error),
 }
 
-/// It is somebody else's turn.
+/// The epoch belongs to another client process.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct StaleEpoch {
     pub(crate) epoch: u64,
 }
 
-/// Why a call is not written down.
+/// Why the start of a call was not recorded.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
-    /// It is somebody else's turn.
+    /// The epoch is outdated; the current one.
     Fenced(u64),
-    /// It was written down before.
+    /// The call was recorded before.
     Again,
-    /// The disk says no.
     Disk(io::Error),
 }
 
 impl RunJournal {
-    /// Opens the journal of a run, and takes it.
+    /// Opens and locks the journal of a run.
     pub(crate) fn open(path: &Path) -> Result<Self, JournalError> {
         if let Some(dir) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(JournalError::Disk)?;
@@ -106,8 +103,8 @@ impl RunJournal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a process its turn. A process that comes back has the turn it had;
-    /// one whose turn is over has none any more.
+    /// Assigns an epoch to a client process. A process that reconnects keeps its epoch; one that was
+    /// replaced is rejected permanently.
     pub(crate) fn claim(&self, instance: &str, wanted: Option<u64>) -> Result<u64, JournalClaimError> {
         let mut open = self.lock();
         let current = open.owner.clone();
@@ -127,17 +124,17 @@ impl RunJournal {
         Ok(epoch)
     }
 
-    /// Whose turn it is.
+    /// Returns the current epoch.
     pub(crate) fn epoch(&self) -> u64 {
         self.lock().owner.epoch
     }
 
-    /// What is known of a call.
+    /// Returns the record of a call.
     pub(crate) fn call(&self, key: &CallKey) -> Option<JournaledCall> {
         self.lock().calls.get(key).cloned()
     }
 
-    /// A call starts. Once this returns well, it is on the disk.
+    /// Records the start of a call. On success the record is synced to disk.
     pub(crate) fn start(
         &self,
         key: &CallKey,
@@ -154,13 +151,13 @@ impl RunJournal {
         }
         let (tool, digest) = (tool.to_owned(), digest.to_owned());
         let line = JournalLine::Started { key: key.clone(), epoch, tool, digest: digest.clone() };
-        // Whether a line that failed is there or not nobody knows: it counts as there.
+        // After a failed write the line may or may not be there; treat it as present.
         open.calls.insert(key.clone(), JournaledCall { digest, done: None });
         open.write(&line).map_err(NotStarted::Disk)?;
         open.file.sync_data().map_err(NotStarted::Disk)
     }
 
-    /// A call that started has ended.
+    /// Records the end of a call.
     pub(crate) fn end(&self, key: &CallKey, report: &ReportFrame) -> io::Result<()> {
         let mut open = self.lock();
         if !open.calls.contains_key(key) {
@@ -174,7 +171,7 @@ impl RunJournal {
         Ok(())
     }
 
-    /// The report of a call that ended; nothing if it has none.
+    /// Returns the report of a call; `None` if it has none.
     pub(crate) fn report(&self, call: &JournaledCall) -> Option<ReportFrame> {
         let (at, length) = call.done?;
         let mut bytes = vec![0; length];
@@ -186,18 +183,17 @@ impl RunJournal {
     }
 }
 
-/// Why a process has no turn.
+/// Why a process gets no epoch.
 #[derive(Debug)]
 pub(crate) enum JournalClaimError {
-    /// Its turn is over.
+    /// It was replaced by a later process.
     Fenced(StaleEpoch),
-    /// The disk says no.
     Disk(io::Error),
 }
 
 impl OpenJournal {
-    /// Reads what is there. A last line that was cut off is no line: what it would
-    /// have said did not happen, as nothing begins before its line is whole.
+    /// Reads the journal. A truncated last line is ignored, because nothing starts before its line is
+    /// complete.
     fn read(&mut self) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
         let mut lines = BufReader::new(self.file.try_clone()?);
@@ -218,7 +214,7 @@ impl OpenJournal {
                         call.done = Some((at, length - 1));
                     }
                 }
-                // A line of a later version says nothing to us.
+                // A line of a later version is ignored.
                 Err(_) => (),
             }
             at += length as u64;
@@ -235,14 +231,14 @@ impl OpenJournal {
         }
     }
 
-    /// Writes a line whole or not at all; says where it is.
+    /// Writes a whole line, or nothing on failure. Returns its position.
     fn write(&mut self, line: &JournalLine) -> io::Result<(u64, usize)> {
         let mut bytes = serde_json::to_vec(line).map_err(io::Error::other)?;
         bytes.push(b'\n');
         let at = self.end;
         self.file.seek(SeekFrom::Start(at))?;
         if let Err(err) = self.file.write_all(&bytes) {
-            // What is there of it must not become the beginning of the next line.
+            // Remove a partial write, so that the next line does not continue it.
             self.file.set_len(at).ok();
             return Err(err);
         }
@@ -251,7 +247,7 @@ impl OpenJournal {
     }
 }
 
-/// What a call is, in short.
+/// Hashes tool and input of a call.
 pub(crate) fn digest(frame: &CallFrame) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(frame.tool.as_bytes());

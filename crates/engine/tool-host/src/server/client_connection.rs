@@ -1,4 +1,4 @@
-//! One connection of a caller.
+//! One connection of a client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,19 +10,19 @@ use crate::{
     protocol::{ClientFrame, Hello, HostFrame},
 };
 
-/// How long a caller may take to say who it is.
+/// Timeout for the first frame of a client.
 const HELLO_LIMIT: Duration = Duration::from_secs(15);
 
-/// Lines that wait for a caller that does not read.
+/// Maximum queued lines for a client that does not read.
 const WAITING_LINES: usize = 4096;
 
-/// Silence that means that the other end is gone, in pings.
+/// Keep-alive intervals without a frame after which the peer counts as gone.
 pub(crate) const SILENT_PINGS: u32 = 3;
 
-/// The shortest time between pings that is listened to.
+/// Minimum keep-alive interval a client may request.
 const MIN_PING: Duration = Duration::from_millis(50);
 
-/// Serves a caller until it or its connection is gone.
+/// Serves a client until it disconnects.
 pub(crate) async fn serve(mut pipe: LinePipe, runs: Arc<HostRunRegistry>) {
     let _mark = runs.mark();
     let first = tokio::time::timeout(HELLO_LIMIT, pipe.incoming.recv()).await.ok().flatten();
@@ -47,8 +47,8 @@ pub(crate) async fn serve(mut pipe: LinePipe, runs: Arc<HostRunRegistry>) {
     }
 }
 
-/// The first line. One that is written for another version may hold more, or
-/// less than is needed here; it still says for which.
+/// Parses the first frame. One of another protocol version may have other fields, but always contains
+/// its version.
 fn hello(line: &str) -> Option<Hello> {
     if let Ok(ClientFrame::Hello(hello)) = serde_json::from_str(line) {
         return Some(hello);
@@ -73,7 +73,7 @@ async fn say(pipe: &LinePipe, frame: &HostFrame) {
     }
 }
 
-/// Listens and tells. Returns whether the caller said that its session is over.
+/// Processes frames in both directions. Returns whether the client has ended its session.
 async fn converse(
     pipe: &mut LinePipe,
     mut waiting: mpsc::Receiver<String>,
@@ -92,7 +92,7 @@ async fn converse(
                 match serde_json::from_str(&line) {
                     Ok(ClientFrame::Bye) => return true,
                     Ok(frame) => take(frame, run, hello),
-                    // Something of a later version that we need not know.
+                    // A frame of a later version is ignored.
                     Err(err) => tracing::debug!(%err, "a line of a caller was not understood"),
                 }
             }
@@ -105,7 +105,7 @@ async fn converse(
                 if silence < heard.elapsed() {
                     return false;
                 }
-                // One that waits already says as much.
+                // A queued ping is enough.
                 if let Ok(line) = serde_json::to_string(&HostFrame::Ping) {
                     pipe.outgoing.try_send(line).ok();
                 }

@@ -1,5 +1,4 @@
-//! The process that outlives connections: it listens at a socket of the person's
-//! own, and ends by itself.
+//! The daemon that outlives connections: listens on a Unix socket of the user and exits when idle.
 
 use std::{
     fs::{DirBuilder, File, TryLockError},
@@ -16,23 +15,23 @@ use tokio_util::sync::CancellationToken;
 use super::{client_connection, run_registry::HostRunRegistry};
 use crate::line_pipe::LinePipe;
 
-/// The longest path that a socket may have everywhere.
+/// Maximum bytes of a socket path on all platforms.
 const LONGEST: usize = 100;
 
-/// How long to wait when the machine has no connection left for us.
+/// Delay after `accept` failed for lack of file descriptors.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
-/// Where the process of a person is found.
+/// Location of a user's daemon.
 #[derive(Clone, Debug)]
 pub struct SocketPath {
-    /// The socket.
     pub socket: PathBuf,
-    /// Held by the process as long as it lives; its pid is in it.
+    /// Lock file with the process id, locked while the daemon runs.
     pub lock: PathBuf,
 }
 
 impl SocketPath {
-    /// The place that belongs to a directory, which only its owner sees into.
+    /// Returns the location for a directory, which is created with access for its owner only. A path too
+    /// long for a socket is replaced by a hash in the temporary directory.
     pub fn below(dir: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let (usual, lock) = (dir.join("socket"), dir.join("lock"));
@@ -51,12 +50,12 @@ impl SocketPath {
         Ok(Self { socket: short.join(name), lock })
     }
 
-    /// Connects to the process, if it is there.
+    /// Connects to the daemon, if it is running.
     pub async fn connect(&self) -> io::Result<UnixStream> {
         UnixStream::connect(&self.socket).await
     }
 
-    /// The process, if it is there.
+    /// Returns the daemon's process id, if it is running.
     pub fn pid(&self) -> Option<u32> {
         let file = File::options().read(true).write(true).open(&self.lock).ok()?;
         match file.try_lock() {
@@ -66,8 +65,8 @@ impl SocketPath {
     }
 }
 
-/// Serves callers at a socket until `stop`, or until nobody was there for
-/// `idle`. Returns at once where another process does so already.
+/// Serves clients on a socket until `stop`, or until there was no client for `idle`. Returns at once if
+/// another process already does.
 pub async fn serve_socket(
     place: &SocketPath,
     runs: Arc<HostRunRegistry>,
@@ -82,7 +81,7 @@ pub async fn serve_socket(
     }
     lock.set_len(0)?;
     std::fs::write(&place.lock, std::process::id().to_string())?;
-    // The one that listened there is gone: we have its lock.
+    // A stale socket: this process holds the lock.
     std::fs::remove_file(&place.socket).ok();
     let listener = UnixListener::bind(&place.socket)?;
     let mut busy = runs.busy.subscribe();
@@ -101,7 +100,7 @@ pub async fn serve_socket(
             () = stop.cancelled() => break,
         }
     }
-    // Who connects from now on finds nobody, and starts another one when the lock is free.
+    // Clients that connect from now on find no daemon and start another one when the lock is free.
     std::fs::remove_file(&place.socket).ok();
     drop(listener);
     runs.close_all().await;

@@ -1,4 +1,4 @@
-//! One session of one caller: its calls, each at most once.
+//! One session of a client: its calls, each at most once.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::protocol::{CallFrame, CallKey, HostCommand, HostFrame, ReportFrame};
 
-/// A run: a session of a caller, as long as somebody may come back to it.
+/// A run: the session of a client, kept while the client may reconnect.
 pub(crate) struct HostRun {
     pub(crate) name: String,
     pub(crate) journal: RunJournal,
@@ -33,37 +33,37 @@ pub(crate) struct HostRun {
     orders: Mutex<ExecutedCommands>,
     caller: Mutex<Option<ClientConnection>>,
     attended: AtomicBool,
-    /// Counts connections, so that one that went knows whether another came.
+    /// Counts connections, so that a closed one can tell whether a newer one exists.
     pub(crate) visits: watch::Sender<u64>,
     pub(crate) closed: CancellationToken,
 }
 
-/// A call that runs, or ended and was not heard of yet.
+/// A call that is running, or whose report was not acknowledged yet.
 struct LiveCall {
     digest: String,
     cancel: CancellationToken,
     report: Option<Arc<ReportFrame>>,
 }
 
-/// Where the caller is.
+/// The connection to the client.
 struct ClientConnection {
     lines: mpsc::Sender<String>,
     visit: u64,
-    /// Ends the connection.
+    /// Closes the connection.
     end: CancellationToken,
 }
 
-/// Orders of the caller's process: each is done once.
+/// Results of commands of a client process, to run each only once.
 #[derive(Default)]
 struct ExecutedCommands {
     instance: String,
     seen: BTreeMap<u64, Option<Result<Value, String>>>,
 }
 
-/// Answers to orders that may be asked for again.
+/// Maximum stored command results.
 const KEPT_ORDERS: usize = 64;
 
-/// What a call is worth knowing about before it may act.
+/// Records the start of a call in the journal before it may have side effects.
 struct JournalCallLog<'a> {
     run: &'a HostRun,
     key: &'a CallKey,
@@ -118,12 +118,12 @@ impl HostRun {
         self.caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the caller's person can be asked.
+    /// Whether the client's user can answer questions.
     pub(crate) fn is_attended(&self) -> bool {
         self.attended.load(Ordering::Acquire)
     }
 
-    /// The caller is here. A connection it had before is over.
+    /// Registers a connection; closes an earlier one. Returns its number and close signal.
     pub(crate) fn enter(&self, lines: mpsc::Sender<String>, attended: bool) -> (u64, CancellationToken) {
         self.attended.store(attended, Ordering::Release);
         let end = CancellationToken::new();
@@ -141,7 +141,7 @@ impl HostRun {
         (visit, end)
     }
 
-    /// A connection is over. From here on it is counted how long nobody comes.
+    /// Unregisters a connection and starts the linger timeout.
     pub(crate) fn leave(&self, visit: u64) {
         let mut caller = self.caller();
         if caller.as_ref().is_some_and(|it| it.visit == visit) {
@@ -151,26 +151,26 @@ impl HostRun {
         self.visits.send_modify(|_| ());
     }
 
-    /// Whether nobody came since this connection ended.
+    /// Whether no client has connected since this connection ended.
     pub(crate) fn is_left_since(&self, visit: u64) -> bool {
         self.caller().is_none() && *self.visits.borrow() == visit
     }
 
-    /// Tells the caller, if it is there. What it has to know it asks for again
-    /// when it comes back.
+    /// Sends a frame if the client is connected. After a reconnect the client requests again what it
+    /// missed.
     pub(crate) fn say(&self, frame: &HostFrame) {
         let Ok(line) = serde_json::to_string(frame) else { return };
         let caller = self.caller();
         let Some(door) = caller.as_ref() else { return };
         let is_courtesy = matches!(frame, HostFrame::Progress { .. } | HostFrame::Ping);
         let has_room = !is_courtesy || door.lines.max_capacity() / 2 < door.lines.capacity();
-        // Who does not read that much is cut off, and asks again when it comes back.
+        // A client that reads too slowly is disconnected and requests again after reconnecting.
         if has_room && door.lines.try_send(line).is_err() {
             door.end.cancel();
         }
     }
 
-    /// Runs a call, or tells what came of it.
+    /// Runs a call, or sends its report if it already ran.
     pub(crate) fn call(self: &Arc<Self>, frame: CallFrame) {
         let CallFrame { meta, tool, .. } = &frame;
         let (key, epoch) = (meta.key.clone(), meta.epoch);
@@ -200,7 +200,7 @@ impl HostRun {
                 let message = format!("{tool} did not run: the id {} belongs to another call", &*key.call);
                 self.refuse(key, tool, ErrorKind::NotStarted, message);
             }
-            // It runs: its report comes when it is done.
+            // Still running: its report is sent when it is done.
             Some((_, None)) => (),
             Some((_, Some(report))) => {
                 drop(calls);
@@ -209,7 +209,7 @@ impl HostRun {
         }
     }
 
-    /// Tells what came of a call, and runs nothing.
+    /// Sends the report of a call without running it.
     pub(crate) fn find(&self, key: CallKey) {
         let live = self.calls().get(&key).map(|it| it.report.clone());
         let known = live.or_else(|| {
@@ -278,7 +278,7 @@ impl HostRun {
 
     fn ended(&self, key: &CallKey, report: ReportFrame) {
         if let Err(err) = self.journal.end(key, &report) {
-            // The caller still hears it now; after a restart it would be unknown.
+            // The client gets the report now; after a restart it would be unknown.
             tracing::warn!(call = %key.call, %err, "the result of a call could not be written down");
         }
         let report = Arc::new(report);
@@ -288,7 +288,7 @@ impl HostRun {
         self.tell_report(key, &report);
     }
 
-    /// The caller has the report of a call. What acted stays in the journal.
+    /// Drops the acknowledged report of a call. Calls with side effects stay in the journal.
     pub(crate) fn heard(&self, key: &CallKey) {
         let mut calls = self.calls();
         if calls.get(key).is_some_and(|it| it.report.is_some()) {
@@ -296,14 +296,14 @@ impl HostRun {
         }
     }
 
-    /// Nobody wants a call any more.
+    /// Cancels a call.
     pub(crate) fn cancel(&self, key: &CallKey) {
         if let Some(live) = self.calls().get(key) {
             live.cancel.cancel();
         }
     }
 
-    /// Does what was ordered, once.
+    /// Runs a command once; a repeated id gets the stored result.
     pub(crate) fn order(self: &Arc<Self>, instance: &str, id: u64, order: HostCommand) {
         let known = {
             let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -341,7 +341,7 @@ impl HostRun {
         }
     }
 
-    /// Tells who has something to be told, each time somebody has.
+    /// Announces waiting notices whenever there are new ones.
     pub(crate) async fn watch_news(self: Arc<Self>) {
         let Some(lent) = self.lent.get() else { return };
         let watching = async {
@@ -353,7 +353,7 @@ impl HostRun {
         self.closed.run_until_cancelled(watching).await;
     }
 
-    /// Tells who has something to be told.
+    /// Announces which agents have waiting notices.
     pub(crate) fn tell_news(&self) {
         let agents = self.lent.get().map(|it| it.hands.agents_with_news()).unwrap_or_default();
         if !agents.is_empty() {
@@ -362,7 +362,7 @@ impl HostRun {
     }
 }
 
-/// The process that ran a call is gone, and what came of it with it.
+/// Builds the report for a call whose process ended during it: the outcome is unknown.
 fn unknown_outcome(tool: &str) -> ReportFrame {
     let message = "interrupted, outcome unknown: the tool host was ended while the call ran. It may or may not have \
                    had its effect. Check before doing it again.";

@@ -1,4 +1,4 @@
-//! The far end: lends the pipelines of sessions without a model.
+//! The host side: provides call pipelines of sessions without a model.
 
 mod call_journal;
 mod client_connection;
@@ -25,62 +25,61 @@ pub use websocket::{WebOptions, serve_web};
 
 use crate::protocol::{HostCommand, HostLocation};
 
-/// Opens sessions for callers.
+/// Opens sessions for clients.
 pub trait SessionFactory: Send + Sync {
-    /// The directory that a caller means, or why it cannot be worked in.
+    /// Resolves the directory a client requests; the error says why it cannot be used.
     fn directory(&self, wanted: &str) -> Result<PathBuf, String>;
 
-    /// Opens a session that asks this one. The error is for the caller's person.
+    /// Opens a session that sends its permission questions to `ask`. The error is for the client's user.
     fn lend(&self, wanted: RunRequest, ask: Arc<dyn Approver>) -> BoxFuture<'_, Result<HostSession, String>>;
 }
 
-/// The session a caller wants.
+/// A requested session.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// Its id here: the same for the same session of the caller.
+    /// Session id on the host; the same for the same session of the client.
     pub id: SessionId,
-    /// Where it works.
+    /// Working directory.
     pub dir: PathBuf,
 }
 
-/// A session whose pipeline a caller uses.
+/// A session whose pipeline a client uses.
 pub struct HostSession {
-    /// What every call passes through.
+    /// Runs the calls.
     pub pipeline: Arc<Pipeline>,
-    /// The tools callers may use.
+    /// The tools clients may use.
     pub pool: SharedPool,
-    /// What calls see of the session.
+    /// Session state visible to calls.
     pub state: CallSessionState,
     /// Where calls run.
     pub place: HostLocation,
-    /// What a caller may want beside calls.
+    /// Operations other than calls.
     pub hands: Arc<dyn HostOperations>,
 }
 
-/// What a caller may want of a session beside calls.
+/// Operations of a session other than calls.
 pub trait HostOperations: Send + Sync {
-    /// Waits until an agent has something to be told that it had not before.
+    /// Waits for new notices for any agent.
     fn news(&self) -> BoxFuture<'_, ()>;
 
-    /// Which agents have something to be told.
+    /// Returns the agents with waiting notices.
     fn agents_with_news(&self) -> Vec<AgentId>;
 
-    /// Does what was ordered.
+    /// Runs a command.
     fn order(&self, order: HostCommand) -> BoxFuture<'_, Result<Value, String>>;
 
-    /// Ends the session, and what it has running.
+    /// Closes the session and stops what it has running.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What bounds the far end.
+/// Limits of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct HostLimits {
-    /// How long a session waits for its caller to come back. Then what it has
-    /// running ends.
+    /// How long a session waits for its client to reconnect before everything it has running is stopped.
     pub linger: Duration,
-    /// How often it says that it is still here.
+    /// Keep-alive interval.
     pub ping: Duration,
-    /// Sessions at the same time.
+    /// Maximum concurrent sessions.
     pub runs: usize,
     /// How long the journal of a session is kept after its last use.
     pub journals: Duration,

@@ -1,4 +1,4 @@
-//! Questions of the far rules, answered by the caller's person.
+//! Permission questions of the host, answered by the client's user.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::host_run::HostRun;
 use crate::protocol::{AnswerFrame, CallKey, HostFrame, QuestionFrame, RenderedFrame};
 
-/// Questions that wait for an answer.
+/// Questions waiting for an answer.
 #[derive(Default)]
 pub(crate) struct PendingQuestions(Mutex<PendingQuestionState>);
 
@@ -41,23 +41,23 @@ impl PendingQuestions {
         self.lock().open.remove(&question).is_some()
     }
 
-    /// What a person said. An answer to no question is none.
+    /// Delivers an answer; ignored if the question is not pending.
     pub(crate) fn answer(&self, question: u64, answer: AnswerFrame) {
         if let Some((_, waits)) = self.lock().open.remove(&question) {
             waits.send(answer).ok();
         }
     }
 
-    /// Everything that waits, for a caller that came back.
+    /// Returns all pending questions, for a client that reconnected.
     pub(crate) fn open(&self) -> Vec<QuestionFrame> {
         self.lock().open.values().map(|(frame, _)| frame.clone()).collect()
     }
 }
 
-/// Asks the caller's person about calls of one run.
+/// Asks the client's user about calls of one run.
 pub(crate) struct RemoteApprover(pub(crate) Weak<HostRun>);
 
-/// Takes a question back when nobody waits for its answer any more.
+/// Withdraws a question when its caller stops waiting.
 struct PendingQuestionGuard {
     run: Arc<HostRun>,
     question: u64,
@@ -95,7 +95,7 @@ impl Approver for RemoteApprover {
             run.say(&HostFrame::Ask(Box::new(frame)));
             match answered.await {
                 Ok(AnswerFrame::Allow { updates }) => {
-                    // Nothing is taken over that was not offered, and nothing for good.
+                    // Accept only updates that were offered, and only for the session.
                     let updates = updates.into_iter().map(for_session).filter(|it| suggestions.contains(it));
                     Answer::Allow { updated_input: None, updates: updates.collect() }
                 }
@@ -106,7 +106,7 @@ impl Approver for RemoteApprover {
     }
 }
 
-/// A change as far as a caller may make it: for the session alone.
+/// Limits a permission update to the session.
 fn for_session(update: PermissionUpdate) -> PermissionUpdate {
     let destination = Destination::Session;
     match update {

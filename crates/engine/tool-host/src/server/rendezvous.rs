@@ -1,6 +1,6 @@
-//! A meeting point, for hosts that can only dial out: behind a router, in somebody's
-//! office. A host waits there under a name, and a caller that asks for the name is put
-//! through to it. Both show the same token.
+//! A rendezvous server for hosts that can only connect out, for example behind a router. A host waits
+//! there under a name, and a client that requests the name is connected to it. Both present the same
+//! token.
 
 use std::{
     collections::HashMap,
@@ -36,27 +36,27 @@ use crate::{
     line_pipe::{LinePipe, socket_limits},
 };
 
-/// The header of a host that waits.
+/// Header of a waiting host.
 const WAITS: &str = "haft-tool-host";
 
-/// What a host hears when a caller has come.
+/// Message to a host when a client has connected.
 const TAKEN: &str = "taken";
 
-/// How often both say that they are still there.
+/// Keep-alive interval of both sides.
 const PING: Duration = Duration::from_secs(5);
 
-/// Silence that means that the other end is gone.
+/// Time without a message after which the peer counts as gone.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// So many callers can come at the same moment.
+/// Number of connections a host keeps waiting, and so of clients that can connect at the same moment.
 const WAITING_LINES: usize = 4;
 
-/// Longest time between two tries to reach a meeting point.
+/// Maximum delay between attempts to reach a rendezvous server.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 type RendezvousSocket = WebSocketStream<TcpStream>;
 
-/// Hosts that wait, by the path they wait at.
+/// Waiting hosts by path.
 #[derive(Default)]
 struct WaitingHosts(Mutex<HashMap<String, Vec<oneshot::Sender<RendezvousSocket>>>>);
 
@@ -79,13 +79,13 @@ impl WaitingHosts {
     }
 }
 
-/// Who has come.
+/// Kind of a peer.
 enum RendezvousPeer {
     Host(oneshot::Receiver<RendezvousSocket>),
     Caller(oneshot::Sender<RendezvousSocket>),
 }
 
-/// Puts callers through to hosts that wait, until `stop`.
+/// Connects clients to waiting hosts until `stop`.
 pub async fn serve_meeting(
     listener: TcpListener,
     options: WebOptions,
@@ -99,7 +99,7 @@ pub async fn serve_meeting(
             let received = tokio::time::timeout(limit, receive(stream, &hosts, &token)).await;
             match received {
                 Ok(Some((socket, RendezvousPeer::Host(caller)))) => wait_here(socket, caller).await,
-                // A host that has gone in this moment: the caller tries again.
+                // If the host has just disconnected, the client tries again.
                 Ok(Some((socket, RendezvousPeer::Caller(host)))) => drop(host.send(socket)),
                 _ => (),
             }
@@ -109,7 +109,7 @@ pub async fn serve_meeting(
     Ok(())
 }
 
-/// Lets a visitor in who shows the token and, if it is a caller, whose host waits.
+/// Accepts a connection that presents the token; a client also needs a waiting host.
 async fn receive(
     stream: TcpStream,
     hosts: &WaitingHosts,
@@ -134,7 +134,7 @@ async fn receive(
     visitor.map(|it| (socket, it))
 }
 
-/// Keeps the line of a host until a caller comes, and then carries what both say.
+/// Keeps a host's connection alive until a client arrives, then forwards messages.
 async fn wait_here(mut host: RendezvousSocket, mut caller: oneshot::Receiver<RendezvousSocket>) {
     let mut ping = tokio::time::interval(PING);
     let mut heard = Instant::now();
@@ -183,7 +183,7 @@ async fn put_through(host: RendezvousSocket, caller: RendezvousSocket) {
     to_caller.close().await.ok();
 }
 
-/// The next message that is no sign of life of the line itself.
+/// Returns the next message that is not a keep-alive of the WebSocket.
 async fn spoken<S, E>(from: &mut S) -> Option<Result<Message, E>>
 where
     S: futures_util::Stream<Item = Result<Message, E>> + Unpin,
@@ -196,8 +196,8 @@ where
     }
 }
 
-/// Waits at a meeting point for callers until `stop`. The error says why it makes no sense
-/// to go on; what passes is `told`, once.
+/// Waits for clients at a rendezvous server until `stop`. Returns an error if retrying is useless;
+/// transient errors are passed to `told`, once each.
 pub async fn serve_through(
     point: HostConfig,
     runs: Arc<HostRunRegistry>,
@@ -211,7 +211,7 @@ pub async fn serve_through(
     ended.map_or(Ok(()), |it| Err(it.0))
 }
 
-/// One line that waits, and the next when a caller has it. Returns why it cannot.
+/// Keeps one connection waiting and replaces it when a client takes it. Returns the permanent error.
 async fn keep_a_line(
     point: &HostConfig,
     runs: &Arc<HostRunRegistry>,
@@ -243,7 +243,7 @@ async fn keep_a_line(
     }
 }
 
-/// The line, when a caller has come; nothing when it is over before.
+/// Waits until a client takes the connection; `None` if it is closed before.
 async fn wait_there<S>(mut socket: WebSocketStream<S>) -> Option<WebSocketStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -1,4 +1,4 @@
-//! All runs of one far process.
+//! All runs of one host process.
 
 use std::{
     collections::HashMap,
@@ -17,21 +17,21 @@ use super::{
 };
 use crate::protocol::{AdmissionErrorKind, Hello, PROTOCOL, Welcome};
 
-/// The runs of a far process: sessions that callers use.
+/// The runs of a host process.
 pub struct HostRunRegistry {
     dir: PathBuf,
     lender: Arc<dyn SessionFactory>,
     version: String,
     pub(crate) limits: HostLimits,
     runs: Mutex<HashMap<String, Arc<HostRun>>>,
-    /// How many connections and runs there are.
+    /// Number of connections and runs.
     pub(crate) busy: watch::Sender<usize>,
 }
 
-/// Why a caller is not let in.
+/// Why a client is rejected.
 pub(crate) type AdmissionError = (AdmissionErrorKind, String);
 
-/// Counts somebody as long as it lives.
+/// Counts an activity while it exists, to delay the idle exit.
 pub(crate) struct ActivityGuard(Arc<HostRunRegistry>);
 
 impl Drop for ActivityGuard {
@@ -41,7 +41,7 @@ impl Drop for ActivityGuard {
 }
 
 impl HostRunRegistry {
-    /// Keeps journals below `dir`. `version` is what callers are told.
+    /// Creates a registry that stores journals below `dir`. `version` is reported to clients.
     pub fn new(
         dir: PathBuf,
         lender: Arc<dyn SessionFactory>,
@@ -60,7 +60,7 @@ impl HostRunRegistry {
         Arc::new(runs)
     }
 
-    /// Removes journals that nobody used for long.
+    /// Deletes journals that were not used for longer than [`HostLimits::journals`].
     fn forget_old(&self) {
         let entries = std::fs::read_dir(self.dir.join("runs")).into_iter().flatten().flatten();
         for entry in entries {
@@ -77,7 +77,7 @@ impl HostRunRegistry {
         ActivityGuard(Arc::clone(self))
     }
 
-    /// Lets a caller in: its run, and what it is told.
+    /// Admits a client: returns its run, opening it if needed, and the welcome frame.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         hello: &Hello,
@@ -156,7 +156,7 @@ impl HostRunRegistry {
         )
     }
 
-    /// Ends a run that its caller left, after a while.
+    /// Ends a run when its client did not reconnect within [`HostLimits::linger`].
     async fn keep(self: Arc<Self>, run: Weak<HostRun>) {
         let _mark = self.mark();
         loop {
@@ -177,13 +177,13 @@ impl HostRunRegistry {
         }
     }
 
-    /// Ends a run: what it has running, then its session.
+    /// Ends a run: stops what it has running, then closes its session.
     pub(crate) async fn close(&self, run: &Arc<HostRun>) {
         run.closed.cancel();
         {
             let mut runs = self.runs.lock().await;
             if runs.get(&run.name).is_some_and(|it| Arc::ptr_eq(it, run)) {
-                // Until its session is closed nobody may open it again.
+                // The run must not be opened again before its session is closed.
                 if let Some(lent) = run.lent.get() {
                     lent.hands.close().await;
                 }
@@ -205,7 +205,7 @@ fn disk(err: &std::io::Error) -> String {
     format!("the tool host cannot keep its journal: {err}")
 }
 
-/// The name of a caller's session in one directory.
+/// Returns the name of a client's session in a directory.
 fn run_name(session: &str, dir: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(session.as_bytes());
@@ -214,8 +214,8 @@ fn run_name(session: &str, dir: &str) -> String {
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-/// The id of the session that is lent: of the usual form, and never the caller's
-/// own, which may be on this very machine.
+/// Derives the id of the host's session. Never equal to the client's own id, which may exist on the same
+/// machine.
 fn session_id(name: &str) -> String {
     let part = |from: usize, to: usize| name.get(from..to).unwrap_or_default();
     format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))

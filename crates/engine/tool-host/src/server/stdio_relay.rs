@@ -1,5 +1,4 @@
-//! The thin end of a connection over standard streams: bytes to the process that
-//! has the sessions, and back.
+//! Relays the standard streams of an `ssh` session to the daemon that has the sessions.
 
 use std::{io, time::Duration};
 
@@ -11,14 +10,14 @@ use tokio::{
 
 use super::SocketPath;
 
-/// How long the process may take to listen.
+/// Maximum time for the daemon to start.
 const START_LIMIT: Duration = Duration::from_secs(15);
 
-/// How long to wait before looking again.
+/// Polling interval while it starts.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Carries bytes between two streams and the process at a place, until either
-/// side ends. `start` starts the process where it is not there.
+/// Relays bytes between two streams and the daemon until either side closes. `start` is called to start
+/// the daemon if it is not running.
 pub async fn relay<R, W>(
     place: &SocketPath,
     mut start: impl FnMut() -> io::Result<()>,
@@ -35,7 +34,7 @@ where
         ended = tokio::io::copy(&mut from, &mut forth) => {
             ended?;
             forth.shutdown().await?;
-            // What is said at the end still comes.
+            // Forward remaining output.
             tokio::time::timeout(Duration::from_secs(5), tokio::io::copy(&mut back, &mut to)).await.ok();
         }
         ended = tokio::io::copy(&mut back, &mut to) => drop(ended?),
@@ -50,7 +49,7 @@ async fn connected(place: &SocketPath, start: &mut impl FnMut() -> io::Result<()
         match place.connect().await {
             Ok(stream) => return Ok(stream),
             Err(err) if deadline < Instant::now() => return Err(err),
-            // One that is about to end keeps the next from beginning for a moment.
+            // A daemon that is shutting down prevents the next one from starting for a moment.
             Err(_) if next_start <= Instant::now() => {
                 start()?;
                 next_start = Instant::now() + Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Callers at an address: a WebSocket, with a token.
+//! WebSocket server for clients, authenticated by a token.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -15,21 +15,21 @@ use tokio_util::sync::CancellationToken;
 use super::{client_connection, run_registry::HostRunRegistry};
 use crate::line_pipe::{LinePipe, socket_limits};
 
-/// How callers come in.
+/// Options of the server.
 #[derive(Clone)]
 pub struct WebOptions {
-    /// What they must show.
+    /// Required token.
     pub token: String,
-    /// Connections at the same time; more wait.
+    /// Maximum concurrent connections; further ones wait.
     pub connections: usize,
-    /// How long they may take to say what they want.
+    /// Timeout for the request headers.
     pub header_limit: Duration,
 }
 
-/// How long to wait when the machine has no connection left for us.
+/// Delay after `accept` failed for lack of file descriptors.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
-/// Serves callers at an address until `stop`.
+/// Serves clients until `stop`.
 pub async fn serve_web(
     listener: TcpListener,
     runs: Arc<HostRunRegistry>,
@@ -53,7 +53,7 @@ pub async fn serve_web(
     Ok(())
 }
 
-/// Lets connections in until `stop`, so many at a time, and serves each beside the others.
+/// Accepts at most `connections` concurrent connections until `stop` and serves each in its own task.
 pub(super) async fn accept_until<F>(
     stop: CancellationToken,
     listener: TcpListener,
@@ -69,7 +69,7 @@ pub(super) async fn accept_until<F>(
                 tokio::time::sleep(NO_ROOM).await;
                 continue;
             };
-            // Without it every answer waits 40 ms for an acknowledgement.
+            // Otherwise Nagle's algorithm and delayed acknowledgements add 40 ms to every answer.
             stream.set_nodelay(true).ok();
             let served = serve(stream);
             tokio::spawn(async move {
@@ -81,8 +81,7 @@ pub(super) async fn accept_until<F>(
     stop.run_until_cancelled(accepting).await;
 }
 
-/// Whether a request may come in. Pages of browsers never may, whatever they
-/// know.
+/// Checks the token of a request. Requests of browsers (with an `Origin`) are always rejected.
 #[expect(clippy::result_large_err, reason = "the library's own type")]
 pub(super) fn checked(request: &Request, response: Response, token: &str) -> Result<Response, ErrorResponse> {
     let headers = request.headers();
@@ -95,7 +94,7 @@ pub(super) fn checked(request: &Request, response: Response, token: &str) -> Res
     if is_right { Ok(response) } else { Err(refused(401, "the token is missing or wrong")) }
 }
 
-/// A request that may not.
+/// Builds an error response.
 pub(super) fn refused(status: u16, words: &str) -> ErrorResponse {
     let mut refusal = ErrorResponse::new(Some(words.to_owned()));
     if let Ok(status) = status.try_into() {
@@ -104,7 +103,7 @@ pub(super) fn refused(status: u16, words: &str) -> ErrorResponse {
     refusal
 }
 
-/// Compares hashes, which takes as long for every wrong token.
+/// Compares hashes, so that timing reveals nothing about the token.
 fn same(shown: &str, token: &str) -> bool {
     blake3::hash(shown.as_bytes()) == blake3::hash(token.as_bytes())
 }

@@ -1,5 +1,4 @@
-//! What connections lead to: refusals with reasons, rules of both sides, several
-//! hosts.
+//! Connections: rejections with reasons, permission rules of both sides, several hosts.
 
 use std::{
     sync::{Arc, Mutex},
@@ -19,7 +18,7 @@ use crate::rig::{Far, FarRules, TOKEN, mark, near, one, open, setup, text};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_is_not_to_be_had_is_named_with_a_reason() {
     let far = Far::start(FarRules::default()).await;
-    // Bound and never listened at: nobody else gets the port.
+    // Bound but not listening, so that no other process gets the port.
     let deaf = tokio::net::TcpSocket::new_v4().unwrap();
     deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let nobody = deaf.local_addr().unwrap();
@@ -48,7 +47,7 @@ async fn a_host_that_went_away_is_an_error_the_model_can_act_on() {
     setup.times.patience = Duration::from_millis(100);
     let set = open(vec![setup]).await.unwrap();
     let dir = far.end().await;
-    // Until the near end has seen the loss, a call counts as sent and its end as unknown.
+    // Until the client has noticed the loss, a call counts as sent and its outcome as unknown.
     let outcomes = set.order(HostCommand::TakeNews { agent: AgentId::Main }).await;
     assert!(outcomes[0].1.is_err(), "{outcomes:?}");
     let mut session = near(&set, dir.path());
@@ -75,7 +74,7 @@ async fn the_far_rules_decide_over_there() {
     assert!(far.marks().is_empty());
 }
 
-/// A person who says what the test says.
+/// A user whose answers are scripted.
 struct Person {
     says: AnswerFrame,
     asked: Mutex<Vec<String>>,

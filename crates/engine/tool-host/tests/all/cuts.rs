@@ -1,5 +1,4 @@
-//! Connections that break: each effect once, and every call hears what came of
-//! it.
+//! Lost connections: each effect happens once, and every call gets its report.
 
 use std::time::Duration;
 
@@ -9,8 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::rig::{Far, FarRules, Wire, mark, near, one, open, setup, text};
 
-/// A hundred calls, the wire cut every few milliseconds, as often as a busy machine
-/// gets a connection through.
+/// A hundred calls while the connection is cut every few milliseconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_effect_is_there_once_however_often_the_wire_is_cut() {
     for seed in 0..2 {
@@ -21,7 +19,7 @@ async fn each_effect_is_there_once_however_often_the_wire_is_cut() {
         let mut session = near(&set, far.dir.path());
         let calls: Vec<_> = (0..50)
             .map(|n| {
-                // One lasts through many cuts, however fast the others are.
+                // One call outlasts many cuts, however fast the others are.
                 let ms = if n == 0 { 1_500 } else { random.u64(0..30) };
                 let size = if n % 9 == 0 { 200_000 } else { 10 };
                 mark(&format!("c{n}"), json!({"name": format!("m{n}"), "ms": ms, "size": size}))
@@ -56,7 +54,7 @@ async fn each_effect_is_there_once_however_often_the_wire_is_cut() {
     }
 }
 
-/// A wire that takes everything and carries nothing is noticed by both ends.
+/// Both sides notice a connection that accepts data but delivers nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_peer_is_noticed_in_bounded_time() {
     let far = Far::start(FarRules::default()).await;
@@ -73,7 +71,7 @@ async fn a_dead_peer_is_noticed_in_bounded_time() {
         }
     }
     wire.fall_silent(true);
-    // Three pings of silence, and the connection is given up.
+    // After three silent keep-alive intervals the connection is dropped.
     while *wire.count.lock().unwrap() < 2 {
         tokio::select! {
             _ = &mut running => panic!("nothing comes through"),
@@ -87,8 +85,7 @@ async fn a_dead_peer_is_noticed_in_bounded_time() {
     assert_eq!(far.marks()["end m"], 1);
 }
 
-/// The far process ends and another one begins: what started is unknown, and
-/// never runs again.
+/// After a restart of the host process, started calls have an unknown outcome and never run again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_process_had_begun_never_runs_again() {
     let far = Far::start(FarRules::default()).await;
@@ -96,7 +93,7 @@ async fn what_a_dead_process_had_begun_never_runs_again() {
     let mut session = near(&set, far.dir.path());
     assert_eq!(text(&one(&mut session, mark("done", json!({"name": "done"}))).await), "marked done ");
     set.close().await;
-    // A line that says that a call began, of a process that is gone.
+    // The `started` line of a process that is gone.
     let runs = far.dir.path().join("state/runs");
     let journal = std::fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
     let dir = far.end().await;
@@ -114,8 +111,7 @@ async fn what_a_dead_process_had_begun_never_runs_again() {
     assert!(!far.marks().contains_key("begin other"));
 }
 
-/// An interrupt reaches what runs, also when it comes while there is no
-/// connection.
+/// An interrupt reaches a running call, also when it is sent while disconnected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interrupts_travel() {
     for cut_first in [false, true] {
@@ -146,11 +142,10 @@ async fn interrupts_travel() {
     }
 }
 
-/// A caller that never comes back: what it left ends after a while, and not
-/// before.
+/// What a client left running is stopped after the linger time, and not before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_comes_back_for_ends() {
-    // Longer than a busy machine takes to connect again.
+    // Longer than a busy machine takes to reconnect.
     let linger = Duration::from_secs(4);
     let mut far = Far::start(FarRules { linger, ..FarRules::default() }).await;
     let wire = Wire::to(far.address).await;
@@ -169,16 +164,16 @@ async fn what_nobody_comes_back_for_ends() {
         let stop = far.closed.clone();
         assert_eq!(*stop.borrow(), 0);
     }
-    // It is gone without a word: nothing it says comes through any more.
+    // The client disappears silently: nothing it sends arrives any more.
     wire.fall_silent(true);
     let left = std::time::Instant::now();
     drop(session);
     drop(set);
     wire.cut();
     tokio::time::timeout(Duration::from_secs(60), far.closed.wait_for(|it| *it == 1)).await.unwrap().unwrap();
-    // It is counted from when the caller left, however long it was there before.
+    // The linger time starts when the client disconnects, however long it was connected before.
     assert!(linger <= left.elapsed(), "{:?}", left.elapsed());
-    // The call hears of it at the same moment as the session.
+    // The call is cancelled together with the session.
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while !far.marks().contains_key("stopped m") {
         assert!(std::time::Instant::now() < deadline, "it goes on");

@@ -1,4 +1,4 @@
-//! The far end against callers that do as they like.
+//! The host against clients that violate the protocol.
 
 use std::{sync::Arc, time::Duration};
 
@@ -65,7 +65,7 @@ impl Caller {
         self.to.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// The next line that is no ping; nothing when the connection is over.
+    /// Returns the next frame other than a ping; `None` when the connection has ended.
     async fn hear(&mut self) -> Option<Value> {
         loop {
             let line = tokio::time::timeout(Duration::from_secs(60), self.from.next_line()).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_call_that_comes_often_runs_once() {
     }
     let report = first.hear().await.unwrap();
     assert_eq!(report["report"]["content"][0]["text"], "marked m ");
-    // The same again, after it was heard, and over another connection of the same process.
+    // The same call again, after its acknowledgement, and over another connection of the same process.
     first.say(&json!({"t": "heard", "key": {"agent": "main", "call": "c"}})).await;
     first.say(&call("c", 1, "m", 50)).await;
     assert_eq!(first.hear().await.unwrap(), report);
@@ -115,7 +115,7 @@ async fn a_call_that_comes_often_runs_once() {
     second.say(&call("c", 1, "m", 50)).await;
     assert_eq!(second.hear().await.unwrap(), report);
     assert_eq!(far.count("begin m"), 1);
-    // The earlier connection is over. What came after the end of the call was answered again.
+    // The earlier connection is closed. Frames sent after the end of the call were answered again.
     while let Some(more) = first.hear().await {
         assert_eq!(more, report);
     }
@@ -132,14 +132,14 @@ async fn who_was_taken_over_runs_nothing() {
     }
     let mut new = far.connect().await;
     assert_eq!(new.hello("new", None).await["epoch"], 2);
-    // Asks what came of the call of the one before: waits for the same execution.
+    // Requests the report of the previous client's call: waits for the same execution.
     new.say(&json!({"t": "find", "key": {"agent": "main", "call": "slow"}})).await;
     let report = new.hear().await.unwrap();
     assert_eq!(report["report"]["content"][0]["text"], "marked slow ");
     assert_eq!(far.count("begin slow"), 1);
     new.say(&json!({"t": "find", "key": {"agent": "main", "call": "never"}})).await;
     assert_eq!(new.hear().await.unwrap()["t"], "absent");
-    // A lower turn on any connection, and a process that comes back too late.
+    // A lower epoch on any connection, and a process that reconnects too late.
     new.say(&call("late", 1, "late", 0)).await;
     let refused = new.hear().await.unwrap();
     assert!(refused["report"]["content"][0]["text"].as_str().unwrap().contains("taken this session over"));
@@ -177,7 +177,7 @@ async fn another_language_is_named_with_what_to_do() {
         caller.to.write_all(format!("{nonsense}\n").as_bytes()).await.unwrap();
         assert!(caller.hear().await.is_none(), "{nonsense}");
     }
-    // Lines nobody understands do not end a connection that is agreed on.
+    // Unknown frames do not end an established connection.
     let mut caller = far.connect().await;
     caller.hello("a", None).await;
     caller.say(&json!({"t": "later", "x": 1})).await;

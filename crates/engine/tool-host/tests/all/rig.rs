@@ -1,5 +1,4 @@
-//! A far end with one tool that leaves a mark, a near end, and a wire between
-//! them that can be cut.
+//! A host with one tool that leaves a mark, a client, and a connection between them that can be cut.
 
 use std::{
     path::{Path, PathBuf},
@@ -35,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 pub const TOKEN: &str = "open sesame";
 
-/// A busy machine is not silent for three of these.
+/// Long enough that a busy machine is not silent for three of these.
 const PING: Duration = Duration::from_millis(400);
 
 /// Leaves a mark.
@@ -54,7 +53,7 @@ pub struct MarkInput {
     pub size: usize,
 }
 
-/// Appends to a file, once per run.
+/// Appends a line to a file, once per run.
 pub struct Mark {
     pub file: PathBuf,
 }
@@ -102,10 +101,10 @@ fn append(file: &Path, line: &str) {
     file.write_all(line.as_bytes()).unwrap();
 }
 
-/// Lends sessions with this one tool.
+/// Opens sessions with only this tool.
 pub struct MarkLender {
     pub dir: PathBuf,
-    /// Deny rules of the far side.
+    /// Deny rules of the host.
     pub deny: Vec<String>,
     pub ask: Vec<String>,
     pub closed: watch::Sender<usize>,
@@ -183,7 +182,7 @@ impl SessionFactory for MarkLender {
     }
 }
 
-/// A far end at an address.
+/// A host with a network address.
 pub struct Far {
     pub dir: tempfile::TempDir,
     pub stop: CancellationToken,
@@ -224,7 +223,7 @@ impl Far {
         Self { dir, stop, address, closed: watched, task }
     }
 
-    /// How often each line stands in the marks.
+    /// Returns how often each line is in the file of marks.
     pub fn marks(&self) -> std::collections::BTreeMap<String, usize> {
         let mut marks = std::collections::BTreeMap::new();
         for line in std::fs::read_to_string(self.dir.path().join("marks")).unwrap_or_default().lines() {
@@ -233,7 +232,7 @@ impl Far {
         marks
     }
 
-    /// The far process is gone, in order; its journal stays.
+    /// Stops the host process cleanly; its journal stays.
     pub async fn end(self) -> tempfile::TempDir {
         self.stop.cancel();
         self.task.await.unwrap();
@@ -241,7 +240,7 @@ impl Far {
     }
 }
 
-/// A wire that can be cut, or fall silent.
+/// A connection that can be cut or silenced.
 pub struct Wire {
     pub address: std::net::SocketAddr,
     cut: watch::Sender<u64>,
@@ -318,7 +317,7 @@ pub fn setup(name: &str, address: std::net::SocketAddr, session: &str) -> LinkCo
     }
 }
 
-/// A near session whose tool runs at hosts.
+/// A client session whose tool runs on hosts.
 pub fn near(set: &Arc<HostSet>, dir: &Path) -> CallSession {
     let tool: Arc<dyn DynTool> = erase(Mark { file: dir.join("never") });
     let pool = SharedPool::new(Pool::assemble(vec![set.tool(tool, false)], Vec::new()));

@@ -1,4 +1,4 @@
-//! What a call is about: title, kind, places.
+//! Title, kind and locations of a call.
 
 use std::{
     borrow::Cow,
@@ -15,22 +15,22 @@ use serde_json::{Value, json};
 
 use super::update::{CallAnnounced, CallLocation};
 
-/// Longest title, in characters: editors show one line.
+/// Maximum characters of a title; editors show one line.
 const MAX_TITLE_CHARS: usize = 1_000;
 
-/// Longest input that is handed on as it is, in bytes.
+/// Maximum bytes of an input that is sent unchanged.
 const MAX_INPUT_BYTES: usize = 200_000;
 
-/// Looks at calls with the tools of a session.
+/// Describes calls, using the session's tools.
 #[derive(Clone)]
 pub(crate) struct CallInspector {
     pub(crate) pool: SharedPool,
     pub(crate) cwd: Arc<Path>,
-    /// The files as tools see them: what is unsaved in the editor is the file.
+    /// Files as seen by tools: unsaved content in the editor counts.
     pub(crate) files: Option<Arc<SessionFiles>>,
 }
 
-/// What a call is about.
+/// Description of a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallPresentation {
     pub(crate) title: String,
@@ -39,15 +39,15 @@ pub(crate) struct CallPresentation {
     pub(crate) paths: Vec<PathBuf>,
     /// Files it writes.
     pub(crate) writes: Vec<PathBuf>,
-    /// The command line it runs.
+    /// Shell command it runs.
     pub(crate) command: Option<String>,
-    /// The line it begins at, where the input says so.
+    /// First line it reads or changes, if its input says so.
     pub(crate) line: Option<u64>,
 }
 
 impl CallInspector {
-    /// Looks at a call. Only what the tool declares to touch is asked of it, so
-    /// that a call looks the same while its server is gone.
+    /// Describes a call. Uses only what the tool declares, so that the description does not depend on
+    /// its server being connected.
     pub(crate) fn look(&self, call: &ToolUse) -> CallPresentation {
         let found = std::panic::catch_unwind(AssertUnwindSafe(|| self.declared(call))).ok().flatten();
         found.unwrap_or_else(|| CallPresentation {
@@ -102,7 +102,7 @@ impl CallInspector {
         Some(look)
     }
 
-    /// Paths inside the working directory without it.
+    /// Removes the working directory from paths in a text.
     fn shortened<'a>(&self, words: &'a str) -> Cow<'a, str> {
         let cwd = self.cwd.to_string_lossy();
         if cwd == "/" || !words.contains(&*cwd) {
@@ -114,12 +114,12 @@ impl CallInspector {
 }
 
 impl CallPresentation {
-    /// The places an editor may follow.
+    /// Returns the locations an editor may follow.
     pub(crate) fn locations(&self) -> Vec<CallLocation<'_>> {
         self.paths.iter().map(|path| CallLocation::new(path, self.line)).collect()
     }
 
-    /// The update by which the editor hears of the call.
+    /// Builds the update that announces the call.
     pub(crate) fn announced<'a>(&'a self, call: &'a ToolUse) -> CallAnnounced<'a> {
         CallAnnounced {
             tool_call_id: &call.id,
@@ -133,9 +133,9 @@ impl CallPresentation {
     }
 }
 
-/// The input, as far as a line may hold it.
+/// Returns the input, shortened if it is too long.
 fn raw_input(input: &Value) -> Cow<'_, Value> {
-    // Most are short: those are not written to be measured.
+    // Most inputs are short and need not be serialised to be measured.
     if most_bytes(input) <= MAX_INPUT_BYTES {
         return Cow::Borrowed(input);
     }
@@ -147,7 +147,7 @@ fn raw_input(input: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// A bound on the bytes a value is written with: no character takes more than six.
+/// Upper bound on the serialised size: a character takes at most six bytes.
 fn most_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 32,

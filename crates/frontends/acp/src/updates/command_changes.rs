@@ -1,4 +1,4 @@
-//! What commands changed, from the record of changes.
+//! Changes of commands, from the undo journal.
 
 use std::{
     collections::HashMap,
@@ -14,14 +14,13 @@ use serde_json::Value;
 
 use super::diffs::diff;
 
-/// Most files of one call that are shown.
+/// Maximum files shown per call.
 const MAX_FILES: usize = 20;
 
-/// Largest file that is shown, in bytes.
+/// Maximum bytes of a file that is shown.
 const LARGEST: u64 = 4 << 20;
 
-/// Looks up what calls of a session changed. Entries are read once; what was added
-/// since is read when somebody asks.
+/// Finds the changes of a session's calls in the journal. Reads each entry once, on demand.
 #[derive(Clone)]
 pub(crate) struct JournalView {
     state_dir: PathBuf,
@@ -34,8 +33,7 @@ pub(crate) struct JournalView {
 struct ReadJournal {
     journal: Option<Journal>,
     offset: u64,
-    /// Some models count their calls in every session anew: an id alone does not say
-    /// whose they are.
+    /// A list, because some models reuse call ids in every session.
     by_call: HashMap<String, Vec<CallChanges>>,
 }
 
@@ -50,12 +48,12 @@ impl JournalView {
         Self { state_dir, root, session, read: Arc::default() }
     }
 
-    /// The diffs of what a call of this session changed. Waits for the disk.
+    /// Returns the diffs of a call of this session. Blocks.
     pub(crate) fn diffs(&self, call: &CallId) -> Vec<Value> {
         self.newest().diffs(call, &self.session, false)
     }
 
-    /// What calls in the log changed until now. Waits for the disk.
+    /// Returns the changes in the journal so far. Blocks.
     pub(crate) fn in_log(&self) -> LoggedChanges<'_> {
         LoggedChanges { read: self.newest(), session: &self.session }
     }
@@ -70,15 +68,14 @@ impl JournalView {
     }
 }
 
-/// What calls in a log changed. What is added while somebody has it is not in it.
+/// A snapshot of the changes in the journal.
 pub(crate) struct LoggedChanges<'a> {
     read: MutexGuard<'a, ReadJournal>,
     session: &'a SessionId,
 }
 
 impl LoggedChanges<'_> {
-    /// The diffs of what a call changed, which another session may have made: that which
-    /// this one was forked from.
+    /// Returns the diffs of a call, which may belong to the session this one was forked from.
     pub(crate) fn diffs(&self, call: &CallId) -> Vec<Value> {
         self.read.diffs(call, self.session, true)
     }
@@ -103,7 +100,7 @@ impl ReadJournal {
             return;
         }
         let Ok(mut file) = File::open(path) else { return };
-        // One that is shorter than before was pruned: it is read anew.
+        // A journal that became shorter was pruned: read it again.
         if file.metadata().is_ok_and(|it| it.len() < self.offset) {
             (self.offset, self.by_call) = (0, HashMap::new());
         }
@@ -132,8 +129,8 @@ fn shown(journal: &Journal, change: &FileChange) -> Option<Value> {
     Some(diff(&change.path, old.as_deref(), new.as_deref().unwrap_or_default()))
 }
 
-/// The text of a file; `Some(None)` where there was none, nothing where it is no
-/// text or no longer kept.
+/// Returns the text of a file; `Some(None)` if it did not exist, `None` if it is not text or no longer
+/// stored.
 fn content(journal: &Journal, state: &FileState) -> Option<Option<String>> {
     match state {
         FileState::Absent => Some(None),

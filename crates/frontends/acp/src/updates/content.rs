@@ -1,4 +1,4 @@
-//! Texts and pictures, as the protocol spells them.
+//! Texts and images in the protocol's format.
 
 use std::borrow::Cow;
 
@@ -7,22 +7,22 @@ use serde_json::json;
 
 use super::update::{CallContent, ContentBlock};
 
-/// Longest text of one result, in bytes: editors freeze on more.
+/// Maximum bytes of text in a result; editors freeze on more.
 const MAX_TEXT_BYTES: usize = 200_000;
 
-/// Longest picture, in bytes of base64.
+/// Maximum bytes of an image in base64.
 const MAX_PICTURE_BYTES: usize = 700_000;
 
-/// A text, cut where it is too long.
+/// Builds a text block, truncated if it is too long.
 pub(crate) fn text_block<'a>(words: impl Into<Cow<'a, str>>) -> ContentBlock<'a> {
     let words = words.into();
     let shortened = cut(&words).map(|cut| format!("{cut}\n[cut: {} bytes in all]", words.len()));
     ContentBlock::Text { text: shortened.map_or(words, Cow::Owned) }
 }
 
-/// The beginning of a text that is too long; nothing of one that is not.
+/// Returns the beginning of a text that is too long; `None` for others.
 fn cut(words: &str) -> Option<&str> {
-    // Most are short: those are not counted.
+    // Short texts need not be counted.
     let cut = (MAX_TEXT_BYTES < words.len()).then(|| text::head(words, MAX_TEXT_BYTES / 4))?;
     (cut.len() < words.len()).then_some(cut)
 }
@@ -43,7 +43,7 @@ fn media<'a>(source: &MediaSource, what: &str) -> ContentBlock<'a> {
     }
 }
 
-/// What a message block says, for a chunk; nothing for what is not said.
+/// Converts a message block for a chunk; `None` if it is not displayed.
 pub(crate) fn chunk_content(block: &MessageBlock) -> Option<ContentBlock<'_>> {
     match block {
         MessageBlock::Text { text } => Some(text_block(text.as_str())),
@@ -55,9 +55,9 @@ pub(crate) fn chunk_content(block: &MessageBlock) -> Option<ContentBlock<'_>> {
     }
 }
 
-/// A text as a block of code; the fence is longer than any in it.
+/// Wraps a text in a code block with a fence longer than any in it.
 pub(crate) fn fenced(words: &str) -> String {
-    // Most hold none: those are only looked through.
+    // Most texts contain no backticks.
     let longest = if words.as_bytes().contains(&b'`') {
         words.as_bytes().split(|it| *it != b'`').map(<[u8]>::len).max().unwrap_or(0)
     } else {
@@ -67,7 +67,7 @@ pub(crate) fn fenced(words: &str) -> String {
     format!("{fence}\n{}\n{fence}", words.trim_end_matches('\n'))
 }
 
-/// A result, block by block. What is no prose is shown as it was printed.
+/// Converts a result. `is_printed`: show text as preformatted output.
 pub(crate) fn of_result(content: &Content, is_printed: bool) -> Vec<CallContent<'_>> {
     let blocks = content.0.iter().map(|block| match block {
         Block::Text { text } if is_printed => match cut(text) {

@@ -1,23 +1,22 @@
-//! What changed in files, as the protocol spells it.
+//! File changes in the protocol's format.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// Longest diff that is shown whole, in bytes of both sides.
+/// Maximum bytes of both sides of a diff that is shown whole.
 const MAX_WHOLE_BYTES: usize = 200_000;
 
-/// Longest side of a diff that was cut to its surroundings, in bytes.
+/// Maximum bytes of each side of a shortened diff.
 const MAX_SIDE_BYTES: usize = 150_000;
 
-/// Lines around a change that was cut out of its file.
+/// Context lines around a change in a shortened diff.
 const SURROUNDINGS: usize = 10;
 
-/// The mark of a line of a hunk that says that the line before it has no end.
+/// Marker in a hunk: the line before it has no line break.
 const NO_LINE_END: &str = "\\";
 
-/// A diff of two texts. Where they are long, only the part that differs is
-/// shown, with a few lines around it.
+/// Builds a diff of two texts. For long texts only the changed part is shown, with some context.
 pub(crate) fn diff(path: &Path, old: Option<&str>, new: &str) -> Value {
     let whole = old.map_or(0, str::len) + new.len();
     let (old, new) = match old {
@@ -39,7 +38,7 @@ fn bounded(side: &str) -> String {
     }
 }
 
-/// The parts of two texts between their common beginning and end.
+/// Returns the parts of two texts between their common prefix and suffix.
 fn differing<'a>(old: &'a str, new: &'a str) -> (&'a str, &'a str) {
     let lines = |text: &'a str| text.split_inclusive('\n').collect::<Vec<_>>();
     let (olds, news) = (lines(old), lines(new));
@@ -52,18 +51,17 @@ fn differing<'a>(old: &'a str, new: &'a str) -> (&'a str, &'a str) {
     (&old[before..old.len() - after], &new[before..new.len() - after])
 }
 
-/// The diffs that the structured result of a call describes: of one file, or of each of
-/// its `files`.
+/// Builds the diffs described in a call's structured result: of one file, or of each of its `files`.
 pub(crate) fn of_data(data: &Value) -> Vec<Value> {
     described_files(data).filter_map(of_file).collect()
 }
 
-/// The files that a result describes.
+/// Returns the files described in a result.
 fn described_files(data: &Value) -> impl Iterator<Item = &Value> {
     std::iter::once(data).chain(data["files"].as_array().into_iter().flatten())
 }
 
-/// The diff of one file, if there is one: a path, what was there, and hunks.
+/// Builds the diff of one file from its path, original content and hunks.
 fn of_file(file: &Value) -> Option<Value> {
     let path = Path::new(file["filePath"].as_str()?);
     let hunks = file["structuredPatch"].as_array()?;
@@ -79,14 +77,14 @@ fn of_file(file: &Value) -> Option<Value> {
     (!hunks.is_empty()).then(|| diff(path, Some(&side_of_hunks(hunks, "-")), &side_of_hunks(hunks, "+")))
 }
 
-/// One side of hunks alone: the lines that both sides have, and those with this mark.
+/// Returns one side of the hunks: context lines, and those with this marker.
 fn side_of_hunks(hunks: &[Value], own: &str) -> String {
     let (mut out, mut is_taken) = (String::new(), false);
     let lines = hunks.iter().flat_map(|it| it["lines"].as_array().into_iter().flatten());
     for line in lines.filter_map(Value::as_str) {
         let (mark, words) = (line.get(..1).unwrap_or_default(), line.get(1..).unwrap_or_default());
         if mark == NO_LINE_END {
-            // It speaks of the line before it.
+            // The marker refers to the line before it.
             out.truncate(out.len() - usize::from(is_taken));
             is_taken = false;
             continue;
@@ -100,8 +98,7 @@ fn side_of_hunks(hunks: &[Value], own: &str) -> String {
     out
 }
 
-/// Whether a log keeps only the beginning of what a result describes: texts that are
-/// in the record of changes as well.
+/// Whether the log has shortened the texts of a result; the undo journal has them whole.
 pub(crate) fn is_shortened(data: &Value) -> bool {
     let is_cut = |file: &Value| {
         let hunks = file["structuredPatch"].as_array().into_iter().flatten();
@@ -112,7 +109,7 @@ pub(crate) fn is_shortened(data: &Value) -> bool {
     described_files(data).any(is_cut)
 }
 
-/// The first line that changed, where one file did.
+/// Returns the first changed line, if exactly one file changed.
 pub(crate) fn first_line(data: &Value) -> Option<u64> {
     let mut patches = described_files(data).filter_map(|it| it["structuredPatch"].as_array());
     let (hunk, None) = (patches.next()?.first()?, patches.next()) else { return None };
@@ -122,7 +119,7 @@ pub(crate) fn first_line(data: &Value) -> Option<u64> {
     Some(start + u64::try_from(around).unwrap_or_default())
 }
 
-/// A text after some hunks; nothing where they do not fit it.
+/// Applies hunks to a text; `None` if they do not match.
 fn patched(original: &str, hunks: &[Value]) -> Option<String> {
     let lines: Vec<&str> = original.split_inclusive('\n').collect();
     let ending = if original.contains("\r\n") { "\r\n" } else { "\n" };
@@ -130,7 +127,7 @@ fn patched(original: &str, hunks: &[Value]) -> Option<String> {
     for hunk in hunks {
         let start = usize::try_from(hunk["oldStart"].as_u64()?).ok()?;
         let count = usize::try_from(hunk["oldLines"].as_u64()?).ok()?;
-        // A hunk that takes nothing names the line before it.
+        // A hunk that removes nothing names the line before it.
         let start = if count == 0 { start } else { start.checked_sub(1)? };
         out.push_str(&lines.get(at..start)?.concat());
         at = start;
@@ -152,7 +149,7 @@ fn patched(original: &str, hunks: &[Value]) -> Option<String> {
                     }
                     at += 1;
                 }
-                // Of a line that was there nothing has to be taken: it has no end.
+                // For a context line without a line break there is nothing to remove.
                 NO_LINE_END => {
                     if was_added {
                         out.truncate(out.len() - ending.len());

@@ -1,5 +1,4 @@
-//! What a session does, as updates for the editor: the same functions for events
-//! as they happen and for lines of the log.
+//! Converts a session's activity to updates, with the same functions for live events and log lines.
 
 mod call_info;
 mod command_changes;

@@ -1,4 +1,4 @@
-//! What a call would change, before anybody agrees to it.
+//! The change a call would make, shown in the permission request.
 
 use std::path::Path;
 
@@ -9,12 +9,11 @@ use serde_json::Value;
 
 use super::{call_info::CallPresentation, diffs::diff};
 
-/// Largest file that is looked into, in bytes.
+/// Maximum bytes of a file that is read.
 const LARGEST: u64 = 4 << 20;
 
-/// The diff a call would make, where its input says so: the content of a file, or
-/// texts to be replaced. Waits for the disk, and for the editor where it has the
-/// file unsaved.
+/// Returns the diffs a call would make, if its input contains file content or replacements. Blocks on
+/// disk and, for a file with unsaved changes, on the editor.
 pub(crate) fn proposed_diffs(
     call: &ToolUse,
     look: &CallPresentation,
@@ -25,14 +24,14 @@ pub(crate) fn proposed_diffs(
     let Some(there) = unsaved.map(Some).map_or_else(|| current(path), Some) else { return Vec::new() };
     match proposed_text(&call.input, there.as_deref()) {
         Some(ProposedText::Whole(text)) => vec![diff(path, there.as_deref(), &text)],
-        // It does not stand there word for word: what was asked for is shown.
+        // The text to replace does not occur verbatim: show the replacement itself.
         Some(ProposedText::Part { old, new }) => vec![diff(path, Some(&old), &new)],
         None => Vec::new(),
     }
 }
 
-/// What the editor has unsaved of a file. It is asked only about files it was asked
-/// about before, since those may be read.
+/// Returns the unsaved content of a file in the editor. Only for files that were read from the editor
+/// before, which means that they may be read.
 fn unsaved(path: &Path, files: &SessionFiles) -> Option<String> {
     let workspace = files.workspace();
     let real = path.canonicalize().ok()?;
@@ -43,8 +42,8 @@ fn unsaved(path: &Path, files: &SessionFiles) -> Option<String> {
     String::from_utf8(loaded.bytes).ok()
 }
 
-/// What a file holds: `Some(None)` where there is none, nothing where it is no
-/// text or too large.
+/// Returns the content of a file: `Some(None)` if it does not exist, `None` if it is not text or too
+/// large.
 fn current(path: &Path) -> Option<Option<String>> {
     match std::fs::metadata(path) {
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Some(None),

@@ -1,4 +1,4 @@
-//! A log that is read on one thread while another one works with what is in it.
+//! Reads a log on one thread while another one processes it.
 
 use std::{
     io,
@@ -11,17 +11,17 @@ use haft_agent::log::{LogEntry, read_shown};
 use haft_types::{Block, MediaSource, MessageBlock};
 use serde_json::Value;
 
-/// A log that is shorter is read sooner than a thread begins, in bytes.
+/// Minimum bytes of a log for which a thread is worthwhile.
 const WORTH_A_THREAD: u64 = 256 << 10;
 
-/// So much is handed over at once: entries, and bytes of what they hold.
+/// Maximum entries per batch, and bytes of their content.
 const MAX_ENTRIES: usize = 64;
 const MAX_BYTES: usize = 64 << 10;
 
-/// Batches that wait: a long log is not put into memory.
+/// Maximum queued batches, so that a long log is not buffered in memory.
 const WAITING_BATCHES: usize = 2;
 
-/// Hands over what a log has to show, in order. Waits for the disk.
+/// Calls `each` with the displayable entries of a log, in order. Blocks.
 pub(super) fn read_ahead(path: &Path, mut each: impl FnMut(LogEntry)) -> io::Result<()> {
     if path.metadata()?.len() < WORTH_A_THREAD {
         return read_shown(path, each).map(drop);
@@ -32,7 +32,7 @@ pub(super) fn read_ahead(path: &Path, mut each: impl FnMut(LogEntry)) -> io::Res
         match reader.spawn_scoped(scope, move || read_batches(path, sender)) {
             Ok(reader) => {
                 take_batches(&batches, &mut each);
-                // Whoever read broke where the one who works would have broken.
+                // Propagate a panic of the reader.
                 reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             }
             Err(_) => read_shown(path, each).map(drop),
@@ -48,7 +48,7 @@ fn take_batches(batches: &Receiver<Vec<LogEntry>>, each: &mut impl FnMut(LogEntr
 
 fn read_batches(path: &Path, sender: SyncSender<Vec<LogEntry>>) -> io::Result<()> {
     let (mut batch, mut bytes) = (Vec::new(), 0);
-    // Nobody takes what is sent when the one who works broke: then the rest is for nobody.
+    // If the consumer panicked, sending fails and the rest is dropped.
     let read = read_shown(path, |entry| {
         bytes += bytes_of(&entry);
         batch.push(entry);
@@ -62,7 +62,7 @@ fn read_batches(path: &Path, sender: SyncSender<Vec<LogEntry>>) -> io::Result<()
     read.map(drop)
 }
 
-/// About how many bytes an entry holds.
+/// Estimates the bytes of an entry.
 fn bytes_of(entry: &LogEntry) -> usize {
     match entry {
         LogEntry::User(line) | LogEntry::Assistant(line) => {

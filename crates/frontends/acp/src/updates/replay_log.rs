@@ -1,4 +1,4 @@
-//! A session that is shown again, from its log.
+//! Replays a session from its log.
 
 use std::{io, path::Path};
 
@@ -15,11 +15,11 @@ use super::{
     update_builder::{UpdateBuilder, person_said, title_of, usage_update},
 };
 
-/// Words that stand in the log in the person's place.
+/// Start of texts that Haft logs in the user's role after an interruption.
 const INTERRUPTION: &str = "[Request interrupted by user";
 const REMINDER: &str = "<system-reminder>";
 
-/// Tells everything a log holds, in order. Waits for the disk.
+/// Sends everything in a log, in order. Blocks.
 pub(crate) fn replay_log(
     path: &Path,
     teller: &mut UpdateBuilder,
@@ -100,19 +100,19 @@ fn user(
     }
 }
 
-/// Whether a call ran a command: what that changed is in no result.
+/// Whether a call ran a shell command, whose changes are not in its result.
 fn runs_command(teller: &UpdateBuilder, call: &CallId) -> bool {
     teller.open_call(call).is_some_and(|look| look.command.is_some())
 }
 
-/// Words of the program in the person's place.
+/// Whether a text was inserted by the program in the user's role.
 fn is_ours(block: &MessageBlock, line: &ConversationLine) -> bool {
     let is_note = |text: &str| text.starts_with(INTERRUPTION) || text.starts_with(REMINDER);
     line.rest.get("isCompactSummary").is_some_and(|it| it == true)
         || matches!(block, MessageBlock::Text { text } if is_note(text))
 }
 
-/// What a session is called that nobody gave a name: the first words of the person.
+/// Returns the title of an unnamed session: the first words of the user.
 fn first_words(line: &ConversationLine) -> Option<String> {
     let blocks = line.message.message.content.iter().filter(|it| !line.is_meta && !is_ours(it, line));
     let mut words = blocks.filter_map(|it| match it {

@@ -1,5 +1,4 @@
-//! Updates of a session, as the protocol spells them. What a long conversation is full
-//! of has types that borrow; everything else is JSON.
+//! Updates in the protocol's format. Frequent kinds have borrowing types; all others are JSON.
 
 use std::{borrow::Cow, path::Path};
 
@@ -7,7 +6,7 @@ use haft_types::CallId;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What is told about a session.
+/// A session update.
 #[derive(Debug, Serialize)]
 #[serde(tag = "sessionUpdate", rename_all = "snake_case")]
 pub(crate) enum AcpUpdate<'a> {
@@ -16,13 +15,13 @@ pub(crate) enum AcpUpdate<'a> {
     AgentThoughtChunk(ChunkUpdate<'a>),
     ToolCall(CallAnnounced<'a>),
     ToolCallUpdate(CallChange<'a>),
-    /// All others, with their kind in them.
+    /// Any other update, as JSON.
     #[serde(untagged)]
     Other(Value),
 }
 
 impl AcpUpdate<'_> {
-    /// The same, for whoever keeps it or looks into it.
+    /// Converts to JSON.
     pub(crate) fn into_value(self) -> Value {
         match self {
             Self::Other(value) => value,
@@ -31,7 +30,7 @@ impl AcpUpdate<'_> {
     }
 }
 
-/// A piece of what somebody says.
+/// A chunk of a message.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ChunkUpdate<'a> {
@@ -40,19 +39,19 @@ pub(crate) struct ChunkUpdate<'a> {
     pub(crate) message_id: Option<Cow<'a, str>>,
 }
 
-/// A text, a picture, a link.
+/// A text, image or link.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ContentBlock<'a> {
     Text {
         text: Cow<'a, str>,
     },
-    /// All others, with their type in them.
+    /// Any other block, as JSON.
     #[serde(untagged)]
     Other(Value),
 }
 
-/// The update by which the editor hears of a call.
+/// The update that announces a call.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CallAnnounced<'a> {
@@ -66,7 +65,7 @@ pub(crate) struct CallAnnounced<'a> {
     pub(crate) locations: Vec<CallLocation<'a>>,
 }
 
-/// A change of a call that the editor has heard of.
+/// An update of an announced call.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CallChange<'a> {
@@ -78,19 +77,19 @@ pub(crate) struct CallChange<'a> {
     pub(crate) locations: Vec<CallLocation<'a>>,
 }
 
-/// Something a call has to show.
+/// Content displayed for a call.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum CallContent<'a> {
     Content {
         content: ContentBlock<'a>,
     },
-    /// All others, with their type in them: diffs.
+    /// Other content, such as diffs, as JSON.
     #[serde(untagged)]
     Other(Value),
 }
 
-/// A place an editor may follow.
+/// A location an editor may follow.
 #[derive(Debug, Serialize)]
 pub(crate) struct CallLocation<'a> {
     pub(crate) path: Cow<'a, str>,
@@ -99,12 +98,12 @@ pub(crate) struct CallLocation<'a> {
 }
 
 impl<'a> CallChange<'a> {
-    /// That the call has got this far.
+    /// Creates an update with a new status.
     pub(crate) fn new(call: &'a CallId, status: &'static str) -> Self {
         Self { tool_call_id: call, status, content: None, locations: Vec::new() }
     }
 
-    /// And shows one text instead of what it showed before.
+    /// Replaces the displayed content by a text.
     pub(crate) fn showing(self, words: ContentBlock<'a>) -> Self {
         Self { content: Some(vec![CallContent::Content { content: words }]), ..self }
     }

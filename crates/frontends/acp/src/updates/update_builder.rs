@@ -1,4 +1,4 @@
-//! Events of a session, as updates.
+//! Converts session events to updates.
 
 use std::{
     borrow::Cow,
@@ -27,39 +27,39 @@ use crate::{
     jsonrpc::{AUTH_REQUIRED, AcpError},
 };
 
-/// How often what a command prints is told at most.
+/// Minimum interval between progress updates of a call.
 const PROGRESS_PACE: Duration = Duration::from_millis(50);
 
-/// Lines of a child's work that are shown on the call that began it.
+/// Maximum lines of a sub-agent's activity shown on its call.
 const CHILD_LINES: usize = 12;
 
-/// Longest part of a text that is told at once, in bytes.
+/// Maximum bytes of text in one update.
 const MAX_PART_BYTES: usize = 200_000;
 
-/// Makes updates of what one session does.
+/// Builds the updates of one session.
 pub(crate) struct UpdateBuilder {
     pub(crate) looks: CallInspector,
     abilities: EditorCapabilities,
-    /// The answer that is coming in, as its provider calls it.
+    /// Message id of the current answer.
     answer: String,
-    /// What of the current block was told already.
+    /// The part of the current block that was already sent.
     streamed: String,
-    /// Calls that have no result yet.
+    /// Calls without a result.
     open_calls: HashMap<CallId, OpenCall>,
 }
 
 struct OpenCall {
     look: CallPresentation,
-    /// When its progress was told last.
+    /// When its progress was last sent.
     told: Option<SystemTime>,
-    /// What a child does for it.
+    /// Activity of its sub-agent.
     child: Vec<String>,
 }
 
-/// How a prompt ended, for the editor.
+/// The response to a prompt request.
 pub(crate) type PromptResponse = Result<Value, AcpError>;
 
-/// Which kind of words.
+/// Kind of text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ChunkKind {
     Said,
@@ -80,13 +80,12 @@ impl UpdateBuilder {
         Self { looks, abilities, answer: String::new(), streamed: String::new(), open_calls: HashMap::new() }
     }
 
-    /// What a call is about, if it has no result yet.
+    /// Returns the description of a call that has no result yet.
     pub(crate) fn open_call(&self, call: &CallId) -> Option<&CallPresentation> {
         self.open_calls.get(call).map(|it| &it.look)
     }
 
-    /// The updates of an event, in order. `changes` are the diffs of what a
-    /// command changed, for the event of its result.
+    /// Returns the updates for an event, in order. `changes` are the diffs of a finished command.
     pub(crate) fn of(&mut self, event: &SessionEvent, changes: Vec<Value>) -> Vec<Value> {
         self.typed(event, changes).into_iter().map(AcpUpdate::into_value).collect()
     }
@@ -157,7 +156,7 @@ impl UpdateBuilder {
         vec![said(voice, piece, self.answer.as_str())]
     }
 
-    /// A block is complete: what of it was not told piece by piece is told now.
+    /// Handles a complete block: sends the part that was not streamed.
     pub(crate) fn block<'a>(
         &'a mut self,
         block: &'a MessageBlock,
@@ -182,15 +181,14 @@ impl UpdateBuilder {
         open.look.announced(call)
     }
 
-    /// Nothing takes back what an editor shows: a line below says that it does
-    /// not count.
+    /// Sends a note that a displayed answer is discarded, because editors cannot remove text.
     fn withdrawn<'a>(&mut self, message_id: &'a str) -> Vec<AcpUpdate<'a>> {
         self.streamed.clear();
         let words = "\n\n*The answer broke off here and does not count.*\n\n";
         vec![said(ChunkKind::Said, words, message_id)]
     }
 
-    /// Calls of an answer that broke off come again under other names.
+    /// Ends the calls of a discarded answer; they are announced again under other ids.
     fn forget_answer(&mut self) -> Vec<AcpUpdate<'static>> {
         self.streamed.clear();
         let failed = |(id, _): (CallId, OpenCall)| {
@@ -218,7 +216,7 @@ impl UpdateBuilder {
         vec![AcpUpdate::ToolCallUpdate(update)]
     }
 
-    /// A call is done. The same for the event and for the line of the log.
+    /// Handles the end of a call, for both the event and the log line.
     pub(crate) fn ended<'a>(
         &mut self,
         call: &'a CallId,
@@ -230,7 +228,7 @@ impl UpdateBuilder {
         let look = self.open_calls.remove(call).map(|it| it.look).unwrap_or_default();
         let mut update = CallChange::new(call, if failed { "failed" } else { "completed" });
         let diffs: Vec<Value> = match look.command {
-            // What the record of changes knows is whole.
+            // The journal has the complete change.
             None if !changes.is_empty() => std::mem::take(&mut changes),
             _ => data.filter(|_| !failed).map(diffs::of_data).unwrap_or_default(),
         };
@@ -252,7 +250,7 @@ impl UpdateBuilder {
         updates
     }
 
-    /// What was shown beside the conversation, from the log.
+    /// Converts text that was shown beside the conversation, from the log.
     pub(crate) fn shown<'a>(&mut self, line: &'a ShownLine) -> Vec<AcpUpdate<'a>> {
         let message = match line.why {
             ShownReason::BrokenOff | ShownReason::Interrupted => line.name.clone(),
@@ -269,7 +267,7 @@ impl UpdateBuilder {
         out
     }
 
-    /// What a child does is shown on the call that began it.
+    /// Shows the activity of a sub-agent on the call that started it.
     fn child<'a>(&mut self, event: &AgentEvent, parent: Option<&'a CallId>) -> Vec<AcpUpdate<'a>> {
         let (AgentEvent::Block(it), Some(parent)) = (event, parent) else { return Vec::new() };
         let MessageBlock::ToolUse(call) = &it.block else { return Vec::new() };
@@ -282,7 +280,7 @@ impl UpdateBuilder {
         vec![AcpUpdate::ToolCallUpdate(update)]
     }
 
-    /// Something the person should know, if the editor shows such things.
+    /// Builds a notice to the user, if the editor supports notices.
     fn notice(&self, severity: &str, words: &str) -> Vec<AcpUpdate<'static>> {
         tracing::info!(severity, words, "notice");
         if !self.abilities.notices {
@@ -296,7 +294,7 @@ impl UpdateBuilder {
         vec![AcpUpdate::Other(update)]
     }
 
-    /// The conversation was made shorter.
+    /// Reports a compaction of the conversation.
     pub(crate) fn compacted(&self, id: &str) -> Vec<AcpUpdate<'static>> {
         if !self.abilities.compaction {
             return Vec::new();
@@ -306,7 +304,7 @@ impl UpdateBuilder {
     }
 }
 
-/// A text in parts that a line can hold.
+/// Splits a text into parts that fit into one update.
 fn parts(words: &str) -> impl Iterator<Item = &str> {
     let mut rest = words;
     std::iter::from_fn(move || {
@@ -316,7 +314,7 @@ fn parts(words: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Words of the model. Those of no message belong to none.
+/// Builds a message chunk for model output. An empty `message` means the chunk has no message id.
 fn said<'a>(
     voice: ChunkKind,
     words: impl Into<Cow<'a, str>>,
@@ -326,12 +324,12 @@ fn said<'a>(
     voice.update(ChunkUpdate { content: text_block(words), message_id })
 }
 
-/// What a session is called after what was said first.
+/// Derives a session title from the first message.
 pub(crate) fn title_of(words: &str) -> String {
     text::one_line(words, 80)
 }
 
-/// What the person said, for a session that is shown again.
+/// Builds a chunk for a user message, for a replay.
 pub(crate) fn person_said<'a>(block: &'a MessageBlock, name: &'a str) -> Option<AcpUpdate<'a>> {
     chunk_content(block).map(|content| typed_by_person(content, name))
 }
@@ -340,7 +338,7 @@ fn typed_by_person<'a>(content: ContentBlock<'a>, name: &'a str) -> AcpUpdate<'a
     AcpUpdate::UserMessageChunk(ChunkUpdate { content, message_id: Some(name.into()) })
 }
 
-/// The plan that a structured result holds, if it holds one.
+/// Returns the plan in a structured result, if it contains one.
 fn plan(data: &Value) -> Option<Value> {
     let status = |item: &Value| match item["status"].as_str() {
         Some("completed") => "completed",
@@ -358,7 +356,7 @@ fn plan(data: &Value) -> Option<Value> {
     Some(json!({"sessionUpdate": "plan", "entries": entries}))
 }
 
-/// What fills the window, and what everything has cost.
+/// Builds the update with the use of the context window and the total cost.
 pub(crate) fn usage_update(last: &Usage, window: u64, usd: Option<f64>) -> Value {
     let used = last.total_input() + last.output_tokens;
     let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": window});
@@ -368,12 +366,12 @@ pub(crate) fn usage_update(last: &Usage, window: u64, usd: Option<f64>) -> Value
     update
 }
 
-/// What words are called that stand beside the conversation, after their prompt.
+/// Returns the message id of text beside the conversation, derived from its prompt.
 fn beside(prompt: Option<&String>) -> String {
     prompt.filter(|it| !it.is_empty()).map(|it| format!("{it}-beside")).unwrap_or_default()
 }
 
-/// A piece of what is shown beside the conversation.
+/// Converts a part of what is shown beside the conversation.
 fn piece_update<'a>(piece: &ShownContent, message: String) -> AcpUpdate<'a> {
     let (voice, words) = match piece {
         ShownContent::Thought(words) => (ChunkKind::Thought, words.clone()),
@@ -383,7 +381,7 @@ fn piece_update<'a>(piece: &ShownContent, message: String) -> AcpUpdate<'a> {
     said(voice, words, message)
 }
 
-/// What a prompt is answered with.
+/// Builds the response to a prompt request.
 pub(crate) fn turn_answer(end: &TurnEnd) -> PromptResponse {
     let reason = match &end.reason {
         EndReason::Completed

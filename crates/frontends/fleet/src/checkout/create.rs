@@ -1,4 +1,4 @@
-//! Making a workspace from what its job says.
+//! Creates a workspace from the job's description.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use haft_fleet_store::{BlobHash, FleetName, FleetStore};
 use super::{FleetGit, RunDirs, RunWorkspace, WorkspaceBase, WorkspaceHome, git};
 use crate::job_file::{CheckoutSpec, WorkspaceSource};
 
-/// Makes the workspace of a run. `base` is the commit an earlier worker began
-/// from. The error is for a person.
+/// Creates the workspace of a run. `base` is the commit an earlier worker started from. The error is
+/// worded for the user.
 pub(crate) async fn make_workspace(
     store: &FleetStore,
     tenant: &FleetName,
@@ -61,7 +61,7 @@ pub(crate) async fn make_workspace(
             own_tree(&dir, dirs).await?
         }
         WorkspaceSource::Host(name) => {
-            // The session connects to it; here is only a place for what is the worker's own.
+            // The session connects to the host; this directory only holds the worker's own files.
             std::fs::create_dir_all(&dir).map_err(failed)?;
             let name = name.split('=').next().unwrap_or(name).to_owned();
             return Ok(RunWorkspace { dir, base: WorkspaceBase::Unknown, home: WorkspaceHome::Host(name) });
@@ -70,7 +70,7 @@ pub(crate) async fn make_workspace(
     Ok(RunWorkspace { dir, base, home: WorkspaceHome::Run })
 }
 
-/// A blob as a file.
+/// Downloads a blob to a file.
 async fn fetch_blob(
     store: &FleetStore,
     tenant: &FleetName,
@@ -86,7 +86,7 @@ async fn fetch_blob(
     Ok(to.to_owned())
 }
 
-/// `blob:BUNDLE:HEAD[:PATCH]`, taken apart and fetched.
+/// Parses `blob:BUNDLE:HEAD[:PATCH]` and downloads its parts.
 async fn fetch_bundle(
     store: &FleetStore,
     tenant: &FleetName,
@@ -121,7 +121,7 @@ async fn extract(archive: &Path, dir: &Path) -> Result<(), String> {
     }
 }
 
-/// A repository of ours beside the workspace, with what is in it now.
+/// Creates a private repository beside the workspace and records its current content.
 async fn own_tree(dir: &Path, dirs: &RunDirs) -> Result<WorkspaceBase, String> {
     let git_dir = dirs.run().join("base.git");
     std::fs::create_dir_all(&git_dir).map_err(|err| format!("{}: {err}", git_dir.display()))?;
@@ -134,7 +134,7 @@ async fn own_tree(dir: &Path, dirs: &RunDirs) -> Result<WorkspaceBase, String> {
     Ok(WorkspaceBase::Tree { git_dir, tree })
 }
 
-/// A repository of ours with an empty tree.
+/// Creates a private repository with an empty tree.
 pub(super) async fn empty_tree(git_dir: &Path) -> Result<WorkspaceBase, String> {
     std::fs::create_dir_all(git_dir).map_err(|err| format!("{}: {err}", git_dir.display()))?;
     FleetGit::new(git_dir, ["init", "--quiet", "--bare"]).run().await?;
@@ -142,7 +142,7 @@ pub(super) async fn empty_tree(git_dir: &Path) -> Result<WorkspaceBase, String> 
     Ok(WorkspaceBase::Tree { git_dir: git_dir.to_owned(), tree })
 }
 
-/// The tree of everything in a repository that is not ignored.
+/// Returns the git tree of all files that are not ignored.
 pub(super) async fn tree_of(dir: &Path) -> Result<String, String> {
     let index = dir.join(".git/haft-base-index");
     let line = |arguments: &[&str]| FleetGit::new(dir, arguments).with("GIT_INDEX_FILE", &index);
@@ -153,7 +153,7 @@ pub(super) async fn tree_of(dir: &Path) -> Result<String, String> {
     tree
 }
 
-/// The files of a container image, with whatever runtime is there.
+/// Extracts a container image with any available container runtime.
 async fn unpack_image(image: &str, dir: &Path) -> Result<(), String> {
     let runtime = ["podman", "docker"].into_iter().find(|name| is_installed(name));
     let Some(runtime) = runtime else {

@@ -1,11 +1,11 @@
-//! Repositories: a mirror on the host, clones of it, changes and branches.
+//! Git repositories: mirrors, clones, patches and branches.
 
 use std::path::{Path, PathBuf};
 
 use super::{FleetGit, RunWorkspace, WorkspaceBase};
 
-/// Clones a repository into `dir`, from a mirror that all runs of the host share.
-/// Returns the commit that is checked out.
+/// Clones a repository into `dir`, from a mirror shared by all runs on the machine. Returns the commit
+/// that is checked out.
 pub(super) async fn clone(
     mirrors: &Path,
     dir: &Path,
@@ -20,7 +20,7 @@ pub(super) async fn clone(
     let parent = dir.parent().unwrap_or(Path::new("/"));
     let depth = depth.map(|it| it.to_string());
     let source = match &depth {
-        // Only over a transport can the past be cut.
+        // A shallow clone needs a URL; git ignores the depth for a plain path.
         Some(_) => format!("file://{}", mirror.display()),
         None => mirror.display().to_string(),
     };
@@ -36,7 +36,7 @@ pub(super) async fn clone(
     let commit = resolve(dir, wanted).await;
     let commit = match commit {
         Ok(commit) => commit,
-        // A commit that no branch of the mirror leads to any more.
+        // A commit that no branch of the mirror contains any more.
         Err(_) => {
             let mirror = mirror.display().to_string();
             FleetGit::new(dir, ["fetch", "--quiet", "--", &mirror, wanted]).run().await?;
@@ -69,7 +69,7 @@ async fn resolve(dir: &Path, wanted: &str) -> Result<String, String> {
     Err(format!("there is no {wanted} in the repository"))
 }
 
-/// The mirror of a repository on this host, brought up to date.
+/// Creates or updates the mirror of a repository.
 async fn mirror_of(mirrors: &Path, url: &str, git_ref: Option<&str>) -> Result<PathBuf, String> {
     let name = format!("{}.git", &blake3::hash(url.as_bytes()).to_hex()[..24]);
     let mirror = mirrors.join(name);
@@ -93,7 +93,7 @@ async fn mirror_of(mirrors: &Path, url: &str, git_ref: Option<&str>) -> Result<P
         ],
     );
     if let Err(why) = fetched.run().await {
-        // A commit that is here already needs nobody.
+        // A commit that is already present needs no fetch.
         let known = match git_ref {
             Some(git_ref) => resolve(&mirror, git_ref).await.is_ok(),
             None => false,
@@ -118,7 +118,7 @@ async fn mirror_of(mirrors: &Path, url: &str, git_ref: Option<&str>) -> Result<P
     Ok(mirror)
 }
 
-/// Keeps others from changing a mirror meanwhile; the kernel lets go of it.
+/// Locks a mirror against concurrent changes; the kernel releases the lock when the file is closed.
 async fn lock_of(mirror: &Path) -> Result<std::fs::File, String> {
     let path = mirror.with_extension("lock");
     let failed = |err: std::io::Error| format!("{}: {err}", path.display());
@@ -128,7 +128,7 @@ async fn lock_of(mirror: &Path) -> Result<std::fs::File, String> {
     locked.map_err(|err| err.to_string())?.map_err(failed)
 }
 
-/// A repository from a bundle and a patch of what was not committed.
+/// Creates a repository from a bundle and a patch of uncommitted changes.
 pub(super) async fn unbundle(
     dir: &Path,
     bundle: &Path,
@@ -143,12 +143,12 @@ pub(super) async fn unbundle(
     if let Some(patch) = patch.filter(|it| !it.is_empty()) {
         FleetGit::new(dir, ["apply", "--binary", "--whitespace=nowarn", "-"]).input(patch).run().await?;
     }
-    // What the submitter had is what changes are compared with.
+    // The base for later patches includes the submitter's uncommitted changes.
     super::create::tree_of(dir).await
 }
 
-/// What was changed since the beginning, as a patch with everything in it that is
-/// not ignored.
+/// Returns the changes since the base as a patch, including untracked files that are not ignored; `None`
+/// if there are none.
 pub(crate) async fn changes_since(
     workspace: &RunWorkspace,
     scratch: &Path,
@@ -178,16 +178,15 @@ pub(crate) async fn changes_since(
     patch.map(Some)
 }
 
-/// A branch that was pushed.
+/// Result of a push.
 #[derive(Clone, Debug)]
 pub(crate) struct BranchPush {
     pub(crate) branch: String,
     pub(crate) commit: String,
 }
 
-/// Commits what is not committed and pushes it to a branch, unless somebody else
-/// has pushed there since `expected`, which is the commit this run pushed last.
-/// `before` is told the commit first.
+/// Commits all changes and pushes them to a branch. Fails if the branch is not at `expected`, the commit
+/// this run pushed last. `before` is called with the commit before the push.
 pub(crate) async fn push_branch(
     workspace: &RunWorkspace,
     branch: &str,
@@ -218,7 +217,7 @@ pub(crate) async fn push_branch(
     }
     before(&commit).await?;
     let remote = format!("refs/heads/{branch}");
-    // Where this run has not pushed yet, there must be nothing.
+    // Without an earlier push of this run, the branch must not exist.
     let lease = format!("--force-with-lease={remote}:{}", expected.unwrap_or_default());
     let refspec = format!("{commit}:{remote}");
     let pushed = FleetGit::new(dir, ["push", "--quiet", &lease, "origin", &refspec]).run().await;

@@ -1,5 +1,5 @@
-//! Where a job works: made anew for every worker that has it, and thrown away
-//! with it, so that what a lost worker still writes reaches nobody.
+//! Workspaces of jobs: created by each worker and deleted with it, so that late writes of a lost worker
+//! have no effect.
 
 mod create;
 mod git;
@@ -13,59 +13,53 @@ pub(crate) use git::{changes_since, push_branch};
 pub(crate) use run_command::{FleetGit, run_command};
 pub(crate) use setup::{SetupContext, run_setup};
 
-/// A workspace that is ready.
+/// A workspace that is ready for use.
 #[derive(Clone, Debug)]
 pub(crate) struct RunWorkspace {
-    /// Where the session works.
+    /// Working directory of the session.
     pub(crate) dir: PathBuf,
-    /// What it began from, for patches.
+    /// Its original state, for patches.
     pub(crate) base: WorkspaceBase,
-    /// Where its files live.
+    /// Where its files are stored.
     pub(crate) home: WorkspaceHome,
 }
 
-/// Where the files of a workspace live.
+/// Where the files of a workspace are stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum WorkspaceHome {
-    /// With the run: made by every worker, thrown away after it.
+    /// With the run: created by each worker and deleted afterwards.
     Run,
-    /// In a directory of the worker itself, which is neither restored nor removed.
+    /// In an existing directory of the worker, which is neither restored nor deleted.
     Worker,
-    /// On this tool host, whoever the worker is.
+    /// On this tool host, independent of the worker.
     Host(String),
 }
 
 impl RunWorkspace {
-    /// Whether its files stay where they are when the run moves on.
+    /// Whether its files stay in place when the run moves.
     pub(crate) fn is_lasting(&self) -> bool {
         self.home != WorkspaceHome::Run
     }
 }
 
-/// What a workspace began from.
+/// The original state of a workspace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum WorkspaceBase {
-    /// A commit of the repository in it.
+    /// A commit of its repository.
     Commit(String),
-    /// A tree in a repository of ours beside it.
-    Tree {
-        /// The repository.
-        git_dir: PathBuf,
-        /// The tree.
-        tree: String,
-    },
-    /// Nothing: everything in it is new. The repository of ours is made when it is
-    /// needed.
+    /// A tree in a private repository beside it.
+    Tree { git_dir: PathBuf, tree: String },
+    /// Empty. The private repository is created on demand.
     Nothing {
-        /// Where it is then.
+        /// Path of the repository to create.
         git_dir: PathBuf,
     },
-    /// Nothing that changes could be compared with.
+    /// Unknown, so changes cannot be determined.
     Unknown,
 }
 
 impl WorkspaceBase {
-    /// The commit, for the log: who takes over begins from the same.
+    /// Returns the commit, which a worker that takes over starts from as well.
     pub(crate) fn commit(&self) -> Option<&str> {
         match self {
             Self::Commit(commit) => Some(commit),
@@ -73,7 +67,7 @@ impl WorkspaceBase {
         }
     }
 
-    /// A base that git can compare with; none while there is nothing to compare.
+    /// Returns a base that git can diff against; `None` if that is impossible.
     pub(crate) async fn comparable(&self, dir: &Path) -> Result<Option<Self>, String> {
         let Self::Nothing { git_dir } = self else {
             return Ok((*self != Self::Unknown).then(|| self.clone()));
@@ -94,24 +88,24 @@ pub(crate) struct RunDirs {
 }
 
 impl RunDirs {
-    /// Those of a run and epoch below a root. No other epoch has the same.
+    /// Creates the paths for a run and epoch below a root; each epoch has its own.
     pub(crate) fn new(root: &Path, run: &str, epoch: u64) -> Self {
         Self { root: root.to_owned(), run: root.join("runs").join(format!("{run}-{epoch}")) }
     }
 
-    /// Everything of the run.
+    /// Returns the directory that contains everything of the run.
     pub(crate) fn run(&self) -> &Path {
         &self.run
     }
 
-    /// The same and those of earlier epochs, which nobody has any more.
+    /// Returns it and those of earlier epochs, which are no longer in use.
     pub(crate) fn run_and_earlier(&self) -> Vec<PathBuf> {
         let mut all = self.earlier();
         all.push(self.run.clone());
         all
     }
 
-    /// Directories of the run at earlier epochs, the newest last.
+    /// Returns the directories of earlier epochs, newest last.
     fn earlier(&self) -> Vec<PathBuf> {
         let runs = self.root.join("runs");
         let own = self.run.file_name().and_then(|it| it.to_str()).and_then(|it| it.rsplit_once('-'));
@@ -130,8 +124,8 @@ impl RunDirs {
         found.into_iter().map(|(_, path)| path).collect()
     }
 
-    /// A directory that stays where it is has its journal at the worker before: what
-    /// it knows about calls and how to take them back is needed here.
+    /// Moves the undo journal of the previous epoch here. Needed for a persistent workspace directory,
+    /// where it describes existing changes.
     pub(crate) fn take_journal_over(&self) {
         if let Some(last) = self.earlier().pop() {
             std::fs::create_dir_all(self.state()).ok();
@@ -139,22 +133,22 @@ impl RunDirs {
         }
     }
 
-    /// Where the session works.
+    /// Working directory of the session.
     pub(crate) fn work(&self) -> PathBuf {
         self.run.join("work")
     }
 
-    /// Haft's own directory for the session.
+    /// Haft's state directory for the session.
     pub(crate) fn state(&self) -> PathBuf {
         self.run.join("state")
     }
 
-    /// Repositories that several runs share.
+    /// Git mirrors shared by several runs.
     pub(crate) fn mirrors(&self) -> PathBuf {
         self.root.join("mirrors")
     }
 
-    /// What setups made, by key.
+    /// Caches of setup results, by key.
     pub(crate) fn caches(&self) -> PathBuf {
         self.root.join("caches")
     }

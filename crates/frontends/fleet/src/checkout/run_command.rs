@@ -1,4 +1,4 @@
-//! Programs that a worker runs around a session: git, tar, setups, checks.
+//! Programs a worker runs around a session: git, tar, setups, checks.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,19 +14,19 @@ use tokio_util::sync::CancellationToken;
 /// How a command ended.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ShellExit {
-    /// Its exit code; none when it was ended.
+    /// Exit code; `None` if it was killed.
     pub(crate) code: Option<i32>,
-    /// What it printed, the end of it.
+    /// The end of its output.
     pub(crate) output: String,
-    /// Why it was ended, if it was.
+    /// Why it was killed, if it was.
     pub(crate) ended: Option<String>,
 }
 
-/// So much of what a command prints is kept.
+/// Maximum bytes of output that are kept.
 const MAX_OUTPUT: usize = 256 << 10;
 
-/// Runs a command of a job with the shell, in a process group of its own that goes
-/// with it. What it prints is told while it runs.
+/// Runs a shell command of a job in its own process group, which is killed with it. Output is passed on
+/// while it runs.
 pub(crate) async fn run_command(
     command: &str,
     dir: &Path,
@@ -79,7 +79,7 @@ pub(crate) async fn run_command(
     Ok(end)
 }
 
-/// A process group that ends with its owner.
+/// Kills a process group on drop.
 struct ProcessGroupGuard(Option<u32>);
 
 impl ProcessGroupGuard {
@@ -112,7 +112,7 @@ async fn read_some(stream: &mut Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     }
 }
 
-/// A line for git that asks nobody and runs nothing of a repository.
+/// A git command that never prompts and runs no code of the repository.
 #[derive(Debug)]
 pub(crate) struct FleetGit {
     dir: std::path::PathBuf,
@@ -121,29 +121,29 @@ pub(crate) struct FleetGit {
     input: Option<Vec<u8>>,
 }
 
-/// How long git may take: a first clone of something large.
+/// Timeout of git; long, for first clones of large repositories.
 const GIT_LIMIT: Duration = Duration::from_secs(1_800);
 
 impl FleetGit {
-    /// Git in this directory.
+    /// Creates a git command for a directory.
     pub(crate) fn new<T: AsRef<OsStr>>(dir: &Path, arguments: impl IntoIterator<Item = T>) -> Self {
         let arguments = arguments.into_iter().map(|it| it.as_ref().to_owned()).collect();
         Self { dir: dir.to_owned(), arguments, variables: Vec::new(), input: None }
     }
 
-    /// With a variable.
+    /// Sets an environment variable.
     pub(crate) fn with(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.variables.push((name.to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// With this on its standard input.
+    /// Sets the standard input.
     pub(crate) fn input(mut self, bytes: Vec<u8>) -> Self {
         self.input = Some(bytes);
         self
     }
 
-    /// Runs it; what it printed.
+    /// Runs it; returns its standard output.
     pub(crate) async fn run(self) -> Result<Vec<u8>, String> {
         let mut line = tokio::process::Command::new("git");
         line.args([
@@ -184,7 +184,7 @@ impl FleetGit {
         }
     }
 
-    /// The same, as one line of text.
+    /// Like [`run`](Self::run), trimmed to text.
     pub(crate) async fn text(self) -> Result<String, String> {
         Ok(String::from_utf8_lossy(&self.run().await?).trim().to_owned())
     }

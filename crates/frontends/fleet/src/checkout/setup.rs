@@ -1,5 +1,4 @@
-//! The command that makes a workspace ready: seen while it runs, bounded, and not
-//! run again where what it made is known.
+//! The setup command of a workspace, with a timeout and a cache of its result.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::{RunDirs, run_command};
 use crate::job_file::CheckoutSpec;
 
-/// How long a setup may take when nobody says.
+/// Default timeout of a setup command.
 const USUAL_LIMIT: Duration = Duration::from_secs(1_800);
 
-/// What a setup needs.
+/// Inputs of a setup.
 pub(crate) struct SetupContext<'a> {
     pub(crate) order: &'a CheckoutSpec,
     pub(crate) dirs: &'a RunDirs,
@@ -24,7 +23,7 @@ pub(crate) struct SetupContext<'a> {
     pub(crate) variables: &'a EnvVars,
 }
 
-/// Runs the setup of a workspace, if it has one. What it prints is told.
+/// Runs the setup command of a workspace, if it has one. Output is passed on to `tell`.
 pub(crate) async fn run_setup(
     setup: SetupContext<'_>,
     cancel: &CancellationToken,
@@ -60,7 +59,7 @@ pub(crate) async fn run_setup(
     Ok(())
 }
 
-/// Where what a setup makes is kept, by everything it depends on.
+/// Returns the cache file for the result of a setup; its name hashes everything the result depends on.
 fn cache_file(order: &CheckoutSpec, dirs: &RunDirs, work: &Path) -> Option<PathBuf> {
     if order.cache.is_empty() {
         return None;
@@ -70,14 +69,14 @@ fn cache_file(order: &CheckoutSpec, dirs: &RunDirs, work: &Path) -> Option<PathB
     hasher.update(serde_json::to_string(&source).unwrap_or_default().as_bytes());
     for name in &order.cache {
         hasher.update(name.as_bytes());
-        // A file that is not there is something to depend on too.
+        // A missing file is a dependency too.
         let content = std::fs::read(work.join(name)).ok();
         hasher.update(blake3::hash(content.as_deref().unwrap_or(b"-")).as_bytes());
     }
     Some(dirs.caches().join(format!("{}.tar", &hasher.finalize().to_hex()[..32])))
 }
 
-/// Files of a tree, with what changes when they do.
+/// Files of a tree with size and modification time.
 struct TreeListing(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
 
 impl TreeListing {

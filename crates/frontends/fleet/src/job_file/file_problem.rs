@@ -1,32 +1,29 @@
-//! What is wrong with a job file, and where.
+//! Errors in job files, with their location.
 
 use std::{fmt, path::PathBuf};
 
-/// A place in a job file, counted from 1; the default is none in particular.
+/// A location in a job file, from 1; the default is "none".
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct FileLocation {
-    /// The line.
     pub row: usize,
-    /// The character in it.
+    /// Column in characters.
     pub column: usize,
 }
 
-/// One thing that is wrong.
+/// An error in a job file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileProblem {
-    /// The file.
     pub file: PathBuf,
-    /// Where.
     pub place: FileLocation,
-    /// What, and what to write instead.
+    /// What is wrong, and what to write instead.
     pub reason: String,
 }
 
-/// A file that is refused, with everything that is wrong with it.
+/// A rejected file with all its errors.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct FileRefused(pub Vec<FileProblem>);
 
-/// So many problems are shown; who made more has one cause for them.
+/// Maximum errors shown; more usually have a common cause.
 const MAX_SHOWN: usize = 20;
 
 impl fmt::Display for FileProblem {

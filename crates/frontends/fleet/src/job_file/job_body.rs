@@ -1,4 +1,4 @@
-//! What a job is, as it is stored: everything a worker needs and no secret.
+//! The stored description of a job: everything a worker needs except secrets.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,46 +7,43 @@ use serde_json::{Map, Value};
 
 use super::units::{duration_of, size_of};
 
-/// One job.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobBody {
-    /// What is asked.
     pub prompt: String,
     /// What it works on.
     #[serde(skip_serializing_if = "CheckoutSpec::is_empty")]
     pub workspace: CheckoutSpec,
-    /// Flags of `haft -p`, by their long names.
+    /// Flags of `haft -p`, by long name.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub flags: Map<String, Value>,
-    /// What bounds it.
     #[serde(skip_serializing_if = "JobLimits::is_empty")]
     pub limits: JobLimits,
-    /// A command whose exit code says whether the job did what it should.
+    /// A command whose exit code says whether the job succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// What is kept of it.
+    /// What is stored as results.
     #[serde(skip_serializing_if = "ResultsSpec::is_empty")]
     pub results: ResultsSpec,
-    /// Names of secrets that become variables.
+    /// Names of secrets that become environment variables.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Variables.
+    /// Environment variables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// When it is tried again.
+    /// When it is retried.
     pub retry: RetrySpec,
-    /// What becomes of a call whose outcome nobody knows.
+    /// Handling of calls whose outcome is unknown after a takeover.
     pub on_unknown: OnUnknown,
-    /// When its files are kept.
+    /// When checkpoints are made.
     pub checkpoint: CheckpointWhen,
-    /// What becomes of questions that only a person can answer.
+    /// Handling of questions to the user.
     #[serde(skip_serializing_if = "OnQuestion::is_usual")]
     pub on_question: OnQuestion,
 }
 
 impl JobBody {
-    /// Whether what it says fits together; the error is for whoever wrote it.
+    /// Checks consistency; the error is for the author of the job.
     pub fn check_sense(&self) -> Result<(), String> {
         let WorkspaceSource::Host(host) = self.workspace.source()? else { return Ok(()) };
         let elsewhere = [
@@ -70,64 +67,59 @@ impl JobBody {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CheckoutSpec {
-    /// A repository to clone.
+    /// URL of a git repository to clone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<String>,
-    /// Which branch, tag or commit of it.
+    /// Branch, tag or commit.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub git_ref: Option<String>,
-    /// How many commits of its past.
+    /// Depth of a shallow clone, in commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// A bundle of a repository and a patch, made where the job was submitted.
+    /// A git bundle with a patch, created when the job was submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
     /// An archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tar: Option<String>,
-    /// A directory of the worker itself, worked in as it is.
+    /// A directory of the worker, used in place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<String>,
     /// A container image by digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// A tool host: a name that the worker's settings know, or `NAME=ADDRESS`.
+    /// A tool host: a name in the worker's settings, or `NAME=ADDRESS`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// A command that makes it ready.
+    /// Setup command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
-    /// How long that may take.
+    /// Timeout of the setup command.
     #[serde(deserialize_with = "time", skip_serializing_if = "Option::is_none")]
     pub setup_limit: Option<Duration>,
-    /// Files whose content says whether what it made can be used again.
+    /// Files that the setup's result depends on; if they are unchanged, a cached result is used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache: Vec<String>,
 }
 
-/// Where a workspace comes from.
+/// Origin of a workspace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WorkspaceSource<'a> {
-    /// Nowhere: an empty directory.
+    /// An empty directory.
     Empty,
-    /// A repository.
+    /// A git repository.
     Git {
-        /// Its address.
         url: &'a str,
-        /// What of it.
+        /// Branch, tag or commit.
         git_ref: Option<&'a str>,
-        /// How many commits of its past.
+        /// Depth of a shallow clone, in commits.
         depth: Option<u32>,
     },
-    /// A bundle.
     Bundle(&'a str),
-    /// An archive.
     Tar(&'a str),
     /// A directory of the worker.
     Dir(&'a str),
-    /// A container image.
     Image(&'a str),
-    /// A tool host.
     Host(&'a str),
 }
 
@@ -136,7 +128,7 @@ impl CheckoutSpec {
         *self == Self::default()
     }
 
-    /// Where it comes from; an error where that was said twice.
+    /// Returns the origin; an error if there is more than one.
     pub fn source(&self) -> Result<WorkspaceSource<'_>, String> {
         let named = [
             self.git.as_deref().map(|url| WorkspaceSource::Git {
@@ -162,20 +154,20 @@ impl CheckoutSpec {
     }
 }
 
-/// What bounds a job.
+/// Limits of a job.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobLimits {
-    /// Dollars.
+    /// Budget in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
-    /// Time on workers, waiting not counted.
+    /// Time on workers; time in the queue is not counted.
     #[serde(deserialize_with = "time", skip_serializing_if = "Option::is_none")]
     pub time: Option<Duration>,
     /// Memory of each of its commands, in bytes.
     #[serde(deserialize_with = "size", skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Bytes its workspace may have.
+    /// Disk usage of its workspace, in bytes.
     #[serde(deserialize_with = "size", skip_serializing_if = "Option::is_none")]
     pub disk: Option<u64>,
 }
@@ -186,14 +178,14 @@ impl JobLimits {
     }
 }
 
-/// What is kept of a job.
+/// What is stored as results of a job.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResultsSpec {
     /// The branch its changes are pushed to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Patterns of files.
+    /// Glob patterns of files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
 }
@@ -204,13 +196,13 @@ impl ResultsSpec {
     }
 }
 
-/// When a job is tried again.
+/// When a job is retried.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetrySpec {
-    /// How often at most.
+    /// Maximum number of retries.
     pub max: u32,
-    /// After what.
+    /// Failures that are retried.
     pub on: Vec<RetryOn>,
 }
 
@@ -220,44 +212,44 @@ impl Default for RetrySpec {
     }
 }
 
-/// What a job may be tried again after.
+/// A kind of failure that can be retried.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryOn {
     /// The worker was lost.
     Lost,
-    /// The provider failed (exit code 6).
+    /// A provider error (exit code 6).
     Provider,
     /// The model stopped before it was done (exit code 1).
     Incomplete,
     /// The check failed.
     Check,
-    /// The workspace could not be made.
+    /// The workspace could not be created.
     Setup,
 }
 
-/// What becomes of a call that began and whose outcome nobody knows.
+/// Handling of a call that was started and whose outcome is unknown.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnUnknown {
-    /// The model is told.
+    /// Report it to the model.
     #[default]
     Tell,
-    /// It is run again where it cannot have reached further than the workspace,
-    /// which is put back first.
+    /// Restore the workspace and run the call again, if its effects were limited to the workspace;
+    /// otherwise report it to the model.
     UndoAndRerun,
-    /// The job stops and waits for a person.
+    /// Park the job until a person decides.
     Stop,
 }
 
-/// What becomes of questions: calls no rule allows, and what the model asks a person.
+/// Handling of permission prompts and questions to the user.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnQuestion {
-    /// The answer is no, at once.
+    /// Deny at once.
     #[default]
     Deny,
-    /// The run waits until somebody answers.
+    /// Wait for a remote answer.
     Wait,
 }
 
@@ -268,20 +260,20 @@ impl OnQuestion {
     }
 }
 
-/// When the files of a job are kept.
+/// When checkpoints are made.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointWhen {
-    /// After every call that acts.
+    /// After every call with side effects.
     Call,
-    /// After every answer whose calls acted.
+    /// After every answer whose calls had side effects.
     #[default]
     Turn,
     /// When the job ends.
     End,
 }
 
-/// A time as a person or a program wrote it.
+/// Deserialises a duration from text, a number or its stored form.
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
@@ -289,7 +281,7 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, 
             number.as_u64().map(|it| Some(Duration::from_secs(it))).ok_or_else(|| D::Error::custom("no time"))
         }
         Value::String(text) => duration_of(&text).map(Some).map_err(D::Error::custom),
-        // As it is stored.
+        // The stored form.
         Value::Object(fields) => {
             let seconds = fields.get("secs").and_then(Value::as_u64);
             Ok(seconds.map(Duration::from_secs))

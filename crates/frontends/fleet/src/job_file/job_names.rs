@@ -1,11 +1,11 @@
-//! Names of jobs and of fields.
+//! Ids of jobs, and validation of their fields.
 
 use std::collections::BTreeMap;
 
 use haft_fleet_store::FleetName;
 use serde_json::Value;
 
-/// The id of the job that a key names.
+/// Derives the id of a job from its deduplication key.
 pub fn job_id(tenant: &str, dedup: &str) -> String {
     let hash = blake3::hash(format!("{tenant}\0{dedup}").as_bytes());
     let mut bytes = [0; 16];
@@ -28,7 +28,7 @@ pub(super) fn unknown_field(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// What a store reads of a job.
+/// The fields of a job that the store interprets.
 pub(super) struct JobHeads<'a> {
     pub(super) pool: &'a str,
     pub(super) concurrency_key: Option<&'a str>,
@@ -36,13 +36,14 @@ pub(super) struct JobHeads<'a> {
     pub(super) labels: &'a BTreeMap<String, String>,
 }
 
-/// Bytes that a store takes of a key.
+/// Maximum bytes of a key in the store.
 const LONGEST_KEY: usize = 512;
-/// Bytes that a store takes of all labels of a job.
+/// Maximum bytes of all labels of a job in the store.
 const MAX_LABELS: usize = 8 << 10;
 
 impl JobHeads<'_> {
-    /// The field a store would refuse, and why: said before anything is queued.
+    /// Returns the field that the store would reject, and why, so that it is reported before anything is
+    /// queued.
     pub(super) fn problem(&self) -> Option<(&'static str, String)> {
         if let Err(err) = FleetName::parse(self.pool) {
             return Some(("pool", err.to_string()));

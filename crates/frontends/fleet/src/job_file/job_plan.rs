@@ -1,4 +1,4 @@
-//! What a job file comes to.
+//! The parsed content of a job file.
 
 use std::collections::BTreeMap;
 
@@ -8,70 +8,65 @@ use serde_json::Value;
 
 use super::{FileLocation, JobBody, Share, StartRate};
 
-/// What a job file means.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobPlan {
-    /// The name of all of them.
+    /// Name of the batch.
     pub batch: String,
-    /// The jobs, in the order of the file.
+    /// Jobs in the order of the file.
     pub jobs: Vec<PlannedJob>,
-    /// What all of them may cost.
+    /// Budget of all jobs together.
     pub budget: BatchBudget,
-    /// How many may run and start.
+    /// Limits on running jobs and starts.
     pub rate: BatchRate,
-    /// In which stages they are let loose.
+    /// Rollout stages.
     pub rollout: Vec<Share>,
 }
 
-/// One job of a file.
+/// A job of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedJob {
-    /// Names it among all jobs of all times: the same one is queued once.
+    /// Deduplication key: the same key is queued only once, ever.
     pub dedup: String,
-    /// Its id, made from that.
+    /// Id derived from `dedup`.
     pub id: String,
-    /// Who works on it.
     pub pool: String,
     /// `urgent`, `normal` or `bulk`.
     pub class: String,
-    /// Two jobs with the same one never run at the same time.
+    /// Jobs with the same key never run concurrently.
     pub concurrency_key: Option<String>,
-    /// What its row said.
+    /// Labels from its row.
     pub labels: BTreeMap<String, String>,
     /// What it needs before it starts.
     pub needs: JobRequirements,
-    /// The job.
     pub body: JobBody,
-    /// Where it stands in the file.
+    /// Location in the file.
     pub place: FileLocation,
 }
 
-/// What all jobs of a batch may cost.
+/// Budget of a batch.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct BatchBudget {
-    /// Dollars.
+    /// US dollars.
     pub usd: Option<f64>,
 }
 
-/// How many jobs of a batch may run and start.
+/// Limits on running jobs and starts of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BatchRate {
-    /// So many at the same time.
+    /// Maximum jobs running concurrently.
     pub max_running: Option<u32>,
-    /// So many in a time.
+    /// Maximum start rate.
     pub start: Option<StartRate>,
 }
 
-/// What the command line says about all jobs.
+/// Values from the command line for all jobs.
 #[derive(Clone, Debug, Default)]
 pub struct PlanDefaults {
-    /// The prompt.
     pub prompt: Option<String>,
-    /// The name of the batch.
     pub batch: Option<String>,
-    /// Fields of jobs, weaker than those of the file.
+    /// Job fields; those of the file take precedence.
     pub job: Option<Value>,
-    /// The tenant, which names jobs too.
+    /// Tenant; part of the jobs' ids.
     pub tenant: String,
 }

@@ -1,4 +1,4 @@
-//! YAML and JSON as a tree that knows where everything stands.
+//! YAML and JSON as a tree with source locations.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,12 @@ use serde_json::{Map, Value};
 
 use super::FileLocation;
 
-/// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LocatedNode {
     pub(super) at: FileLocation,
     pub(super) value: LocatedValue,
 }
 
-/// What stands there.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LocatedValue {
     One(Value),
@@ -22,17 +20,16 @@ pub(super) enum LocatedValue {
     Table(Vec<(String, FileLocation, LocatedNode)>),
 }
 
-/// Something that is wrong at a place.
+/// An error at a location.
 pub(super) type LocatedError = (FileLocation, String);
 
-/// So deep may values be inside each other.
+/// Maximum nesting depth.
 const DEEPEST: usize = 32;
-/// So many values may a file have when all its references are followed.
+/// Maximum number of values after expanding all YAML aliases.
 const MAX_VALUES: usize = 2_000_000;
 
 impl LocatedNode {
-    /// Reads YAML. Several documents, doubled keys and references without end are
-    /// refused.
+    /// Parses YAML. Multiple documents, duplicate keys and excessive alias expansion are errors.
     pub(super) fn of_yaml(text: &str) -> Result<Self, LocatedError> {
         let mut building = TreeBuilder::default();
         for event in Parser::new_from_str(text) {
@@ -45,8 +42,8 @@ impl LocatedNode {
         }))
     }
 
-    /// Reads JSON. Places come from reading it as YAML, which it is but for a few
-    /// escapes; where those are in the way, every value stands at the beginning.
+    /// Parses JSON. Locations come from parsing it as YAML too; where that is impossible because of an
+    /// escape, all values get the location 1:1.
     pub(super) fn of_json(text: &str) -> Result<Self, LocatedError> {
         let value: Value = serde_json::from_str(text).map_err(|err| {
             (FileLocation { row: err.line().max(1), column: err.column().max(1) }, err.to_string())
@@ -58,7 +55,7 @@ impl LocatedNode {
         }
     }
 
-    /// A value, all of it at one place.
+    /// Wraps a value; all of it gets the same location.
     pub(super) fn at_once(value: Value, at: FileLocation) -> Self {
         let value = match value {
             Value::Array(items) => {
@@ -72,7 +69,7 @@ impl LocatedNode {
         Self { at, value }
     }
 
-    /// The value without places.
+    /// Returns the value without locations.
     pub(super) fn plain(&self) -> Value {
         match &self.value {
             LocatedValue::One(value) => value.clone(),
@@ -105,7 +102,7 @@ impl LocatedNode {
         }
     }
 
-    /// The place of what a path of names and numbers leads to, as far as it leads.
+    /// Returns the location of the deepest existing node on a path.
     pub(super) fn place_of(&self, path: &serde_path_to_error::Path) -> FileLocation {
         use serde_path_to_error::Segment;
         let mut here = self;
@@ -123,8 +120,7 @@ impl LocatedNode {
         here.at
     }
 
-    /// These fields, and those of `self` that are not among them. Tables in tables
-    /// are put together the same way.
+    /// Returns the fields of `over`, completed by those of `self`; nested tables are merged recursively.
     pub(super) fn under(&self, over: &Self) -> Self {
         let (LocatedValue::Table(below), LocatedValue::Table(above)) = (&self.value, &over.value) else {
             return over.clone();
@@ -139,7 +135,7 @@ impl LocatedNode {
         Self { at: over.at, value: LocatedValue::Table(fields) }
     }
 
-    /// The same tree with every text changed.
+    /// Returns the tree with every string replaced by `change`; errors are added to `wrong`.
     pub(super) fn with_texts(
         &self,
         change: &mut dyn FnMut(&str, FileLocation) -> Result<String, LocatedError>,
@@ -180,7 +176,7 @@ fn scan_error(err: &ScanError) -> LocatedError {
     (FileLocation { row: mark.line().max(1), column: mark.col() + 1 }, err.info().to_owned())
 }
 
-/// The tree while events come in.
+/// Builds the tree from parser events.
 #[derive(Default)]
 struct TreeBuilder {
     open: Vec<Open>,
@@ -190,7 +186,7 @@ struct TreeBuilder {
     values: usize,
 }
 
-/// A list or a table whose end has not come.
+/// A list or mapping in progress.
 enum Open {
     List {
         at: FileLocation,
@@ -285,7 +281,7 @@ impl TreeBuilder {
     }
 }
 
-/// What a text without quotes means, by the core schema of YAML.
+/// Interprets an unquoted scalar by the YAML core schema.
 fn plain_scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -354,7 +350,7 @@ mod tests {
         #[test]
         fn no_text_makes_the_reader_panic(text in ".{0,200}") {
             LocatedNode::of_yaml(&text).ok();
-            // What is read as JSON has the value that JSON has.
+            // A text accepted as JSON has the same value as JSON.
             if let Ok(node) = LocatedNode::of_json(&text) {
                 prop_assert_eq!(node.plain(), serde_json::from_str::<Value>(&text).unwrap());
             }

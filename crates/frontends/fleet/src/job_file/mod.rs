@@ -1,4 +1,4 @@
-//! Job files: read as a whole, or refused as a whole.
+//! Job files: accepted as a whole, or rejected with all errors.
 
 mod file_problem;
 mod job_body;

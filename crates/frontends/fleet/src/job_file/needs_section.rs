@@ -1,5 +1,4 @@
-//! What jobs of a file need before they start: a share of a machine, other jobs of the
-//! file.
+//! The `needs` section: machine resources and dependencies on other jobs of the file.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,10 +12,10 @@ use super::{
     units::size_of,
 };
 
-/// A job of the file that is named, and where.
+/// Name of a required job, and its location.
 pub(super) type NeededName = (String, FileLocation);
 
-/// `needs: {cpu: 4, mem: 8G, gpu: 1, jobs: [a, b]}`, `needs: [a, b]` or `needs: a`.
+/// Parses `needs: {cpu: 4, mem: 8G, gpu: 1, jobs: [a, b]}`, `needs: [a, b]` or `needs: a`.
 pub(super) fn read_needs(
     part: &LocatedNode,
     wrong: &mut Vec<LocatedError>,
@@ -69,8 +68,8 @@ fn names(part: &LocatedNode, wrong: &mut Vec<LocatedError>) -> Vec<NeededName> {
     named
 }
 
-/// Names become jobs, and jobs come behind those they need. `names` says what a job is
-/// called, `needed` what it names, both by its id.
+/// Resolves names to ids and sorts jobs after their dependencies. `names` is the name of each job,
+/// `needed` the names it requires, both by id.
 pub(super) fn in_order(
     jobs: Vec<PlannedJob>,
     names: &HashMap<String, String>,
@@ -107,7 +106,7 @@ pub(super) fn in_order(
     sorted(jobs, &runs, names, wrong)
 }
 
-/// The order of the file, but for what has to come before.
+/// Topological sort that otherwise keeps the order of the file.
 fn sorted(
     jobs: Vec<PlannedJob>,
     runs: &HashMap<String, Vec<String>>,
@@ -122,7 +121,7 @@ fn sorted(
         .collect();
     let (mut order, mut state) = (Vec::new(), vec![0_u8; jobs.len()]);
     for first in 0..jobs.len() {
-        // Each with how many of those it needs were looked at.
+        // Each job on the path with the number of its dependencies visited so far.
         let mut path = vec![(first, 0)];
         while let Some((at, looked)) = path.pop() {
             if state[at] == 2 {

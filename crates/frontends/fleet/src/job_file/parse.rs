@@ -1,4 +1,4 @@
-//! From a job file to the jobs it means.
+//! Parses job files.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,7 +18,7 @@ use super::{
     placeholders, rows,
 };
 
-/// What a job may say.
+/// Fields of a job.
 const JOB_FIELDS: [&str; 17] = [
     "prompt",
     "prompt_file",
@@ -38,15 +38,15 @@ const JOB_FIELDS: [&str; 17] = [
     "needs",
     "on_question",
 ];
-/// What a file may say.
+/// Fields of a file.
 const FILE_FIELDS: [&str; 8] =
     ["version", "batch", "defaults", "matrix", "jobs", "budget", "rate", "rollout"];
-/// So many jobs a file may mean.
+/// Maximum jobs in a file.
 const MAX_JOBS: usize = 1_000_000;
 
 impl JobPlan {
-    /// Reads a file by its ending: `.yaml`, `.yml`, `.json`, `.jsonl`, `.ndjson`,
-    /// `.csv`. It is taken as a whole, or refused with everything that is wrong.
+    /// Reads a file; the extension selects the format: `.yaml`, `.yml`, `.json`, `.jsonl`, `.ndjson`,
+    /// `.csv`. On failure all errors are returned.
     pub fn read(path: &Path, defaults: &PlanDefaults) -> Result<Self, FileRefused> {
         let bytes = std::fs::read(path)
             .map_err(|err| refused(path, vec![(FileLocation::default(), err.to_string())]))?;
@@ -59,8 +59,8 @@ impl JobPlan {
         Self::parse(path, &text, defaults)
     }
 
-    /// The same for a text; `path` says what it is, and what names in it are
-    /// relative to.
+    /// Like [`read`](Self::read) for a text. `path` selects the format, and relative file names are
+    /// resolved against it.
     pub fn parse(path: &Path, text: &str, defaults: &PlanDefaults) -> Result<Self, FileRefused> {
         let ending = path.extension().and_then(|it| it.to_str()).unwrap_or_default().to_lowercase();
         let wrong = |problem: LocatedError| refused(path, vec![problem]);
@@ -108,24 +108,24 @@ fn refused(path: &Path, wrong: Vec<LocatedError>) -> FileRefused {
     FileRefused(wrong.into_iter().map(problem).collect())
 }
 
-/// A file while it is read.
+/// State of parsing a file.
 struct PlanReading<'a> {
     path: &'a Path,
     defaults: &'a PlanDefaults,
     wrong: Vec<LocatedError>,
-    /// Whether every column is only a name for a value.
+    /// Whether every column is a placeholder value, as in CSV.
     is_table: bool,
-    /// What jobs are called, by id.
+    /// Names of jobs, by id.
     names: HashMap<String, String>,
-    /// What jobs need, by id.
+    /// Names of required jobs, by id.
     needed: HashMap<String, Vec<NeededName>>,
 }
 
-/// Rows of jobs, and the file they are in.
+/// Rows of jobs and their file.
 struct JobRows {
     rows: Vec<LocatedNode>,
     key: Option<(String, FileLocation)>,
-    /// Whether rows hold nothing but values.
+    /// Whether rows contain only placeholder values.
     are_values: bool,
 }
 
@@ -238,7 +238,7 @@ impl PlanReading<'_> {
         shares
     }
 
-    /// All combinations of the values of a matrix; one empty one without.
+    /// Returns all combinations of a matrix's values; a single empty one if there is no matrix.
     fn matrix(&mut self, part: Option<&LocatedNode>) -> Vec<Vec<(String, FileLocation, LocatedNode)>> {
         let mut combinations = vec![Vec::new()];
         let Some(part) = part else { return combinations };
@@ -361,7 +361,7 @@ impl PlanReading<'_> {
                 self.wrong.push((*at, unknown_field(name, &JOB_FIELDS)));
             }
         }
-        // Whoever names a source on the command line does not want the file's beside it.
+        // A source on the command line replaces the one in the file.
         given.under(of_file)
     }
 
@@ -445,7 +445,7 @@ impl PlanReading<'_> {
         })
     }
 
-    /// What a job needs; those of the file are looked for when all are known.
+    /// Parses the needs of a job; names are resolved when all jobs are known.
     fn needs(&mut self, id: &str, part: Option<&LocatedNode>) -> JobRequirements {
         let Some(part) = part else { return JobRequirements::default() };
         let (machine, needed) = needs_section::read_needs(part, &mut self.wrong);
@@ -455,7 +455,7 @@ impl PlanReading<'_> {
         JobRequirements { machine, runs: Vec::new() }
     }
 
-    /// Whether a job makes sense.
+    /// Checks that a job is consistent.
     fn judge(&mut self, body: &JobBody, filled: &LocatedNode, at: FileLocation) {
         let place_of = |name: &str| filled.get(name).map_or(at, |it| it.at);
         if body.prompt.trim().is_empty() {
@@ -478,7 +478,7 @@ impl PlanReading<'_> {
         }
     }
 
-    /// `prompt_file` becomes `prompt`; the command line speaks where neither is.
+    /// Replaces `prompt_file` by `prompt`; the command line's prompt is the default.
     fn set_prompt(&mut self, job: &mut LocatedNode, at: FileLocation) {
         let LocatedValue::Table(fields) = &mut job.value else { return };
         if let Some(place) = fields.iter().position(|(name, _, _)| name == "prompt_file") {
@@ -504,7 +504,8 @@ impl PlanReading<'_> {
         }
     }
 
-    /// A name that fills nothing and looks like a field is a mistake, not a label.
+    /// Reports a column that fills no placeholder and resembles a field name: probably a typo and not a
+    /// label.
     fn refuse_unused(
         &mut self,
         job: &LocatedNode,
@@ -556,7 +557,7 @@ impl PlanReading<'_> {
             }
             return Some(dedup);
         }
-        // The same row twice means two jobs; the same file twice means the same ones.
+        // Identical rows are separate jobs, but submitting the same file twice gives the same ids.
         let content = blake3::hash(row.plain().to_string().as_bytes()).to_hex()[..16].to_owned();
         let mut dedup = format!("{batch}/{content}{of_matrix}");
         let mut number = 1;

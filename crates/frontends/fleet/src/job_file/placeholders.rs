@@ -1,9 +1,9 @@
-//! `{name}` in texts of a job file.
+//! `{name}` placeholders in texts of a job file.
 
 use std::collections::BTreeMap;
 
-/// Fills `{name}` with values; `{{` and `}}` are braces. What is no name between
-/// braces stays as it is: prompts hold code.
+/// Replaces `{name}` by its value; an unknown name is an error. `{{` and `}}` are literal braces. Braces
+/// around anything but a name are kept, because prompts contain code.
 pub(super) fn fill(text: &str, values: &BTreeMap<String, String>) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
@@ -36,7 +36,7 @@ pub(super) fn fill(text: &str, values: &BTreeMap<String, String>) -> Result<Stri
     Ok(filled)
 }
 
-/// The names that a text wants filled.
+/// Returns the placeholder names in a text.
 pub(super) fn names(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;

@@ -7,10 +7,10 @@ use super::{
     located_yaml::{LocatedError, LocatedNode, LocatedValue},
 };
 
-/// Rows of a CSV file with names in its first line, as tables of texts.
+/// Parses a CSV file with a header line to mappings of strings.
 pub(super) fn of_csv(text: &str) -> Result<Vec<LocatedNode>, Vec<LocatedError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // Rows are counted by their ends, and some have two.
+    // Rows are counted by line ends.
     let text = &text.replace("\r\n", "\n");
     if let Some(place) = open_quote(text) {
         return Err(vec![(
@@ -59,7 +59,7 @@ pub(super) fn of_csv(text: &str) -> Result<Vec<LocatedNode>, Vec<LocatedError>> 
     if wrong.is_empty() { Ok(rows) } else { Err(wrong) }
 }
 
-/// Where a quoted value begins that never ends: everything behind it would be one value.
+/// Returns the location of an unterminated quoted value, which would swallow the rest of the file.
 fn open_quote(text: &str) -> Option<FileLocation> {
     let (mut place, mut begun, mut is_start) = (FileLocation { row: 1, column: 1 }, None, true);
     let mut chars = text.chars().peekable();
@@ -83,7 +83,7 @@ fn csv_error(err: &csv::Error) -> LocatedError {
     (FileLocation { row: usize::try_from(row).unwrap_or(1), column: 1 }, err.to_string())
 }
 
-/// Lines of JSON, a table each.
+/// Parses lines of JSON objects.
 pub(super) fn of_json_lines(text: &str) -> Result<Vec<LocatedNode>, Vec<LocatedError>> {
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -99,7 +99,7 @@ pub(super) fn of_json_lines(text: &str) -> Result<Vec<LocatedNode>, Vec<LocatedE
     if wrong.is_empty() { Ok(rows) } else { Err(wrong) }
 }
 
-/// A tree so many rows further down.
+/// Shifts all locations down by a number of rows.
 fn moved(located: LocatedNode, down: usize) -> LocatedNode {
     let place = |at: FileLocation| FileLocation { row: at.row + down, ..at };
     let value = match located.value {

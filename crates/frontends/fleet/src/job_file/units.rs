@@ -1,8 +1,8 @@
-//! Times, sizes, rates and shares as people write them.
+//! Durations, sizes, rates and shares.
 
 use std::time::Duration;
 
-/// A time: `90`, `90s`, `45m`, `1h30m`, `2d`. A bare number counts seconds.
+/// Parses a duration: `90`, `90s`, `45m`, `1h30m`, `2d`. A bare number is seconds.
 pub fn duration_of(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no time; write 90s, 45m, 1h30m or 2d");
     let text = text.trim();
@@ -27,7 +27,7 @@ pub fn duration_of(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
 }
 
-/// A size in bytes: `6G`, `512M`, `1.5G`, `4096`.
+/// Parses a size in bytes: `6G`, `512M`, `1.5G`, `4096`.
 pub fn size_of(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no size; write 512M or 6G");
     let text = text.trim();
@@ -42,7 +42,7 @@ pub fn size_of(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let bytes = number * each;
-    // More than any machine has is a mistake.
+    // An implausibly large value is a mistake.
     if !(bytes.is_finite() && (0.0..1e18).contains(&bytes)) {
         return Err(wrong());
     }
@@ -50,17 +50,17 @@ pub fn size_of(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// How many jobs may start in a time.
+/// Maximum number of starts in a period.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct StartRate {
-    /// How many.
+    /// Number of starts.
     pub most: u32,
-    /// In how many seconds.
+    /// Period in seconds.
     pub seconds: u32,
 }
 
 impl StartRate {
-    /// Reads `5/s`, `100/m`, `1000/h`.
+    /// Parses `5/s`, `100/m`, `1000/h`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is no rate; write 5/s, 100/m or 1000/h");
         let (most, unit) = text.trim().split_once('/').ok_or_else(wrong)?;
@@ -75,17 +75,17 @@ impl StartRate {
     }
 }
 
-/// A part of all jobs of a batch.
+/// A part of the jobs of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub enum Share {
-    /// So many.
+    /// A number of jobs.
     Count(usize),
-    /// So many of a hundred.
+    /// A percentage.
     Percent(f64),
 }
 
 impl Share {
-    /// Reads `5` or `5%`.
+    /// Parses `5` or `5%`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is no part of a batch; write 5 or 5%");
         match text.trim().strip_suffix('%') {
@@ -97,7 +97,7 @@ impl Share {
         }
     }
 
-    /// How many that are of `all`: at least one of any.
+    /// Returns the number of jobs out of `all`, rounded up; a percentage gives at least one.
     pub fn of(self, all: usize) -> usize {
         match self {
             Self::Count(count) => count.min(all),

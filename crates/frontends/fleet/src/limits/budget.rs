@@ -1,5 +1,5 @@
-//! Money as a tree: a tenant, its batches, their jobs. What a request may cost is
-//! set aside in all of them before it is sent.
+//! Budgets of tenant, batch and job. The estimated cost of a request is reserved in all of them before
+//! it is sent.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -8,28 +8,27 @@ use std::{
 
 use haft_fleet_store::{CounterLimit, FleetName, FleetStore, LeaseKey, ReserveOutcome, RunId};
 
-/// The counter of a tenant's, batch's or job's money is in millionths of a dollar.
+/// Budget counters are in millionths of a US dollar.
 const MILLION: f64 = 1_000_000.0;
 
-/// How often money is asked for, and how long in between.
+/// Number of attempts to reserve money, and the delay between them.
 const TRIES: u32 = 4;
 const AGAIN: Duration = Duration::from_millis(400);
 
-/// From so much of a budget on whoever pays is warned, in hundredths.
+/// Percentage of a budget from which a warning is given.
 const WARNS_AT: i64 = 80;
 
-/// Money of one run.
+/// Budgets that apply to one run.
 pub(crate) struct RunBudget {
     store: FleetStore,
     key: LeaseKey,
-    /// Counters from the tenant down to the job, with what they may be.
+    /// Counters from tenant to job, with their limits.
     purses: Vec<BudgetCounter>,
     refused: Mutex<Option<BudgetRefused>>,
-    /// Counters that have been warned about, as far as this run knows.
+    /// Counters for which a warning was given, as far as this run knows.
     warned: Mutex<Vec<String>>,
 }
 
-/// One counter.
 #[derive(Clone, Debug)]
 struct BudgetCounter {
     key: String,
@@ -37,16 +36,16 @@ struct BudgetCounter {
     most_usd: Option<f64>,
 }
 
-/// Why a request was not sent.
+/// Why a request was not sent, worded for the user.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct BudgetRefused(pub(crate) String);
 
-/// What was set aside for a request.
+/// Money reserved for a request.
 #[derive(Debug)]
 pub(crate) struct BudgetReservation {
-    /// In millionths of a dollar.
+    /// Millionths of a US dollar.
     amount: i64,
-    /// Budgets that come to their end by it, in words.
+    /// Warnings about budgets that are nearly used up.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -82,7 +81,7 @@ impl RunBudget {
         })
     }
 
-    /// Sets money aside in the whole tree, or says whose budget is spent.
+    /// Reserves money in all budgets, or returns which budget is exhausted.
     pub(crate) async fn set_aside(&self, usd: f64) -> Result<BudgetReservation, BudgetRefused> {
         let amount = micros(usd);
         let of = self.purses.iter().map(|purse| CounterLimit {
@@ -95,9 +94,9 @@ impl RunBudget {
             let reserved = self.store.clockwork.reserve(amount, of.clone(), Some(self.key.clone())).await;
             tries += 1;
             match reserved {
-                // Full, or gone for a while: the run waits, as long as its lease holds.
+                // A transient store error: retry as long as the lease is valid.
                 Err(err) if err.is_passing() => tokio::time::sleep(AGAIN).await,
-                // What others set aside may be more than they will use.
+                // Reservations of others may exceed what they will actually use.
                 Ok(ReserveOutcome::No { .. }) if tries < TRIES => tokio::time::sleep(AGAIN).await,
                 answer => break answer,
             }
@@ -117,12 +116,12 @@ impl RunBudget {
                 *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused.clone());
                 Err(refused)
             }
-            // Without a word of the store nothing is spent.
+            // Nothing is spent without an acknowledgement of the store.
             Err(err) => Err(BudgetRefused(format!("money could not be set aside: {err}"))),
         }
     }
 
-    /// Budgets of which most is gone. Each is warned about once, whoever draws from it.
+    /// Returns warnings about budgets that are nearly used up; each is given once across all runs.
     async fn warnings(&self, are: &[i64]) -> Vec<String> {
         let mut warnings = Vec::new();
         for (purse, is) in self.purses.iter().zip(are) {
@@ -141,7 +140,7 @@ impl RunBudget {
             if is_known {
                 continue;
             }
-            // A budget that was raised is another one.
+            // A raised budget gets a new warning.
             let mark = format!("usd-warned/{most}/{}", purse.key);
             let times = self.store.clockwork.count(mark, 1, Some(self.key.clone())).await;
             if times.is_ok_and(|times| times == 1) {
@@ -157,7 +156,8 @@ impl RunBudget {
         warnings
     }
 
-    /// What a request really cost.
+    /// Corrects a reservation by the actual cost. Store errors are ignored; the counter then keeps the
+    /// reserved amount.
     pub(crate) async fn settle(&self, set_aside: BudgetReservation, usd: f64) {
         let difference = micros(usd) - set_aside.amount;
         if difference == 0 {
@@ -168,13 +168,13 @@ impl RunBudget {
         }
     }
 
-    /// Whose budget was spent, if one was.
+    /// Returns the exhausted budget that stopped the run, if any.
     pub(crate) fn refused(&self) -> Option<BudgetRefused> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// The counter of a job's money, or of a batch's, or else of the tenant's.
+/// Returns the counter key of a job's budget, else of the batch's, else of the tenant's.
 pub(crate) fn money_of(tenant: &FleetName, batch: Option<&FleetName>, job: Option<&RunId>) -> String {
     match (job, batch) {
         (Some(job), _) => job_key(job.as_str()),

@@ -1,4 +1,4 @@
-//! Who stands between the sessions of a worker and their provider.
+//! A provider that enforces shared rate limits and budgets.
 
 use std::{
     sync::{
@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 
 use super::{RateLimiter, RunBudget, budget::BudgetReservation, rate_limits::KeyGrant};
 
-/// So many tokens of an answer are paid for beforehand.
+/// Output tokens reserved for a request.
 const USUAL_OUTPUT: u64 = 2_000;
 
-/// Keeps the requests of one run within what it shares with others.
+/// Enforces the shared limits for the requests of one run.
 pub(crate) struct LimitedProvider {
     inner: Arc<dyn Provider>,
     keys: Arc<RateLimiter>,
@@ -28,18 +28,18 @@ pub(crate) struct LimitedProvider {
     news: mpsc::UnboundedSender<LimitWait>,
 }
 
-/// What a run waits for.
+/// An event of the limits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LimitWait {
-    /// For a limit, so long.
+    /// Waiting for a rate limit, for about this long.
     Waits(Duration),
-    /// For nothing any more.
+    /// No longer waiting.
     GoesOn,
-    /// So long that the job is better given back.
+    /// The wait is so long that the job should be returned to the queue.
     TooLong(Duration),
-    /// A request was answered and cost this.
+    /// A request was answered and cost this many US dollars.
     Spent(f64),
-    /// A budget comes to its end.
+    /// A budget is nearly used up.
     Warns(String),
 }
 
@@ -54,7 +54,7 @@ impl LimitedProvider {
     }
 }
 
-/// A request on its way, and what was set aside for it.
+/// A request in progress and its reservations.
 struct RequestInFlight {
     keys: Arc<RateLimiter>,
     money: Arc<RunBudget>,
@@ -67,7 +67,7 @@ struct RequestInFlight {
 }
 
 impl RequestInFlight {
-    /// What was really used is known.
+    /// Settles the reservations with the actual usage, in the background.
     fn land(&mut self) {
         let (grant, aside) = (self.grant.take(), self.aside.take());
         let (keys, money, usage) = (Arc::clone(&self.keys), Arc::clone(&self.money), self.usage);
@@ -86,7 +86,7 @@ impl RequestInFlight {
 }
 
 impl Drop for RequestInFlight {
-    /// A stream that was let go of, or a request that failed.
+    /// Settles the reservations of a cancelled or failed request.
     fn drop(&mut self) {
         if self.grant.is_some() || self.aside.is_some() {
             self.land();
@@ -166,7 +166,7 @@ impl RequestInFlight {
         if has_waited.into_inner() {
             self.news.send(LimitWait::GoesOn).ok();
         }
-        // Few answers are as long as they may be; what one costs more is settled.
+        // Few answers are as long as their limit; the excess is settled afterwards.
         let most = Usage { input_tokens: input, output_tokens: output.min(USUAL_OUTPUT), ..Usage::default() };
         let usd = self.price.as_ref().map_or(0.0, |price| price.of(&most, Speed::Normal));
         match self.money.set_aside(usd).await {

@@ -1,5 +1,4 @@
-//! Limits that many sessions share: what a provider's key takes in a minute, and
-//! money.
+//! Limits shared by many sessions: rate limits per provider key, and budgets.
 
 mod budget;
 mod limited_provider;

@@ -1,5 +1,4 @@
-//! What a key of a provider takes in a minute, drawn in chunks for all sessions of
-//! a worker.
+//! Rate limits per provider key, drawn from the store in chunks for all sessions of a worker.
 
 use std::{
     collections::HashMap,
@@ -11,19 +10,19 @@ use haft_fleet_store::{FleetStore, TokenBucket};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-/// What one key takes in a minute; what is not named is not limited.
+/// Limits of a key per minute; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyLimit {
     /// Requests.
     pub requests: Option<u64>,
-    /// Tokens of input that no cache has.
+    /// Uncached input tokens.
     pub input: Option<u64>,
-    /// Tokens of output.
+    /// Output tokens.
     pub output: Option<u64>,
 }
 
-/// Limits by `provider` or `provider/model`; the longer name wins, `*` is any.
+/// Limits by `provider` or `provider/model`; the longer match wins, `*` matches any.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(transparent)]
 pub struct KeyLimits(pub std::collections::BTreeMap<String, KeyLimit>);
@@ -35,23 +34,22 @@ impl KeyLimits {
     }
 }
 
-/// So many seconds' worth of tokens are drawn at once.
+/// Seconds' worth of tokens drawn from the store at once.
 const CHUNK_SECONDS: u64 = 5;
-/// So much of a minute's requests may come at once; the rest comes evenly. Whoever
-/// counts any sixty seconds finds no more than the limit, and hardly less.
+/// Percentage of a minute's requests that may be sent as a burst; the rest is spread evenly. So any 60
+/// seconds contain hardly more requests than the limit.
 const BURST_PERCENT: u64 = 3;
-/// So long one word about a frozen key counts.
+/// How long a cached answer about a frozen key is used.
 const FROZEN_COUNTS: Duration = Duration::from_millis(500);
-/// A bucket that had too little is asked again after this time at the latest: well before
-/// it would be full, also where the store takes its time.
+/// Maximum delay before an empty bucket is tried again; well below the time it takes to fill.
 const ASKS_AGAIN: Duration = Duration::from_millis(250);
-/// A frozen key is looked at again after this time at the latest.
+/// Maximum delay before a frozen key is checked again.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
-/// So long nobody waits inside a session: the job goes back to the queue instead.
+/// Maximum wait inside a session; beyond it the job is returned to the queue.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(90);
 
-/// Draws for all sessions of a worker. They stand in line: who came first is served
-/// first, and only the first asks the store.
+/// Draws tokens for all sessions of a worker. Requests queue in FIFO order, and only the first one asks
+/// the store.
 pub(crate) struct RateLimiter {
     store: FleetStore,
     limits: KeyLimits,
@@ -59,22 +57,22 @@ pub(crate) struct RateLimiter {
     frozen: Mutex<HashMap<String, ThrottledKey>>,
 }
 
-/// What was drawn of a bucket and not used yet.
+/// Tokens of a bucket that were drawn but not used yet.
 #[derive(Default)]
 struct DrawnTokens {
     left: u64,
-    /// Nothing is to be had of the store before.
+    /// Earliest time at which the store has tokens again.
     empty_until: Option<Instant>,
 }
 
-/// What is known about a key that may be frozen.
+/// Cached state of a key that may be frozen.
 #[derive(Default)]
 struct ThrottledKey {
     until: Option<Instant>,
     asked_at: Option<Instant>,
 }
 
-/// What a request was granted, by bucket.
+/// Amounts granted to a request, by bucket.
 #[derive(Debug, Default)]
 pub(crate) struct KeyGrant(Vec<(String, u64)>);
 
@@ -84,7 +82,7 @@ impl RateLimiter {
         Arc::new(Self { store: store.clone(), limits, lines, frozen })
     }
 
-    /// How long nobody may use a key.
+    /// Returns how long a key is still frozen. A store error counts as not frozen.
     pub(crate) async fn frozen(&self, key: &str) -> Option<Duration> {
         let name = frozen_key(key);
         let mut all = self.frozen.lock().await;
@@ -102,16 +100,16 @@ impl RateLimiter {
         left
     }
 
-    /// A provider said when to come back: nobody asks it before.
+    /// Freezes a key for all workers, after the provider asked for a delay.
     pub(crate) async fn freeze(&self, key: &str, time: Duration) {
         let name = frozen_key(key);
         self.frozen.lock().await.entry(name.clone()).or_default().until = Some(Instant::now() + time);
         self.store.clockwork.freeze(name, time).await.ok();
     }
 
-    /// Waits until a request may be sent and draws what it will use. Waiting is told.
-    /// The error says for how long nobody may send anything, where that is too long to
-    /// wait for.
+    /// Waits until a request may be sent and draws its tokens. `(input, output)` are estimated tokens;
+    /// `waits` is called with the expected delay. Fails with the remaining time if a key is frozen for
+    /// longer than [`MAX_WAIT`].
     pub(crate) async fn draw(
         &self,
         key: &str,
@@ -130,12 +128,12 @@ impl RateLimiter {
         for (kind, per_minute, amount) in wanted {
             let Some(per_minute) = per_minute.filter(|it| 0 < *it) else { continue };
             let name = format!("key/{key}/{kind}");
-            // More than a minute's worth never comes together: such a request takes all there is.
+            // A bucket never holds more than one minute's worth: a larger request takes all of it.
             let amount = amount.min(per_minute);
             self.draw_one(&name, bucket_of(kind, per_minute, amount), amount, waits).await;
             grant.0.push((name, amount));
         }
-        // It may have been frozen while this one stood in line.
+        // The key may have been frozen while this request was queued.
         match self.thawed(key, waits).await {
             Ok(()) => Ok(grant),
             Err(wait) => {
@@ -152,7 +150,7 @@ impl RateLimiter {
                 return Err(left);
             }
             waits(left);
-            // Not all at the same moment.
+            // Jitter, so that not all requests are sent at once.
             let jitter = Duration::from_millis(fastrand::u64(0..50));
             tokio::time::sleep(left.min(MAX_PAUSE) + jitter).await;
         }
@@ -187,7 +185,7 @@ impl RateLimiter {
             }
             let want = (amount - at_hand.left).max(bucket.capacity);
             let drawn = self.store.clockwork.draw(name.to_owned(), want, bucket).await;
-            // A store that does not answer is asked again, too.
+            // A store that does not answer is asked again too.
             let (granted, pause) = drawn.map_or((0, None), |it| (it.granted, it.retry_after));
             at_hand.left += granted;
             let pause = pause.unwrap_or(ASKS_AGAIN).clamp(Duration::from_millis(20), ASKS_AGAIN);
@@ -202,7 +200,9 @@ impl RateLimiter {
         }
     }
 
-    /// What a request really used: the difference is taken or given back.
+    /// Corrects the token buckets after a request: returns the surplus of the reservation, or withdraws
+    /// the shortfall (a bucket may go below zero). The request bucket is not touched. A store error is
+    /// ignored; the bucket then keeps the reserved amount.
     pub(crate) async fn settle(&self, grant: KeyGrant, (input, output): (u64, u64)) {
         for (name, drawn) in grant.0 {
             let used = match name.rsplit('/').next() {
@@ -223,14 +223,14 @@ fn frozen_key(key: &str) -> String {
     format!("key/{key}/frozen")
 }
 
-/// How a bucket fills, and what may be drawn of it at once.
+/// Returns the size and fill rate of a bucket for a draw of `amount`.
 fn bucket_of(kind: &str, per_minute: u64, amount: u64) -> TokenBucket {
     match kind {
         "requests" => {
             let burst = (per_minute * BURST_PERCENT / 100).max(1);
             TokenBucket { capacity: burst, per_minute: per_minute.saturating_sub(burst).max(1) }
         }
-        // A request is as long as it is, also after a pause.
+        // The bucket must hold a whole request, also after an idle period.
         _ => TokenBucket { capacity: (per_minute * CHUNK_SECONDS / 60).max(amount).max(1), per_minute },
     }
 }
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Five hundred sessions of two workers: what they send is what the key takes.
+    /// Five hundred sessions of two workers together use the key's limit.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn five_hundred_sessions_use_what_a_key_takes() {
         const PER_MINUTE: u64 = 1_200;
@@ -289,7 +289,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             let (begin, before) = (Instant::now(), sent.load(Ordering::Relaxed));
-            // How long the store takes meanwhile: a bucket is full after some two seconds.
+            // The store's latency during the test: a bucket fills up in about two seconds.
             let mut slowest = Duration::ZERO;
             while begin.elapsed() < Duration::from_secs(5) {
                 let asked = Instant::now();
@@ -302,7 +302,7 @@ mod tests {
             over.store(true, Ordering::Relaxed);
             sessions.iter().for_each(tokio::task::JoinHandle::abort);
             let ideal = took * u128::from(PER_MINUTE) / 60_000;
-            // What two desks have at hand, and a burst.
+            // The chunks drawn by two workers, and a burst.
             assert!(were <= ideal + 3 * 36, "{were} sent where {ideal} may be");
             if ideal * 95 / 100 <= were {
                 return;
@@ -322,7 +322,7 @@ mod tests {
         }
         desks[0].freeze("k", Duration::from_secs(600)).await;
         assert!(desks[0].draw("k", ("p", "m"), (1, 1), &|_| ()).await.is_err());
-        // The other one's last word counts for half a second.
+        // Wait until the other worker's cached state has expired.
         tokio::time::sleep(FROZEN_COUNTS).await;
         let wait = desks[1].draw("k", ("p", "m"), (1, 1), &|_| ()).await.unwrap_err();
         assert!(wait <= Duration::from_secs(600), "{wait:?}");

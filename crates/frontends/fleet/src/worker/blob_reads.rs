@@ -1,5 +1,5 @@
-//! `Read` with the name of a blob: a model that meets `blob:HASH` in a file, in what a
-//! command printed or in a message reads it under that name.
+//! Lets the `Read` tool open blobs: a model that sees `blob:HASH` in a file, in command output or in a
+//! message reads it under that name.
 
 use std::{path::Path, sync::Arc};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::large_results::{BlobDownload, LargeResults};
 
-/// Looks at each `Read` before it is judged, and puts a file in the place of a blob.
+/// Returns a hook that runs before each `Read` is judged and replaces a blob name by a downloaded file.
 pub(super) fn hook(store: &FleetStore, results: &LargeResults) -> HookDefinition {
     let (store, results) = (store.clone(), results.clone());
     let look = move |call: HookCall| {
@@ -28,7 +28,7 @@ pub(super) fn hook(store: &FleetStore, results: &LargeResults) -> HookDefinition
 
 async fn answer(store: &FleetStore, results: &LargeResults, input: &Value) -> Value {
     let Some(hash) = input["file_path"].as_str().and_then(blob_named) else { return json!({}) };
-    // Read itself says that there is no such file; nothing was forbidden.
+    // `Read` itself reports the missing file; the hook denies nothing.
     let told = |why: String| json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": why}});
     match results.file_of(store, hash).await {
         Ok(BlobDownload::There(path)) => {
@@ -42,7 +42,7 @@ async fn answer(store: &FleetStore, results: &LargeResults, input: &Value) -> Va
     }
 }
 
-/// The blob that a path names, unless there is a file of that name.
+/// Returns the blob a path names, unless a file of that name exists.
 fn blob_named(path: &str) -> Option<BlobHash> {
     let name = Path::new(path).file_name()?.to_str()?;
     let hash = BlobHash::parse(name.strip_prefix("blob:")?).ok()?;

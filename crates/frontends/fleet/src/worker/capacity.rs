@@ -1,10 +1,10 @@
-//! Whether a machine has room for one more job.
+//! Checks whether the machine has room for another job.
 
 use haft_fleet_store::ResourceRequest;
 
 use super::WorkerSettings;
 
-/// What this machine has.
+/// Returns the resources of this machine.
 pub(super) fn machine() -> ResourceRequest {
     let cpu = std::thread::available_parallelism().map_or(1, usize::from);
     let devices = std::fs::read_dir("/dev").into_iter().flatten().flatten();
@@ -20,7 +20,7 @@ pub(super) fn machine() -> ResourceRequest {
     }
 }
 
-/// Nothing, or what is missing.
+/// Checks free memory and disk space; the error says what is missing.
 pub(super) fn look(settings: &WorkerSettings) -> Result<(), String> {
     if let Some(free) = memory_left().filter(|free| *free < settings.least_memory) {
         return Err(format!("only {} MB of memory are left on this machine", free >> 20));
@@ -38,7 +38,7 @@ fn memory_left() -> Option<u64> {
     line_of("/proc/meminfo", "MemAvailable:")
 }
 
-/// The most memory this process ever had, in bytes.
+/// Returns the peak memory of this process in bytes.
 pub(super) fn memory_peak() -> Option<u64> {
     line_of("/proc/self/status", "VmHWM:")
 }

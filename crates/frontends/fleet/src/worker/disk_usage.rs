@@ -1,4 +1,4 @@
-//! How many bytes the workspace of a job has, looked at while the job runs.
+//! Watches the disk usage of a job's workspace while it runs.
 
 use std::{
     collections::HashSet,
@@ -13,14 +13,15 @@ use std::{
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How long between two looks, at least.
+/// Minimum time between two checks.
 const LOOKS: Duration = Duration::from_millis(500);
-/// A look takes at most so small a part of the time: one of so many.
+/// Maximum share of time spent on checks: 1/20.
 const SHARE: u32 = 20;
 
 /// Watches a directory until it is dropped.
 pub(super) struct DiskWatch {
-    /// Fires when there is more in it than there may be.
+    /// Cancelled once the directory uses more than the limit (hard links counted once). Checked at most
+    /// every 500 ms and for at most 5 % of the time; never cancelled without a limit.
     pub(super) over: CancellationToken,
     found: Arc<AtomicU64>,
     limit: u64,
@@ -28,7 +29,7 @@ pub(super) struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Begins to watch; without a limit nothing is looked at.
+    /// Starts watching; does nothing without a limit.
     pub(super) fn begin(dir: PathBuf, limit: Option<u64>) -> Self {
         let (over, stop) = (CancellationToken::new(), CancellationToken::new());
         let found = Arc::new(AtomicU64::new(0));
@@ -38,12 +39,12 @@ impl DiskWatch {
         Self { over, found, limit: limit.unwrap_or(u64::MAX), _stop: stop.drop_guard() }
     }
 
-    /// Why the job ends.
+    /// Returns the reason for ending the job.
     pub(super) fn in_words(&self) -> String {
         words_of(&self.found, self.limit)
     }
 
-    /// The same for later, when the watch itself cannot be asked.
+    /// Like [`in_words`](Self::in_words), as a closure that outlives the watch.
     pub(super) fn words_later(&self) -> impl Fn() -> String + use<> {
         let (found, limit) = (Arc::clone(&self.found), self.limit);
         move || words_of(&found, limit)
@@ -88,8 +89,8 @@ async fn watch(
     }
 }
 
-/// What the files below a directory take on the disk. One with several names counts
-/// once; links lead nowhere.
+/// Returns the disk usage below a directory in bytes. Hard links are counted once; symlinks are not
+/// followed.
 fn bytes_below(dir: &Path) -> u64 {
     let walk = ignore::WalkBuilder::new(dir).standard_filters(false).follow_links(false).build();
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! The end of a job at a worker: results, retries, and the last word to the store.
+//! The end of a job at a worker: results, retries, and the final report to the store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
     run_log_lines::FleetState,
 };
 
-/// How long the last word to the store is tried.
+/// How long the final report to the store is retried.
 const LAST_WORD: Duration = Duration::from_secs(60);
 
-/// A session has ended: results are collected and the job ends, or is tried again.
+/// Handles the end of a session: collects results, then ends the job or schedules a retry.
 pub(super) async fn finish(
     worker: &Arc<FleetWorker>,
     lease: &Lease,
@@ -88,7 +88,7 @@ fn outcome_of(job: &ReadyJob, ended: &EndedRun) -> JobOutcome {
     }
 }
 
-/// Check, patch, branch and files.
+/// Collects check, patch, branch and files.
 async fn collect(
     worker: &Arc<FleetWorker>,
     lease: &Lease,
@@ -97,7 +97,7 @@ async fn collect(
     mut outcome: JobOutcome,
     stop: &CancellationToken,
 ) -> (JobOutcome, Value) {
-    // What grew beyond its limit here is not carried into the store.
+    // A workspace that exceeded its disk limit is not uploaded.
     let is_kept = !job.disk.over.is_cancelled();
     if is_kept && 0 < job.fence.calls_begun() {
         let calls = job.fence.take_ended_calls();
@@ -169,7 +169,7 @@ fn commit_message(lease: &Lease) -> String {
     }
 }
 
-/// When the job is tried again, if it is.
+/// Returns the delay before a retry; `None` if there is none.
 fn retry_delay(body: &JobBody, lease: &Lease, outcome: &JobOutcome) -> Option<Duration> {
     let wanted = outcome.retry.filter(|it| body.retry.on.contains(it))?;
     let tried = lease.deliveries.saturating_sub(1).saturating_sub(lease.lost);
@@ -183,7 +183,7 @@ fn retry_delay(body: &JobBody, lease: &Lease, outcome: &JobOutcome) -> Option<Du
     Some(Duration::from_secs(seconds) + Duration::from_millis(fastrand::u64(0..1_000)))
 }
 
-/// A job leaves this worker without a session that ended.
+/// Ends or returns a job whose session did not end normally.
 pub(super) async fn leave(
     worker: &FleetWorker,
     lease: &Lease,
@@ -239,7 +239,7 @@ async fn end(worker: &FleetWorker, lease: &Lease, outcome: JobOutcome, summary: 
     }
 }
 
-/// Says something to the store until it is heard, refused, or nobody waits.
+/// Sends a request to the store until it is accepted, rejected, or [`LAST_WORD`] has passed.
 async fn persist<'a, T>(ask: impl Fn() -> haft_fleet_store::StoreFuture<'a, T>) -> Result<T, StoreError> {
     let until = tokio::time::Instant::now() + LAST_WORD;
     loop {

@@ -1,4 +1,4 @@
-//! One job at one worker, from its lease to what came of it.
+//! One job at one worker, from its lease to its result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,11 +23,11 @@ use crate::{
     store_log::StoreLog,
 };
 
-/// So many takeovers without a new line, or workers that died in a row before a call
-/// had ended, and a job is set aside.
+/// Consecutive takeovers without progress (no new log line, or no finished call) after which a job is
+/// parked.
 const POISON: u32 = 3;
 
-/// A job whose session can be opened.
+/// A job that is ready to open its session.
 pub(super) struct ReadyJob {
     pub(super) body: JobBody,
     pub(super) dirs: RunDirs,
@@ -42,13 +42,13 @@ pub(super) struct ReadyJob {
     pub(super) results: LargeResults,
 }
 
-/// Why a job did not come to its session, or left it.
+/// Why a job did not reach its session, or left it.
 pub(super) enum JobStopped {
-    /// It is another worker's, or nobody knows.
+    /// The lease is lost, or its state is unknown.
     Lost(String),
-    /// It goes back to the queue.
+    /// It returns to the queue after a delay.
     Back(Duration, String),
-    /// It is set aside.
+    /// It is parked.
     Aside(String),
     /// It ends.
     Ends(JobOutcome),
@@ -63,7 +63,7 @@ impl From<StoreError> for JobStopped {
     }
 }
 
-/// Works on a job; what became of it, in words.
+/// Runs a job; returns what happened to it, for display.
 pub(super) async fn work(
     worker: &Arc<FleetWorker>,
     lease: Lease,
@@ -81,7 +81,7 @@ pub(super) async fn work(
     };
     hearing.abort();
     if !worker.settings.keep_workspaces {
-        // And what workers before left here.
+        // Also what earlier workers left in this directory.
         let left = dirs.run_and_earlier();
         let remove = move || left.iter().for_each(|dir| drop(std::fs::remove_dir_all(dir)));
         tokio::task::spawn_blocking(remove).await.ok();
@@ -89,8 +89,7 @@ pub(super) async fn work(
     stopped
 }
 
-/// Fires when somebody wants the run to end, from its first moment on and without waiting
-/// for the next renewal.
+/// Watches for a cancellation from the start of the run, without waiting for the next renewal.
 async fn hear_cancel(worker: Arc<FleetWorker>, key: LeaseKey, cancelled: CancellationToken) {
     let wanted = cancel_control(key.epoch);
     loop {
@@ -100,12 +99,12 @@ async fn hear_cancel(worker: Arc<FleetWorker>, key: LeaseKey, cancelled: Cancell
                 return cancelled.cancel();
             }
         }
-        // A line that was cut is taken up again.
+        // Reconnect after an interrupted stream.
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 
-/// The variables a job sees, and what hides its secrets.
+/// Returns the environment of a job, and the mask for its secrets.
 async fn variables_of(
     worker: &FleetWorker,
     lease: &Lease,
@@ -133,7 +132,7 @@ async fn variables_of(
     Ok((variables, mask))
 }
 
-/// Everything up to the session.
+/// Prepares workspace and history, up to the session.
 async fn prepare(
     worker: &Arc<FleetWorker>,
     lease: &Lease,
@@ -216,7 +215,7 @@ async fn prepare(
     Ok(ReadyJob { body, dirs, fence, mask, variables, workspace, checkpoints, history, money, disk, results })
 }
 
-/// The job goes back: a newer worker wrote its log.
+/// Returns the job to the queue, because a newer worker wrote its log.
 fn newer_log(format: u32, haft: &str) -> JobStopped {
     let why = format!(
         "its log is of format {format}, written by haft {haft}; this worker is haft {} and reads format {FORMAT}. Update \
@@ -226,7 +225,7 @@ fn newer_log(format: u32, haft: &str) -> JobStopped {
     JobStopped::Back(Duration::from_secs(30), why)
 }
 
-/// What a job says, if this worker understands it.
+/// Parses a job's body, if this worker supports it.
 fn body_of(body: &Value) -> Result<JobBody, JobStopped> {
     let version = body["v"].as_u64().unwrap_or_default();
     if 1 < version {
@@ -277,7 +276,7 @@ async fn set_up(
     done.map_err(|why| JobStopped::Ends(JobOutcome::failed(2, why, Some(RetryOn::Setup))))
 }
 
-/// Why a job is set aside, with the last that is known of it.
+/// Returns why a job is parked, with its last known error.
 async fn last_words(worker: &FleetWorker, lease: &Lease) -> String {
     let run = &lease.key.run;
     let from = lease.log_end.saturating_sub(5).max(lease.log_begin);

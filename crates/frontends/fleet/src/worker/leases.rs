@@ -1,4 +1,4 @@
-//! All leases of a worker, renewed together.
+//! Renews all leases of a worker together.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lease_clock::{LeaseClock, since_boot};
 
-/// The leases of a worker.
 pub(crate) struct Leases {
     store: FleetStore,
     worker: FleetName,
@@ -20,13 +19,13 @@ pub(crate) struct Leases {
     held: Mutex<HashMap<LeaseKey, ActiveLease>>,
 }
 
-/// A lease, and what is to happen to its run.
+/// A lease and the signals for its run.
 #[derive(Clone)]
 pub(crate) struct ActiveLease {
     pub(crate) key: LeaseKey,
-    /// Fires when the run is another's.
+    /// Cancelled when another worker has the run.
     pub(crate) lost: CancellationToken,
-    /// Fires when somebody wants the run to end.
+    /// Cancelled when a cancellation of the run was requested.
     pub(crate) cancelled: CancellationToken,
     pub(crate) clock: LeaseClock,
 }
@@ -55,8 +54,8 @@ impl Leases {
         self.held().remove(&lease.key);
     }
 
-    /// Renews all leases again and again. When the store has not confirmed them for
-    /// nearly as long as they last, all runs are lost: others may have them.
+    /// Renews all leases periodically. If the store has not confirmed them for nearly their whole
+    /// duration, all runs count as lost, because other workers may have them.
     pub(crate) async fn keep(&self, over: &CancellationToken, trouble: &(dyn Fn(String) + Sync)) {
         let every = (self.lease / 4).max(Duration::from_millis(50));
         loop {
@@ -65,7 +64,7 @@ impl Leases {
             let renewing = self.store.queue.renew(self.worker.clone(), keys.clone(), self.lease);
             let answer = tokio::select! {
                 () = over.cancelled() => return,
-                // No answer is as bad as a wrong one.
+                // A missing answer is treated like an error.
                 answer = tokio::time::timeout(self.clock.left().max(every), renewing) => answer,
             };
             match answer {

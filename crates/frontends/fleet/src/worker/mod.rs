@@ -1,4 +1,4 @@
-//! Workers: jobs in, sessions, results out.
+//! Workers: take jobs, run sessions, return results.
 
 mod blob_reads;
 mod capacity;
@@ -27,45 +27,45 @@ use crate::{
     secret_rules::SecretRules,
 };
 
-/// How a worker works.
+/// Settings of a worker.
 #[derive(Clone, Debug)]
 pub struct WorkerSettings {
-    /// Its name: a new one for every process.
+    /// Name, unique per process.
     pub name: FleetName,
-    /// Jobs of this pool.
+    /// Pool to take jobs from.
     pub pool: FleetName,
-    /// So many sessions at once.
+    /// Maximum concurrent sessions.
     pub slots: u32,
-    /// What of its machine it has for jobs that ask for some.
+    /// Resources of the machine for jobs that reserve some.
     pub machine: ResourceRequest,
-    /// How long others wait for a sign of life.
+    /// Time without a renewal after which other processes declare this worker dead.
     pub lease: Duration,
-    /// Where workspaces are made.
+    /// Directory for workspaces.
     pub root: PathBuf,
-    /// Whether it ends when nothing waits any more.
+    /// Whether the worker exits when no job is waiting.
     pub until_empty: bool,
-    /// How long one question for jobs waits: so long it takes to end, too.
+    /// Maximum time of one request for jobs; also the time a shutdown may take.
     pub patience: Duration,
-    /// How long running calls may take when it is asked to end.
+    /// How long running calls may continue on shutdown.
     pub grace: Duration,
-    /// Takes nothing while the machine has less memory left.
+    /// Takes no jobs while the machine has less free memory (bytes).
     pub least_memory: u64,
-    /// Takes nothing while there is less room for workspaces.
+    /// Takes no jobs while there is less disk space for workspaces (bytes).
     pub least_disk: u64,
-    /// Whether workspaces of ended jobs stay.
+    /// Whether workspaces of ended jobs are kept.
     pub keep_workspaces: bool,
-    /// Secrets it gives out.
+    /// Secrets it provides to jobs.
     pub secrets: SecretRules,
-    /// What keys of providers take in a minute.
+    /// Rate limits of provider keys.
     pub key_limits: KeyLimits,
-    /// What a tenant may spend.
+    /// Budget of a tenant in US dollars.
     pub tenant_usd: Option<f64>,
-    /// The program `haft`.
+    /// Path of the `haft` program.
     pub program: Option<PathBuf>,
 }
 
 impl WorkerSettings {
-    /// The usual, for workspaces below a directory.
+    /// Returns the defaults, with workspaces below `root`.
     pub fn new(name: FleetName, pool: FleetName, root: PathBuf) -> Self {
         Self {
             name,
@@ -88,54 +88,45 @@ impl WorkerSettings {
     }
 }
 
-/// What the flags of a job mean.
+/// Interprets the flags of a job.
 pub trait JobSessions: Send + Sync {
-    /// The session of these flags in this place. The error is for whoever wrote
-    /// the job.
+    /// Builds a session from flags and its location. The error is for the author of the job.
     fn session(&self, flags: &Map<String, Value>, place: LocationSpec) -> Result<JobSession, String>;
 }
 
-/// A session that a job wants.
+/// A session for a job.
 pub struct JobSession {
-    /// What it is made of.
     pub spec: SessionSpec,
-    /// Whether calls that were denied are no failure.
+    /// Whether denied calls do not count as a failure.
     pub allow_denials: bool,
 }
 
-/// What a worker tells whoever started it.
+/// An event of a worker, for the process that started it.
 #[derive(Clone, Debug)]
 pub enum WorkerEvent {
     /// The store knows the worker; it claims jobs from now on.
     Ready,
-    /// It works on a job.
-    Took {
-        /// The run.
-        run: String,
-        /// Its epoch.
-        epoch: u64,
-    },
-    /// A job is over for this worker: its state, or why it was given up.
+    /// Working on a job.
+    Took { run: String, epoch: u64 },
+    /// A job has ended for this worker.
     Left {
-        /// The run.
         run: String,
-        /// What became of it.
+        /// Its state, or why it was given up.
         what: String,
     },
-    /// A budget a job draws from comes to its end.
+    /// A budget of a job is nearly used up.
     Warns {
-        /// The run.
         run: String,
-        /// Which, and how far.
+        /// Which budget, and how much is used.
         text: String,
     },
-    /// It takes nothing, for this reason.
+    /// It takes no jobs, for this reason.
     NoRoom(String),
-    /// The store does not answer, or says something is wrong.
+    /// The store does not answer or reports an error.
     Trouble(String),
 }
 
-/// A worker.
+/// Takes and runs jobs.
 pub struct FleetWorker {
     pub(crate) store: FleetStore,
     pub(crate) settings: WorkerSettings,
@@ -145,13 +136,13 @@ pub struct FleetWorker {
     news: mpsc::UnboundedSender<WorkerEvent>,
 }
 
-/// How long one question for jobs waits.
+/// Maximum time of one request for jobs.
 const TAKE_WAIT: Duration = Duration::from_secs(1);
-/// How often what is due by the clock is looked for.
+/// How often due schedules are fired.
 const TICK: Duration = Duration::from_secs(1);
 
 impl FleetWorker {
-    /// A worker; what it does is told to the receiver.
+    /// Creates a worker; its events go to the receiver.
     pub fn new(
         store: FleetStore,
         settings: WorkerSettings,
@@ -164,12 +155,12 @@ impl FleetWorker {
     }
 
     pub(crate) fn tell(&self, news: WorkerEvent) {
-        // Nobody has to listen.
+        // The receiver is optional.
         self.news.send(news).ok();
     }
 
-    /// Works until `drain` fires: then running calls end, what runs goes back to
-    /// the queue from where it is, and others go on with it.
+    /// Runs until `drain` is cancelled. Then running calls may finish, and running jobs return to the
+    /// queue, to be continued by other workers.
     pub async fn run(self: Arc<Self>, drain: CancellationToken) -> Result<(), StoreError> {
         let over = CancellationToken::new();
         let renewing = tokio::spawn(Arc::clone(&self).renew_leases(over.clone()));
@@ -224,7 +215,7 @@ impl FleetWorker {
                 lease: self.settings.lease,
                 wait,
             };
-            // A question that is given up on halfway might lose what it was answered: it goes on alone.
+            // Spawned, because dropping a request halfway could lose the jobs it was granted.
             let taking = self.store.queue.take(ask);
             tokio::pin!(taking);
             let taken = loop {
@@ -260,7 +251,7 @@ impl FleetWorker {
         }
     }
 
-    /// Whether nothing waits that this worker could take now or soon.
+    /// Whether no job waits that this worker could take now or soon.
     async fn is_empty(&self) -> bool {
         let filter = haft_fleet_store::JobFilter {
             pool: Some(self.settings.pool.clone()),
@@ -293,7 +284,7 @@ impl FleetWorker {
                 () = over.cancelled() => return,
                 () = tokio::time::sleep(TICK) => (),
             }
-            // Any other worker does it too.
+            // Errors are ignored: other workers fire schedules too.
             self.store.clockwork.tick().await.ok();
         }
     }

@@ -1,4 +1,4 @@
-//! How a run ended, as scripts and retries see it.
+//! Outcome of a run: exit code, state, and whether a retry is possible.
 
 use haft_agent::{EndReason, LimitReached};
 use haft_fleet_store::JobState;
@@ -11,20 +11,20 @@ use crate::job_file::RetryOn;
 /// How the session of a job ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JobOutcome {
-    /// The exit code `haft -p` would have.
+    /// Exit code of an equivalent `haft -p`.
     pub(crate) code: u8,
-    /// Its word.
+    /// Short name of the outcome.
     pub(crate) word: &'static str,
-    /// The state of the job.
+    /// State of the job.
     pub(crate) state: JobState,
-    /// Why, where it did not end well.
+    /// Reason, unless it succeeded.
     pub(crate) reason: Option<String>,
-    /// What a retry would be for.
+    /// The kind of failure a retry rule may match.
     pub(crate) retry: Option<RetryOn>,
 }
 
 impl JobOutcome {
-    /// Of the last turn. `denied` says that calls were not allowed and that counts.
+    /// Creates the outcome of the last turn. `denied`: calls were denied and that counts as a failure.
     pub(crate) fn new(reason: &EndReason, denied: bool) -> Self {
         let (code, word) = haft_sdk_server::run_outcome(reason, denied);
         let (state, retry) = match (reason, code) {
@@ -39,29 +39,29 @@ impl JobOutcome {
         Self { code, word, state, reason: in_words(reason, denied), retry }
     }
 
-    /// A run that ended because somebody said so.
+    /// The outcome of a cancelled run.
     pub(crate) fn cancelled() -> Self {
         let reason = Some(String::from("cancelled"));
         Self { code: 130, word: "interrupted", state: JobState::Cancelled, reason, retry: None }
     }
 
-    /// A run that never came to a session, or broke.
+    /// The outcome of a run that did not reach its session, or crashed.
     pub(crate) fn failed(code: u8, reason: impl Into<String>, retry: Option<RetryOn>) -> Self {
         Self { code, word: "failed", state: JobState::Failed, reason: Some(reason.into()), retry }
     }
 
-    /// The workspace grew beyond its limit.
+    /// The workspace exceeded its disk limit.
     pub(crate) fn out_of_disk(reason: String) -> Self {
         Self { code: 5, word: "incomplete", state: JobState::Failed, reason: Some(reason), retry: None }
     }
 
-    /// Money is spent.
+    /// A budget is exhausted.
     pub(crate) fn out_of_money(reason: String) -> Self {
         Self { code: 5, word: "incomplete", state: JobState::Failed, reason: Some(reason), retry: None }
     }
 }
 
-/// Whether the same request may be answered later.
+/// Whether a retry may succeed.
 fn is_passing(error: &ModelError) -> bool {
     error.is_transient() || matches!(error, ModelError::RateLimited { .. })
 }
@@ -94,7 +94,7 @@ fn in_words(reason: &EndReason, denied: bool) -> Option<String> {
     })
 }
 
-/// What `haft -p --output-format json` would have printed.
+/// Returns what `haft -p --output-format json` would have printed.
 pub(crate) fn result_json(session: &haft_types::SessionId, turn: &TurnEnded, outcome: &JobOutcome) -> Value {
     let mut frame = haft_sdk_server::turn_frame(session, &turn.end, &turn.bill, &turn.facts);
     frame["outcome"] = json!(outcome.word);

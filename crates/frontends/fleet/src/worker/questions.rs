@@ -1,4 +1,4 @@
-//! Questions of a run that somebody elsewhere answers.
+//! Permission prompts and questions of a run, answered remotely.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,29 +11,29 @@ use haft_tool_runtime::{Answer, Approver, Question};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-/// So long a question waits for an answer.
+/// How long a question waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(24 * 3_600);
 
-/// The questions of a run that wait, and answers that came before their question: a
-/// run that moved asks again. Clones are the same.
+/// Pending questions of a run, and answers that arrived before their question, because a run that moved
+/// asks again. Clones share the state.
 #[derive(Clone)]
 pub(super) struct RunApprover(Arc<QuestionsInner>);
 
 struct QuestionsInner {
     waiting: Mutex<OpenAnswers>,
-    /// Told whenever what waits has changed.
+    /// Notified when the pending questions change.
     news: mpsc::UnboundedSender<()>,
 }
 
 #[derive(Default)]
 struct OpenAnswers {
-    /// By the id of the call.
+    /// By call id.
     asked: BTreeMap<String, (Value, oneshot::Sender<Value>)>,
     answers: HashMap<String, Value>,
 }
 
 impl RunApprover {
-    /// Without any; the receiver hears whenever that changes.
+    /// Creates an empty instance; the receiver is notified of changes.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<()>) {
         let (news, receiver) = mpsc::unbounded_channel();
         (Self(Arc::new(QuestionsInner { waiting: Mutex::default(), news })), receiver)
@@ -43,12 +43,12 @@ impl RunApprover {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What waits, for people and programs.
+    /// Returns the pending questions as JSON.
     pub(super) fn open(&self) -> Vec<Value> {
         self.waiting().asked.values().map(|it| it.0.clone()).collect()
     }
 
-    /// Somebody answered the question of a call.
+    /// Handles an answer to the question of a call.
     pub(super) fn answer(&self, answer: &Value) {
         let Some(call) = answer["call"].as_str() else { return };
         let mut waiting = self.waiting();
@@ -60,7 +60,7 @@ impl RunApprover {
         self.0.news.send(()).ok();
     }
 
-    /// The answer to a call's question, when it comes.
+    /// Returns the answer to a call's question if it has already arrived, or a receiver for it.
     fn wait_for(&self, call: &str, question: Value) -> Result<Value, oneshot::Receiver<Value>> {
         let mut waiting = self.waiting();
         if let Some(answer) = waiting.answers.remove(call) {
@@ -74,7 +74,7 @@ impl RunApprover {
     }
 }
 
-/// Takes a question back that nobody waits for any more.
+/// Removes a question when its caller stops waiting.
 struct AskedCallGuard<'a> {
     desk: &'a RunApprover,
     call: String,
@@ -112,13 +112,13 @@ impl Approver for RunApprover {
     }
 }
 
-/// Questions for a person that are the input of a call.
+/// Returns the questions in the input of a call (`AskUserQuestion`).
 fn choices_of(input: &Value) -> Value {
     let texts = input["questions"].as_array().into_iter().flatten().filter_map(|it| it["question"].as_str());
     json!(texts.collect::<Vec<_>>())
 }
 
-/// What an answer of somebody elsewhere means for a call with this input.
+/// Interprets a remote answer for a call with this input.
 fn read_answer(answer: &Value, mut input: Value) -> Answer {
     let text = answer["text"].as_str().unwrap_or_default().trim();
     let questions: Vec<String> = choices_of(&input)
@@ -128,7 +128,7 @@ fn read_answer(answer: &Value, mut input: Value) -> Answer {
         .filter_map(|it| it.as_str().map(str::to_owned))
         .collect();
     if !questions.is_empty() && !text.is_empty() {
-        // A line for each, and the last one for the rest.
+        // One line per question; the last line answers the remaining ones.
         let mut lines = text.lines().map(str::trim).filter(|it| !it.is_empty());
         let mut last = lines.next().unwrap_or_default();
         let answers: Map<String, Value> = questions

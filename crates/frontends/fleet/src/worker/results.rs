@@ -1,4 +1,4 @@
-//! What is kept of a job: patch, branch, files, and whether the check passed.
+//! Results of a job: patch, branch, files, and the check.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::{
     store_log::StoreLog,
 };
 
-/// How long a check may take.
+/// Timeout of the check command.
 const CHECK_LIMIT: Duration = Duration::from_secs(3_600);
-/// So many files are kept at most.
+/// Maximum number of files.
 const MAX_FILES: usize = 1_000;
-/// A larger file is named and not kept.
+/// Maximum bytes of a file; larger ones are listed but not stored.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Collects results.
+/// Collects the results of a job.
 pub(super) struct ResultCollector<'a> {
     pub(super) store: &'a FleetStore,
     pub(super) tenant: &'a FleetName,
@@ -40,7 +40,7 @@ pub(super) struct ResultCollector<'a> {
 }
 
 impl ResultCollector<'_> {
-    /// Runs the check, if there is one: what it said, and whether it passed.
+    /// Runs the check command, if there is one. Returns its result and whether it passed.
     pub(super) async fn check(&self, cancel: &CancellationToken) -> Option<(Value, bool)> {
         let command = self.body.check.as_ref()?;
         let fence = self.fence.clone();
@@ -59,7 +59,7 @@ impl ResultCollector<'_> {
         })
     }
 
-    /// The patch since the beginning, as a blob.
+    /// Stores the patch since the base as a blob.
     pub(super) async fn patch(&self) -> Result<Value, String> {
         let Some(patch) = changes_since(self.workspace, self.dirs.run()).await? else {
             return Ok(Value::Null);
@@ -71,14 +71,14 @@ impl ResultCollector<'_> {
         Ok(json!({"blob": blob, "bytes": bytes, "files": files}))
     }
 
-    /// The branch, pushed.
+    /// Pushes the changes to the branch.
     pub(super) async fn branch(&self, message: &str) -> Result<Value, String> {
         let Some(branch) = &self.body.results.branch else { return Ok(Value::Null) };
         let remote = format!("refs/heads/{branch}");
         let there = FleetGit::new(&self.workspace.dir, ["ls-remote", "--", "origin", &remote]).text().await?;
         let there = there.split_whitespace().next().map(str::to_owned);
         let own = there.filter(|it| self.pushed.contains(it));
-        // Who takes over must know which commit may be there.
+        // A worker that takes over must know which commit may have been pushed.
         let (fence, lost) = (self.fence, self.fence.lost());
         let push = push_branch(self.workspace, branch, message, own.as_deref(), async |commit: &str| {
             fence.note(&FleetState::Pushing { commit: commit.to_owned() });
@@ -91,7 +91,7 @@ impl ResultCollector<'_> {
         Ok(pushed.map_or(Value::Null, |it| json!({"branch": it.branch, "commit": it.commit})))
     }
 
-    /// The files that patterns name, as blobs.
+    /// Stores the files that match the patterns as blobs.
     pub(super) async fn files(&self) -> Result<Value, String> {
         if self.body.results.files.is_empty() {
             return Ok(Value::Null);

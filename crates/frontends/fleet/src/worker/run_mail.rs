@@ -1,4 +1,4 @@
-//! Messages of a run to others of its tenant.
+//! Messages between runs of a tenant.
 
 use haft_fleet_store::{FleetName, FleetStore, NewControl};
 use haft_session::RemoteMail;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{fleet_client::FleetClient, secret_rules::ValueMask};
 
-/// Carries messages of one run.
+/// Sends messages of one run.
 pub(super) struct RunMail {
     pub(super) store: FleetStore,
     pub(super) tenant: FleetName,
@@ -32,7 +32,7 @@ impl RemoteMail for RunMail {
             if to.state.is_ended() {
                 return Err(format!("{id} has ended ({}): it reads nothing any more", to.state.as_str()));
             }
-            // The same call is the same message, whoever repeats it.
+            // Idempotent: a repeated call is the same message.
             let call = format!("mail/{}/{}/{}", self.run, cx.agent_id, cx.call_id.as_str());
             let text = self.mask.masked(&text);
             let text =

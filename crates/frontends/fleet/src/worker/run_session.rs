@@ -1,4 +1,4 @@
-//! The session of a job: opened, followed, interrupted, handed back.
+//! The session of a job: opened, followed, interrupted, handed over.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,11 +29,11 @@ use crate::{
     run_log_lines::FleetState,
 };
 
-/// How often a run that is to be handed back is looked at.
+/// Polling interval for a run that is to be handed over.
 const LOOKS: Duration = Duration::from_millis(50);
-/// A job whose tool host cannot be reached is tried again after this time.
+/// Delay before a retry when a job's tool host cannot be reached.
 const HOST_PAUSE: Duration = Duration::from_secs(15);
-/// How often a worker tells the store how far a run is.
+/// Minimum interval between progress reports to the store.
 const TELLS: Duration = Duration::from_secs(1);
 
 /// How a session ended.
@@ -45,13 +45,13 @@ pub(super) struct EndedRun {
     pub(super) usd: f64,
     pub(super) requests: u64,
     pub(super) cancelled: bool,
-    /// So long nobody may ask the provider.
+    /// Set if the provider's key is frozen for this long.
     pub(super) waits: Option<Duration>,
-    /// The last warning about money.
+    /// The last budget warning.
     pub(super) warning: Option<String>,
 }
 
-/// What is known of a session while it works.
+/// State of a running session.
 struct Watched<'a> {
     worker: &'a Arc<FleetWorker>,
     lease: &'a Lease,
@@ -63,14 +63,14 @@ struct Watched<'a> {
     told_at: Option<tokio::time::Instant>,
     state: JobState,
     kept_calls: u64,
-    /// Whether it ends because its workspace grew too large.
+    /// Whether it ends because its workspace exceeded the disk limit.
     is_over_disk: bool,
     questions: RunApprover,
     /// Calls whose question is in the log.
     asked: std::collections::HashSet<String>,
 }
 
-/// The session of a job, to its end.
+/// Runs the session of a job to its end.
 pub(super) async fn run(
     worker: &Arc<FleetWorker>,
     lease: &Lease,
@@ -90,7 +90,7 @@ pub(super) async fn run(
         handle.prompt(Prompt { is_named: true, ..Prompt::text(prompt) });
     }
     let controls = worker.store.log.follow_controls(lease.key.run.clone(), 0);
-    // Earlier workers of this try asked, too.
+    // Includes what earlier workers of this attempt used.
     let (requests, usd) = if has_begun { haft_session::logged_requests(&session_log(job)) } else { (0, 0.0) };
     let ended = EndedRun {
         session: handle.id().clone(),
@@ -123,7 +123,7 @@ pub(super) async fn run(
     Ok(watched.ended)
 }
 
-/// The log of the session of a job.
+/// Returns the path of a job's session log.
 fn session_log(job: &ReadyJob) -> std::path::PathBuf {
     job.dirs.state().join("session.jsonl")
 }
@@ -178,10 +178,10 @@ fn open(
     if let Ok(WorkspaceSource::Host(host)) = job.body.workspace.source() {
         spec.hosts.named = vec![host.to_owned()];
     }
-    // A host that another worker of the run has met refuses this one's earlier turns.
+    // The tool host rejects earlier epochs once it has seen a later one.
     spec.hosts.epoch = Some(lease.key.epoch);
     let has_hosts = !spec.hosts.named.is_empty();
-    // Hosts are waited for, and others have something to do meanwhile.
+    // Waiting for tool hosts must not block other work.
     let opened =
         if has_hosts { tokio::task::block_in_place(|| Session::open(spec)) } else { Session::open(spec) };
     let (handle, events) = opened.map_err(|err| match err {
@@ -191,7 +191,7 @@ fn open(
     Ok((handle, events, allow_denials))
 }
 
-/// Keys that the person stored for haft are found in the run's own directory too.
+/// Links the user's stored keys into the run's own state directory.
 fn lend_keys(state: &std::path::Path) {
     let Some(home) = std::env::var_os("HOME").map(std::path::PathBuf::from) else { return };
     let stored = home.join(".haft/credentials.json");
@@ -285,7 +285,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Text for whoever looks right now, without what may be half a secret.
+    /// Broadcasts live text, holding back what may be the beginning of a secret.
     fn show(&mut self, piece: &str) {
         self.live.push_str(piece);
         let held_back = if piece == "\n" { 0 } else { self.job.mask.longest() };
@@ -338,7 +338,7 @@ impl Watched<'_> {
         }
     }
 
-    /// What a person is asked has changed.
+    /// Logs and reports changes of the pending questions.
     fn take_questions(&mut self) {
         let open = self.questions.open();
         for question in &open {
@@ -358,7 +358,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Tells the store how far the run is, not too often.
+    /// Reports progress to the store, at most once per [`TELLS`].
     fn tell_store(&mut self) {
         let now = tokio::time::Instant::now();
         if self.told_at.is_some_and(|at| now - at < TELLS) {
@@ -380,7 +380,7 @@ impl Watched<'_> {
         });
     }
 
-    /// Something was said to the run.
+    /// Handles a control entry.
     async fn hear(&mut self, entry: &ControlEntry) {
         if entry.id == cancel_control(self.lease.key.epoch) {
             return self.cancel();
@@ -406,7 +406,7 @@ impl Watched<'_> {
         }
     }
 
-    /// The run is another's: nothing is written, everything stops.
+    /// Stops everything without writing, because the run belongs to another worker.
     async fn abandon(&self, why: Option<&str>) -> JobStopped {
         if let Some(why) = why {
             self.job.fence.fail(why);
@@ -415,10 +415,10 @@ impl Watched<'_> {
         JobStopped::Lost(self.job.fence.failure().unwrap_or_else(|| String::from("the run is lost")))
     }
 
-    /// Another worker goes on from here.
+    /// Stops the session so that another worker can continue.
     async fn hand_back(&mut self, is_late: bool) -> JobStopped {
         if is_late {
-            // A call that does not end is lost with this worker; nobody runs it again.
+            // A call that does not finish is lost with this worker; it is not repeated.
             self.job.fence.fail("the worker ends and could not wait any longer");
             self.stop_session().await;
             return JobStopped::Back(
@@ -444,7 +444,7 @@ impl Watched<'_> {
     }
 }
 
-/// The name of the line in the log that something said to a run becomes.
+/// Returns the id of the log line that a message to a run becomes.
 pub(crate) fn said_uuid(run: &str, number: u64) -> String {
     let hash = blake3::hash(format!("{run}\0say\0{number}").as_bytes());
     let mut bytes = [0; 16];

@@ -1,4 +1,4 @@
-//! Going on with a run that another worker had.
+//! Continues a run of another worker.
 
 use haft_fleet_store::{Lease, StoreError};
 use haft_session::{Prompt, PromptAuthor};
@@ -12,21 +12,21 @@ use crate::{
     store_log::StoreLog,
 };
 
-/// So many lines are asked for at once.
+/// Lines read at once.
 const PAGE: usize = 2_000;
 
-/// The tool whose messages may go to other runs.
+/// The tool that sends messages to other runs.
 const SEND_MESSAGE: &str = "SendMessage";
 
-/// Tools that change files of the workspace and nothing else.
+/// Tools whose only effect is on files of the workspace.
 const FILE_TOOLS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
 impl FleetWorker {
-    /// Everything the store has of this try of a run.
+    /// Reads all stored lines of this attempt.
     pub(super) async fn history(&self, lease: &Lease) -> Result<RunHistory, StoreError> {
         let mut history = RunHistory::default();
         let run = &lease.key.run;
-        // A node that is behind the others may say less than was true when we took over.
+        // A lagging node may return a shorter log than was known at the takeover.
         let end = self.store.log.end(run.clone()).await?.lines.max(lease.log_end);
         let mut next = lease.log_begin;
         while next < end {
@@ -45,8 +45,7 @@ impl FleetWorker {
     }
 }
 
-/// What becomes of calls whose outcome nobody knows; the error says why the run
-/// waits for a person.
+/// Decides what happens with calls whose outcome is unknown. The error says why the job is parked.
 pub(super) fn judge_unknown(
     history: &mut RunHistory,
     order: OnUnknown,
@@ -71,7 +70,7 @@ pub(super) fn judge_unknown(
             ));
         }
         OnUnknown::UndoAndRerun if !workspace.is_lasting() => {
-            // The workspace is what it was before them.
+            // The workspace was restored to its state before these calls.
             let again = history.open.iter().filter(|it| {
                 FILE_TOOLS.contains(&it.tool.as_str())
                     && history.acted_since.iter().any(|(_, id)| *id == it.id)
@@ -91,8 +90,7 @@ pub(super) fn judge_unknown(
     Ok(())
 }
 
-/// Whether a call is a message to another run: the store takes the same call once, so
-/// that it is sent again.
+/// Whether a call is a message to another run, which is idempotent and can be sent again.
 fn is_letter(history: &RunHistory, call: &StartedCall) -> bool {
     call.tool == SEND_MESSAGE
         && history
@@ -100,7 +98,7 @@ fn is_letter(history: &RunHistory, call: &StartedCall) -> bool {
             .is_some_and(|it| it["to"].as_str().is_some_and(|to| to.trim().starts_with("run:")))
 }
 
-/// What the model is told about the move.
+/// Returns the notice to the model about the takeover.
 pub(super) fn notice(history: &RunHistory, workspace: &RunWorkspace, epoch: u64) -> Prompt {
     let mut text = String::from("[This session was moved to another worker. ");
     let dir = workspace.dir.display().to_string();

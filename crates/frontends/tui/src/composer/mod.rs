@@ -1,8 +1,7 @@
-//! The text somebody is writing: several lines, a kill ring, undo, and long
-//! pastes that are one mark.
+//! Prompt editor: several lines, kill ring, undo, and placeholders for long pastes.
 //!
-//! Written here because no editor widget that is kept has marks for pastes, rows
-//! of our own layout and a kill ring without owning the screen.
+//! Own implementation, because existing maintained widgets lack paste placeholders, custom layout, or a
+//! kill ring, or own the screen.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -12,39 +11,40 @@ use crate::{
     styled_text::{ColorRole, StyledSpan, TextStyle, grapheme_width, width_of},
 };
 
-/// Pastes longer than this, or with more lines, become a mark.
+/// Maximum characters of a paste that is inserted as text; a longer one, or one with more lines, becomes
+/// a placeholder.
 const LONGEST_SHOWN_PASTE: usize = 1000;
 const MAX_SHOWN_LINES: usize = 8;
-/// Marks are characters nobody types.
+/// First private-use character that represents a placeholder.
 const FIRST_MARK: u32 = 0xf_0000;
 const MAX_UNDO: usize = 200;
 const MAX_KILLS: usize = 32;
 
-/// The text somebody is writing.
+/// The prompt being written.
 #[derive(Clone, Debug, Default)]
 pub struct Composer {
     text: String,
-    /// The caret, in bytes.
+    /// Caret position in bytes.
     at: usize,
     pastes: Vec<PastedMark>,
     undo: Vec<(String, usize)>,
     redo: Vec<(String, usize)>,
     kills: Vec<String>,
-    /// What the last action was, for actions that go on from each other.
+    /// The last action, for actions that continue each other.
     last: LastEdit,
-    /// The column that moving up and down keeps to.
+    /// Column that vertical movement keeps.
     goal: Option<usize>,
-    /// Whether changes are one until the group ends.
+    /// Whether changes are undone together until the group ends.
     grouped: bool,
 }
 
-/// What a mark stands for.
+/// The content of a placeholder.
 #[derive(Clone, Debug)]
 struct PastedMark {
     text: String,
-    /// What is shown in its place.
+    /// Displayed text.
     label: String,
-    /// Line breaks in the text.
+    /// Number of line breaks.
     breaks: usize,
 }
 
@@ -54,7 +54,7 @@ impl PastedMark {
         Self { text: text.to_owned(), label: label.to_owned(), breaks }
     }
 
-    /// What was pasted, by its place among all pastes.
+    /// Creates a placeholder for the `number`th paste.
     fn of_paste(text: &str, number: usize) -> Self {
         let mut mark = Self::new(text, "");
         mark.name(number);
@@ -73,29 +73,29 @@ enum LastEdit {
     Other,
     Typed,
     Killed,
-    /// From where to where the last kill was put back, and which it was.
+    /// Range of the last yank, and its index in the kill ring.
     Yanked(usize, usize, usize),
-    /// From where to where text was pasted.
+    /// Range of the last paste.
     Pasted(usize, usize),
 }
 
 impl Composer {
-    /// The text as it is written, with marks in it.
+    /// Returns the text with placeholder characters.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether nothing is written.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// The caret, in bytes.
+    /// Returns the caret position in bytes.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// What is sent: marks are what was pasted.
+    /// Returns the text with placeholders replaced by their content.
     pub fn whole(&self) -> String {
         let mut out = String::with_capacity(self.text.len());
         for it in self.text.chars() {
@@ -120,20 +120,19 @@ impl Composer {
         (number < self.pastes.len()).then_some(number)
     }
 
-    /// What is changed from here on is taken back as one.
+    /// Starts a group of changes that are undone together.
     pub(crate) fn begin_group(&mut self) {
         self.remember();
         self.grouped = true;
     }
 
-    /// The next change is one of its own.
+    /// Ends the group.
     pub(crate) fn end_group(&mut self) {
         self.grouped = false;
         self.last = LastEdit::Other;
     }
 
-    /// Puts a text in the place of these bytes, marks among them; the caret goes to
-    /// a byte of the new text.
+    /// Replaces a range and sets the caret to a byte of the new text.
     pub(crate) fn replace(&mut self, bytes: std::ops::Range<usize>, text: &str, caret: usize) {
         self.remember();
         if self.text.get(bytes.clone()).is_some() {
@@ -144,7 +143,7 @@ impl Composer {
         self.goal = None;
     }
 
-    /// Takes everything out.
+    /// Returns everything and clears the prompt.
     pub fn take(&mut self) -> String {
         self.end_group();
         let whole = self.whole();
@@ -155,7 +154,7 @@ impl Composer {
         whole
     }
 
-    /// Replaces everything; the caret is at the end.
+    /// Replaces everything; the caret moves to the end.
     pub fn set(&mut self, text: &str) {
         self.end_group();
         self.remember();
@@ -164,7 +163,7 @@ impl Composer {
         self.last = LastEdit::Other;
     }
 
-    /// Types.
+    /// Inserts typed text.
     pub fn insert(&mut self, text: &str) {
         if self.last != LastEdit::Typed || text.chars().any(char::is_whitespace) {
             self.remember();
@@ -176,7 +175,7 @@ impl Composer {
         self.goal = None;
     }
 
-    /// Pastes; what is long becomes a mark.
+    /// Inserts pasted text; a long one becomes a placeholder.
     pub fn paste(&mut self, text: &str) {
         let from = self.at;
         let long = LONGEST_SHOWN_PASTE < text.len() || MAX_SHOWN_LINES < text.lines().count();
@@ -188,7 +187,7 @@ impl Composer {
         self.last = LastEdit::Pasted(from, self.at);
     }
 
-    /// What was pasted last goes on: it is one.
+    /// Appends to the last paste.
     pub fn paste_more(&mut self, text: &str) {
         let LastEdit::Pasted(from, until) = self.last else { return self.paste(text) };
         let Some(pasted) = self.text.get(from..until).filter(|_| until == self.at) else {
@@ -211,7 +210,7 @@ impl Composer {
         }
     }
 
-    /// Puts a mark in the place of a text; the text is what is sent.
+    /// Inserts a placeholder that stands for `text` and is displayed as `label`.
     pub fn insert_mark(&mut self, text: &str, label: &str) {
         self.put_mark(PastedMark::new(text, label));
         self.last = LastEdit::Other;
@@ -227,7 +226,7 @@ impl Composer {
         }
     }
 
-    /// Shows the paste at or before the caret as text; says whether there was one.
+    /// Replaces the placeholder at or before the caret by its text. Returns whether there was one.
     pub fn unfold(&mut self) -> bool {
         let before = self.text[..self.at].chars().next_back().filter(|it| self.paste_of(*it).is_some());
         let from = match before {
@@ -258,7 +257,7 @@ impl Composer {
         }
     }
 
-    /// Takes the last change back.
+    /// Undoes the last change.
     pub fn undo(&mut self) {
         self.end_group();
         while let Some((text, at)) = self.undo.pop() {
@@ -271,7 +270,7 @@ impl Composer {
         self.last = LastEdit::Other;
     }
 
-    /// Makes the last change that was taken back again.
+    /// Redoes the last undone change.
     pub fn redo(&mut self) {
         if let Some((text, at)) = self.redo.pop() {
             self.undo.push((std::mem::replace(&mut self.text, text), self.at));
@@ -334,7 +333,7 @@ impl Composer {
         at
     }
 
-    /// Removes up to where the caret would go.
+    /// Deletes up to where the caret would move.
     pub fn delete(&mut self, to: CaretMove) {
         let (from, old) = (self.at, self.last);
         self.go(to);
@@ -348,13 +347,13 @@ impl Composer {
         self.last = LastEdit::Other;
     }
 
-    /// Removes up to where the caret would go, to be put back with
-    /// [`Self::yank`]. Kills in a row are one.
+    /// Deletes up to where the caret would move, into the kill ring (see [`Self::yank`]). Consecutive
+    /// kills are merged.
     pub fn kill(&mut self, to: CaretMove) {
         let (begun, joins) = (self.at, self.last == LastEdit::Killed);
         self.go(to);
         let (from, until) = (begun.min(self.at), begun.max(self.at));
-        // At the end of a line the break itself goes.
+        // At the end of a line, deletes the line break.
         let until = if from == until && to == CaretMove::LineEnd { self.nearest(until + 1) } else { until };
         if from < until {
             let killed = self.text[from..until].to_owned();
@@ -374,7 +373,7 @@ impl Composer {
         self.last = LastEdit::Killed;
     }
 
-    /// Puts the last kill back.
+    /// Inserts the last kill.
     pub fn yank(&mut self) {
         let Some(text) = self.kills.last().cloned() else { return };
         self.remember();
@@ -384,7 +383,7 @@ impl Composer {
         self.last = LastEdit::Yanked(from, self.at, self.kills.len() - 1);
     }
 
-    /// Puts an older kill in the place of the one just put back.
+    /// Replaces the text just yanked by the previous kill.
     pub fn yank_older(&mut self) {
         let LastEdit::Yanked(from, until, which) = self.last else { return };
         let which = which.checked_sub(1).unwrap_or(self.kills.len() - 1);
@@ -394,7 +393,7 @@ impl Composer {
         self.last = LastEdit::Yanked(from, self.at, which);
     }
 
-    /// Exchanges the characters around the caret.
+    /// Swaps the characters around the caret.
     pub fn transpose(&mut self) {
         if self.at == self.text.len() {
             self.at = self.before();
@@ -408,7 +407,7 @@ impl Composer {
         }
     }
 
-    /// Moves up or down one row; says whether there was one.
+    /// Moves by one row. Returns whether there was one.
     pub fn go_row(&mut self, down: bool, width: usize) -> bool {
         let places = self.places(width);
         let here = places.iter().rposition(|it| it.0 <= self.at && it.1 != usize::MAX).unwrap_or(0);
@@ -425,7 +424,7 @@ impl Composer {
         true
     }
 
-    /// Where the caret could be: byte, row, column.
+    /// Returns all caret positions: byte, row, column.
     fn places(&self, width: usize) -> Vec<(usize, usize, usize)> {
         let width = width.saturating_sub(PROMPT_WIDTH).max(2);
         let (mut row, mut column) = (0, 0);
@@ -457,12 +456,12 @@ impl Composer {
         }
     }
 
-    /// The rows of the text behind a sign, and where the caret is in them.
+    /// Renders the text after a prompt symbol; returns its rows and the caret.
     pub fn rows(&self, width: usize, sign: &str, ink: TextStyle) -> (Vec<ScreenRow>, Caret) {
         self.rows_with(width, sign, ink, 0..0)
     }
 
-    /// The same, with these bytes selected.
+    /// Like [`rows`](Self::rows), with a selection.
     pub(crate) fn rows_with(
         &self,
         width: usize,
@@ -502,33 +501,31 @@ impl Composer {
     }
 }
 
-/// Columns before the text.
+/// Columns of the prompt symbol.
 pub(crate) const PROMPT_WIDTH: usize = 2;
 
-/// Where the caret goes.
+/// A movement of the caret.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CaretMove {
-    /// One character to the left.
     Left,
-    /// One character to the right.
     Right,
-    /// To the beginning of the word.
+    /// To the start of the word.
     WordLeft,
     /// To the end of the word.
     WordRight,
-    /// To the beginning of the line.
+    /// To the start of the line.
     LineStart,
     /// To the end of the line.
     LineEnd,
-    /// To the beginning.
+    /// To the start of the text.
     Start,
-    /// To the end.
+    /// To the end of the text.
     End,
     /// To this byte.
     To(usize),
 }
 
-/// Tabs are blanks, other controls are left out, and so are our marks.
+/// Replaces tabs by spaces, and removes other controls and placeholder characters.
 fn visible(text: &str) -> String {
     if text.chars().count() == 1 && text.chars().all(|it| FIRST_MARK <= u32::from(it)) {
         return text.to_owned();
@@ -545,7 +542,7 @@ fn visible(text: &str) -> String {
     out
 }
 
-/// Columns of a text typed into a field, up to a byte.
+/// Returns the columns of a text up to a byte.
 pub(crate) fn columns_before(text: &str, at: usize) -> usize {
     text.get(..at).unwrap_or(text).graphemes(true).map(grapheme_width).sum()
 }

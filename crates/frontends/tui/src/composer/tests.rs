@@ -1,6 +1,6 @@
 use super::*;
 
-/// Writes a text with `|` at the caret.
+/// Returns the text with `|` at the caret.
 fn shown(composer: &Composer) -> String {
     let mut text = composer.text.clone();
     text.insert(composer.at, '|');
@@ -99,7 +99,7 @@ fn long_pastes_are_a_mark_and_whole_when_sent() {
 }
 
 proptest::proptest! {
-    /// The caret is always inside of its rows, and rows are never too wide.
+    /// The caret is always within its rows, and rows are never too wide.
     #[test]
     fn the_caret_is_in_its_rows(text in "[a-z漢👩\n ]{0,60}", at in 0_usize..80, width in 6_usize..30) {
         let mut composer = Composer::default();
@@ -126,13 +126,13 @@ fn a_paste_that_comes_in_pieces_is_one() {
     assert_eq!(composer.text().chars().count(), "x m y".len());
     let (rows, _) = composer.rows(80, "› ", TextStyle::PLAIN);
     assert_eq!(rows[0].to_text(), "› x [pasted text 1, 20003 lines] y");
-    // As a whole it goes, and comes back.
+    // A placeholder is deleted as a whole, and undo restores it.
     composer.undo();
     composer.undo();
     assert_eq!(composer.whole(), "x ");
     composer.redo();
     assert_eq!(composer.whole(), format!("x {}", line.repeat(20_003)));
-    // What is typed in between is no part of it.
+    // Text typed in between is not part of the paste.
     let mut composer = Composer::default();
     composer.paste("short");
     composer.insert(" typed");

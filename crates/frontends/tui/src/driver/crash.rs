@@ -1,6 +1,5 @@
-//! Signals that end the program without asking it: the terminal is given back before.
-//! What runs in a handler here only makes calls of the kernel; it takes no memory and
-//! waits for no lock.
+//! Restores the terminal when a fatal signal kills the program. The handlers only use async-signal-safe
+//! calls: no allocation, no locks.
 #![expect(unsafe_code, reason = "there is no safe way to say what a signal does")]
 
 use std::{
@@ -10,18 +9,17 @@ use std::{
 
 use super::{stderr_capture, tty};
 
-/// What a library, the compiler or somebody else ends a program with. A stack that is full
-/// ends in the first.
+/// Fatal signals of libraries, compiler or other processes. A stack overflow raises the first one.
 const DEADLY: [c_int; 7] =
     [libc::SIGABRT, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, libc::SIGXCPU, libc::SIGXFSZ];
 
-/// Memory that is not there. The standard library says of it whether a stack was full.
+/// Memory faults; the standard library's handler reports stack overflows.
 const FAULTS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 static ON_FAULT_BEFORE: [OnceLock<libc::sigaction>; 2] = [OnceLock::new(), OnceLock::new()];
 
 type SignalHandler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// From now on such a signal ends the program on a terminal that is as it was.
+/// Installs handlers that restore the terminal before a fatal signal takes effect.
 pub(super) fn give_back_before_death() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -40,30 +38,30 @@ extern "C" fn on_death(signal: c_int, _info: *mut libc::siginfo_t, _context: *mu
     tty::restore_in_handler();
     stderr_capture::put_back_in_handler();
     set_action(signal, libc::SIG_DFL);
-    // SAFETY: it may be called in a handler; the signal comes when this one is left.
+    // SAFETY: async-signal-safe; the signal is delivered after this handler returns.
     unsafe { libc::raise(signal) };
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let before = FAULTS.iter().position(|it| *it == signal).and_then(|at| ON_FAULT_BEFORE[at].get());
-    // SAFETY: the kernel hands a valid description of the signal in.
+    // SAFETY: the kernel passes a valid pointer.
     let is_fault = 0 < unsafe { (*info).si_code };
     let Some(before) = before.filter(|_| is_fault) else { return on_death(signal, info, context) };
     tty::restore_in_handler();
     stderr_capture::put_back_in_handler();
-    // SAFETY: what is put back was there before. The fault comes again when this one is left.
+    // SAFETY: restores the previous action. The fault recurs after this handler returns.
     unsafe { libc::sigaction(signal, before, std::ptr::null_mut()) };
 }
 
-/// Stops everything of this job, as the shell's key does: also if the signal for it means
-/// something to this program. Nothing happens where no shell could go on with it.
+/// Suspends all processes of this job like Ctrl-Z, even if the program handles SIGTSTP. No-op if there
+/// is no shell to resume it.
 pub(super) fn stop_job() -> SuspendGuard {
     let before = set_action(libc::SIGTSTP, libc::SIG_DFL);
     rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
     SuspendGuard { before }
 }
 
-/// A job that was stopped. Dropped, the signal means what it meant.
+/// Restores the SIGTSTP action when dropped.
 pub(super) struct SuspendGuard {
     before: Option<libc::sigaction>,
 }
@@ -71,16 +69,16 @@ pub(super) struct SuspendGuard {
 impl Drop for SuspendGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // SAFETY: what is put back was there before.
+            // SAFETY: restores the previous action.
             unsafe { libc::sigaction(libc::SIGTSTP, before, std::ptr::null_mut()) };
         }
     }
 }
 
-/// Says what a signal does; says what it did, if that is known.
+/// Sets the action of a signal. Returns the previous one, if known.
 fn set_action(signal: c_int, handler: libc::sighandler_t) -> Option<libc::sigaction> {
-    // SAFETY: zeroes are a valid action, both are ours, and the handler is one that takes
-    // three arguments or none at all.
+    // SAFETY: a zeroed action is valid, both pointers are valid, and the handler takes three arguments
+    // or is a constant.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let mut before: libc::sigaction = std::mem::zeroed();

@@ -1,4 +1,4 @@
-//! The loop.
+//! The event loop of the terminal thread.
 
 use std::{
     sync::Arc,
@@ -28,53 +28,52 @@ use crate::{
     view::view,
 };
 
-/// News are drawn at most so often.
+/// Minimum interval between frames in milliseconds.
 const FRAME_MS: u64 = 33;
-/// News of going on that come so soon after it are old.
+/// Resume notifications within this time after a resume are duplicates.
 const BACK_MS: u64 = 1000;
-/// The terminal is waited for so long to say what its background is, if it is left
-/// before it did.
+/// How long to wait on exit for the answer to a background query.
 const ANSWER_MS: u64 = 60;
 const SHOW_CURSOR: &[u8] = b"\x1b[?25h";
-/// Longer texts are not handed to the terminal's clipboard.
+/// Maximum bytes of text copied through the terminal.
 const LONGEST_COPY: usize = 100_000;
 
-/// The thread's own state.
+/// State of the terminal thread.
 pub(super) struct EventLoop {
     tty: Tty,
     mailbox: Mailbox,
     model: AppState,
     painter: Painter,
     alternate: Option<AlternatePainter>,
-    /// The conversation, where it has a screen of its own.
+    /// The conversation in full-screen mode.
     full: Option<FullScreen>,
-    /// When the terminal was asked for its background and has not answered.
+    /// When the background was queried; `None` without a pending query.
     asked_at: Option<u64>,
-    /// Bytes that were typed before the terminal was ours.
+    /// Bytes typed before the terminal was initialised.
     early: usize,
     decoder: InputDecoder,
     begun: Instant,
-    /// Bytes the terminal has not taken yet.
+    /// Output the terminal has not accepted yet.
     out: Vec<u8>,
     dirty: bool,
-    /// A frame was made that the terminal has not taken whole.
+    /// Whether a frame was not completely accepted yet.
     unseen: bool,
-    /// Somebody typed: it is drawn at once.
+    /// Whether to paint at once, because the user typed.
     urgent: bool,
     painted_at: u64,
-    /// When a lone escape counts.
+    /// When a lone escape byte counts as the Esc key.
     escape_at: Option<u64>,
     settler: ResizeDebounce,
     parking: CursorParking,
-    /// When the terminal was asked for its size and has not answered.
+    /// When the size was queried; `None` without a pending query.
     size_asked_at: Option<u64>,
     title: String,
     editor: TextEditor,
     effects: Arc<dyn Fn(TermEffect) + Send + Sync>,
     gone: bool,
-    /// Something of standard error was taken and is not drawn yet.
+    /// Whether captured standard error output waits to be painted.
     has_errors: bool,
-    /// When the terminal became ours again.
+    /// When the program was resumed.
     back_at: u64,
 }
 
@@ -119,7 +118,7 @@ impl EventLoop {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Until the program ends, or the terminal is gone.
+    /// Runs until the program exits or the terminal is closed.
     pub(super) fn run(mut self) {
         let errors = stderr_capture::reader();
         self.ask_background();
@@ -159,8 +158,7 @@ impl EventLoop {
         self.tty.give_back();
     }
 
-    /// Asks what the background is, where terminals are known to answer or to say
-    /// nothing. Nothing waits for the answer.
+    /// Queries the background colour, if the terminal is known to answer or to ignore it. Does not wait.
     fn ask_background(&mut self) {
         let look = self.model.look();
         if look.follows_background && look.titles && look.can_draw() && look.reflows {
@@ -170,7 +168,7 @@ impl EventLoop {
         }
     }
 
-    /// An answer that comes when we are gone would be typed into the shell.
+    /// Waits for a pending answer, which would otherwise be typed into the shell.
     fn await_answer(&mut self) {
         let asked = self.painter.asked();
         let asked_at = [self.asked_at, self.size_asked_at, (0 < asked).then(|| self.now())];
@@ -206,7 +204,7 @@ impl EventLoop {
         }
     }
 
-    /// Waits for whatever comes first.
+    /// Waits for the next event.
     fn wait(&self, errors: Option<&std::os::fd::OwnedFd>) -> WakeReasons {
         let now = self.now();
         let settles = self.settler.deadline();
@@ -254,7 +252,7 @@ impl EventLoop {
                 self.decoder.feed(&buffer[..count]);
             }
             Err(_) => {
-                // Hung up: nobody is there any more.
+                // The terminal was closed.
                 self.gone = true;
                 (self.effects)(TermEffect::Quit);
                 return;
@@ -300,7 +298,7 @@ impl EventLoop {
                     self.dirty = true;
                 }
                 LoopMessage::Suspended => self.suspend(),
-                // Who suspended us by a key has come back already.
+                // Already handled when Ctrl-Z was pressed.
                 LoopMessage::Resumed if self.now() < self.back_at + BACK_MS => (),
                 LoopMessage::Resumed => self.come_back(),
             }
@@ -332,7 +330,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives the terminal to the shell until it takes us up again.
+    /// Releases the terminal and suspends the program until it is resumed.
     fn suspend(&mut self) {
         self.leave_screen();
         self.tty.give_back();
@@ -342,9 +340,9 @@ impl EventLoop {
         self.come_back();
     }
 
-    /// Waits until the shell has taken us up again. We run on for a moment after
-    /// the signal was sent, and must not take the terminal from the shell then. Who
-    /// is not stopped because there is no shell comes back after a while.
+    /// Waits until the shell has resumed the program. The process runs on for a moment after sending
+    /// itself the signal and must not touch the terminal then. Without a shell it continues after a
+    /// timeout.
     fn wait_for_shell(&mut self) {
         let until = self.now() + BACK_MS;
         let mut others = Vec::new();
@@ -380,7 +378,7 @@ impl EventLoop {
     }
 
     fn copy(&mut self, text: &str) {
-        // The face knows other ways: a multiplexer, a long text.
+        // The frontend has other ways: multiplexers, long texts.
         (self.effects)(TermEffect::Copy(text.to_owned()));
         if LONGEST_COPY < text.len() {
             return;
@@ -397,7 +395,7 @@ impl EventLoop {
         self.tty.write_all(&out);
     }
 
-    /// The terminal is ours again, whatever it shows.
+    /// Takes over the terminal again, whatever is on it.
     fn come_back(&mut self) {
         if self.tty.take().is_err() {
             self.gone = true;
@@ -428,7 +426,7 @@ impl EventLoop {
         }
     }
 
-    /// Draws, when it is time and the terminal took the last frame.
+    /// Paints a frame, if it is due and the terminal has accepted the last one.
     fn paint(&mut self) {
         self.flush();
         let now = self.now();
@@ -463,7 +461,7 @@ impl EventLoop {
         self.flush();
     }
 
-    /// The whole conversation and the prompt, on the other screen.
+    /// Paints conversation and prompt in full-screen mode.
     fn paint_full(&mut self) {
         let size = self.painter.size();
         if self.full.is_none() {
@@ -508,8 +506,7 @@ impl EventLoop {
         }
     }
 
-    /// After work, asks the terminal for its size before the cursor leaves its parking
-    /// place.
+    /// After a turn, queries the terminal's size before the cursor leaves its parking position.
     fn unpark(&mut self, now: u64) {
         if self.model.is_working() {
             return;
@@ -521,7 +518,7 @@ impl EventLoop {
         }
     }
 
-    /// Follows the size of the screen; nothing is drawn until it has settled.
+    /// Follows a resize; returns false while it is in progress and nothing may be painted.
     fn settle_size(&mut self, now: u64) -> bool {
         match self.settler.look(self.tty.size(), self.painter.size(), now) {
             SizeStep::Same => true,
@@ -567,14 +564,15 @@ impl EventLoop {
     }
 }
 
-/// A painter whose questions about widths are answered.
+/// Creates a painter that queries the terminal for the width of graphemes terminals disagree about. The
+/// caller must pass each cursor position report to `Painter::cursor_was`.
 fn asking_painter(look: TerminalCaps, size: ScreenSize) -> Painter {
     let mut painter = Painter::new(look, size);
     painter.ask_widths();
     painter
 }
 
-/// What there is to do.
+/// Events that ended the wait.
 #[derive(Default)]
 struct WakeReasons {
     keys: bool,

@@ -1,5 +1,4 @@
-//! The conversation on a screen of its own, for those who want it there: its rows
-//! are kept, and scrolled by us.
+//! Full-screen mode: stores all rows of the conversation and scrolls them.
 
 use crate::{
     app_state::{AppState, ScreenSize},
@@ -9,26 +8,25 @@ use crate::{
     view::ScreenFrame,
 };
 
-/// All rows that are finished.
+/// All finished rows.
 #[derive(Debug, Default)]
 pub(super) struct FullScreen {
     rows: Vec<ScreenRow>,
 }
 
 impl FullScreen {
-    /// Rows that will not change any more.
+    /// Adds finished rows.
     pub(super) fn take(&mut self, finished: Vec<ScreenRow>) {
         self.rows.extend(finished);
     }
 
-    /// Everything is laid out, for the first time or for another width. What is
-    /// finished and not drawn yet is among it.
+    /// Lays out everything for a width, including finished lines that are not painted yet.
     pub(super) fn lay_out(&mut self, model: &AppState, size: ScreenSize) {
         let lines: Vec<StyledLine> = model.all_finished_lines();
         self.rows = layout_all(&lines, size.columns);
     }
 
-    /// What the whole screen shows, the caret, and how far it is scrolled.
+    /// Returns the rows of the whole screen, the caret, and the scroll position.
     pub(super) fn screen(
         &self,
         frame: &ScreenFrame,

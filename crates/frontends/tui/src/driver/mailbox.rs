@@ -1,4 +1,4 @@
-//! Messages for the thread, and what wakes it.
+//! Messages to the terminal thread, and its wake-up.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use rustix::pipe::PipeFlags;
 use super::LoopMessage;
 use crate::{event::TermEvent, ui_update::UiUpdate};
 
-/// Sends to the thread of the terminal. Never blocks.
+/// Sends messages to the terminal thread. Never blocks.
 #[derive(Clone)]
 pub struct TermSender {
     messages: mpsc::Sender<LoopMessage>,
@@ -24,11 +24,11 @@ pub struct TermSender {
 
 struct WakeEnd {
     pipe: OwnedFd,
-    /// Whether the thread was woken and has not looked yet.
+    /// Whether the thread was woken and has not processed its messages yet.
     rung: AtomicBool,
 }
 
-/// Where messages arrive.
+/// Receives messages.
 pub(crate) struct Mailbox {
     messages: mpsc::Receiver<LoopMessage>,
     pipe: OwnedFd,
@@ -43,22 +43,22 @@ pub(crate) fn mailbox() -> io::Result<(TermSender, Mailbox)> {
 }
 
 impl TermSender {
-    /// Tells what the session tells.
+    /// Sends an update from the session.
     pub fn news(&self, news: UiUpdate) {
         self.send(LoopMessage::Event(TermEvent::News(news)));
     }
 
-    /// The size of the screen may have changed.
+    /// Reports that the screen size may have changed.
     pub fn size_changed(&self) {
         self.send(LoopMessage::SizeChanged);
     }
 
-    /// Somebody wants the program to stop for a while.
+    /// Reports a request to suspend the program.
     pub fn suspended(&self) {
         self.send(LoopMessage::Suspended);
     }
 
-    /// The program was stopped by somebody, and goes on.
+    /// Reports that the program was resumed.
     pub fn resumed(&self) {
         self.send(LoopMessage::Resumed);
     }
@@ -76,7 +76,7 @@ impl Mailbox {
         self.pipe.as_fd()
     }
 
-    /// Takes the ring away, before messages are taken.
+    /// Clears the wake-up, before messages are taken.
     pub(crate) fn hush(&self) {
         let mut bytes = [0; 64];
         rustix::io::read(&self.pipe, &mut bytes).ok();

@@ -1,10 +1,9 @@
 //! The thread that owns the terminal.
 //!
-//! It waits for keys, for news and for the moments the model asks for, and for
-//! nothing else: what the session does cannot delay a key. Keys are drawn at
-//! once, news at most thirty times a second, and when nothing moves, nothing
-//! wakes it. What the terminal does not take is not queued: the next frame is
-//! made when the last one is out.
+//! It waits only for keys, updates and the times the state asks for, so that the session's work cannot
+//! delay a key. Keys are painted at once, updates at most thirty times per second, and when nothing
+//! changes the thread sleeps. Output is not queued: the next frame is created only when the terminal has
+//! accepted the last one.
 
 mod crash;
 mod cursor_parking;
@@ -26,45 +25,42 @@ pub(crate) use mailbox::Mailbox;
 pub use mailbox::TermSender;
 pub use tty::{is_there, repair};
 
-/// Something the thread is told.
+/// A message to the terminal thread.
 pub(crate) enum LoopMessage {
-    /// For the model.
     Event(TermEvent),
-    /// The size may have changed.
+    /// The screen size may have changed.
     SizeChanged,
-    /// Somebody wants the program to stop for a while.
+    /// A request to suspend the program.
     Suspended,
-    /// The program was stopped, and goes on.
+    /// The program was resumed.
     Resumed,
 }
 
-/// Lets a person edit a text; none when that failed.
+/// Lets the user edit a text; returns `None` on failure. Blocks.
 pub type TextEditor = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// What a terminal is started with.
+/// Options of a terminal.
 pub struct TerminalSetup {
-    /// What it can show.
     pub look: TerminalCaps,
-    /// What was sent before.
     pub history: PromptHistory,
-    /// Keys of the settings, and what is wrong with them.
+    /// Key bindings, and their problems.
     pub keys: (KeyMap, Vec<String>),
-    /// What it says first.
+    /// Lines shown first.
     pub greeting: Vec<StyledLine>,
-    /// Lets the person edit a text; runs while the terminal is given back.
+    /// Opens the user's editor; called while the terminal is released.
     pub editor: TextEditor,
-    /// Takes what the face has to do.
+    /// Carries out effects of the frontend. Must not block.
     pub effects: Arc<dyn Fn(TermEffect) + Send + Sync>,
 }
 
-/// A terminal that runs. Dropped, it gives the terminal back.
+/// A running terminal. Dropping it releases the terminal.
 pub struct OpenTerminal {
     sender: TermSender,
     thread: Option<JoinHandle<()>>,
 }
 
 impl OpenTerminal {
-    /// Takes the terminal and shows the prompt. Nothing is waited for.
+    /// Takes over the terminal and shows the prompt. Does not wait for the session.
     pub fn start(setup: TerminalSetup) -> io::Result<Self> {
         let tty = tty::Tty::open()?;
         let (sender, mailbox) = mailbox::mailbox()?;
@@ -75,13 +71,12 @@ impl OpenTerminal {
         Ok(Self { sender, thread: Some(thread) })
     }
 
-    /// Where news go.
+    /// Returns a sender for updates.
     pub fn sender(&self) -> TermSender {
         self.sender.clone()
     }
 
-    /// Says the last lines, and gives the terminal back. If it broke, the lines are said
-    /// all the same.
+    /// Prints the last lines and releases the terminal, even if its thread has panicked.
     pub fn end(mut self, farewell: Vec<String>) -> TerminalEnd {
         self.sender.news(UiUpdate::Farewell(farewell.clone()));
         let broke = self.thread.take().is_some_and(|it| it.join().is_err());
@@ -100,9 +95,9 @@ impl OpenTerminal {
 /// How a terminal ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TerminalEnd {
-    /// It was left.
+    /// Normally.
     Left,
-    /// What draws it panicked; what happened is on the screen.
+    /// Its thread panicked; the message is on the screen.
     Broke,
 }
 
@@ -112,5 +107,5 @@ impl Drop for OpenTerminal {
     }
 }
 
-/// The name of the thread.
+/// Name of the thread.
 const THREAD: &str = "haft-terminal";

@@ -1,29 +1,29 @@
-//! A screen whose size changes many times in a row is drawn once, at the end.
+//! Debounces resizes: the screen is painted once, when the size has settled.
 
 use crate::app_state::ScreenSize;
 
-/// A size that has not changed for so long is the new size.
+/// Milliseconds without a change after which a size has settled.
 const SETTLED_MS: u64 = 50;
 
-/// The size that is on the way.
+/// A resize in progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ResizeDebounce {
     coming: Option<(ScreenSize, u64)>,
 }
 
-/// What is to be done about the size.
+/// What to do about the size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum SizeStep {
-    /// Nothing: it is as it was.
+    /// Nothing: it is unchanged.
     Same,
-    /// Nothing is drawn: it still changes.
+    /// Do not paint: it is still changing.
     Wait,
-    /// It is this one from now on.
+    /// Use this size from now on.
     Changed(ScreenSize),
 }
 
 impl ResizeDebounce {
-    /// The screen has this size now, and things are drawn for that one.
+    /// Processes the current size; `drawn` is the size painted for.
     pub(super) fn look(&mut self, size: ScreenSize, drawn: ScreenSize, now: u64) -> SizeStep {
         if size == drawn {
             self.coming = None;
@@ -42,7 +42,7 @@ impl ResizeDebounce {
         }
     }
 
-    /// When to look again.
+    /// Returns when to check again.
     pub(super) fn deadline(&self) -> Option<u64> {
         self.coming.map(|it| it.1)
     }
@@ -57,7 +57,7 @@ mod tests {
         let size = |columns| ScreenSize { columns, rows: 24 };
         let (mut settler, mut drawn) = (ResizeDebounce::default(), size(80));
         let mut changes = Vec::new();
-        // Thirty widths in a second, then stillness; looked at every millisecond.
+        // Thirty sizes in a second, then no more; checked every millisecond.
         for now in 0..1200_u64 {
             let step = usize::try_from(now / 33).unwrap_or(0).min(29);
             if let SizeStep::Changed(to) = settler.look(size(40 + step), drawn, now) {
@@ -67,7 +67,7 @@ mod tests {
         }
         assert_eq!((changes.len(), drawn), (1, size(69)), "{changes:?}");
         assert_eq!(settler.deadline(), None);
-        // Back to what is drawn before it settled: nothing happens.
+        // Back at the painted size before it settled: nothing to do.
         assert_eq!(settler.look(size(50), drawn, 2000), SizeStep::Wait);
         assert_eq!(settler.look(size(69), drawn, 2010), SizeStep::Same);
         assert_eq!(settler.deadline(), None);

@@ -1,5 +1,5 @@
-//! Standard error while the screen is ours: what libraries and programs write
-//! there must not land on it.
+//! Captures standard error while the terminal is taken over, so that output of libraries and child
+//! processes does not corrupt the screen.
 
 use std::{
     io,
@@ -9,18 +9,17 @@ use std::{
 
 use rustix::pipe::PipeFlags;
 
-/// The standard error of the person, while it leads to us.
+/// The original standard error, while it is redirected.
 struct CapturedStderr {
     before: OwnedFd,
     read: OwnedFd,
-    /// What was taken and is not on the screen yet: a program that dies before it is drawn
-    /// says it all the same.
+    /// Captured output that is not painted yet; printed if the program crashes before that.
     undrawn: String,
 }
 
 static REDIRECTED: Mutex<Option<CapturedStderr>> = Mutex::new(None);
 
-/// Leads standard error to us, if it leads to the terminal.
+/// Redirects standard error, if it is the terminal.
 pub(super) fn redirect() {
     let mut redirected = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner);
     if redirected.is_some() || !rustix::termios::isatty(io::stderr()) {
@@ -35,7 +34,7 @@ pub(super) fn redirect() {
     *redirected = made().ok();
 }
 
-/// Leads it back, and hands on what nobody has seen.
+/// Restores standard error and prints what was not shown.
 pub(super) fn put_back() {
     let redirected = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(it) = redirected {
@@ -48,8 +47,8 @@ pub(super) fn put_back() {
     }
 }
 
-/// The same in a handler of a signal, which takes no memory and waits only for as long as
-/// another thread needs to read a few bytes.
+/// Like [`put_back`], for signal handlers: does not allocate, and waits only while another thread reads
+/// a few bytes.
 pub(super) fn put_back_in_handler() {
     let mut tries = 0..500;
     let redirected = loop {
@@ -59,7 +58,7 @@ pub(super) fn put_back_in_handler() {
             Err(_) => std::thread::yield_now(),
         }
     };
-    // It stays where it is: giving memory back is nothing for a handler.
+    // Not taken out: freeing memory is not async-signal-safe.
     let Some(it) = redirected.as_ref() else { return };
     rustix::stdio::dup2_stderr(&it.before).ok();
     rustix::io::write(&it.before, it.undrawn.as_bytes()).ok();
@@ -71,8 +70,8 @@ pub(super) fn put_back_in_handler() {
     }
 }
 
-/// What was written there since the last time. Until [`drawn`] is called, it is said again
-/// when the screen is given back.
+/// Returns output captured since the last call. It is printed when the terminal is released, unless
+/// [`drawn`] is called.
 pub(super) fn take() -> String {
     let mut redirected = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(it) = redirected.as_mut() else { return String::new() };
@@ -81,14 +80,14 @@ pub(super) fn take() -> String {
     text
 }
 
-/// What was taken is on the screen.
+/// Marks the taken output as painted.
 pub(super) fn drawn() {
     if let Some(it) = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         it.undrawn = String::new();
     }
 }
 
-/// What can be waited for.
+/// Returns a descriptor to wait for output.
 pub(super) fn reader() -> Option<OwnedFd> {
     let redirected = REDIRECTED.lock().unwrap_or_else(PoisonError::into_inner);
     redirected.as_ref().and_then(|it| it.read.try_clone().ok())

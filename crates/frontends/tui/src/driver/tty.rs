@@ -1,5 +1,4 @@
-//! The terminal itself: taken, and given back whatever happens. The only file
-//! that knows the platform.
+//! The tty: taken over, and restored in all cases. The only platform-specific file.
 
 use std::{
     fs::OpenOptions,
@@ -23,18 +22,16 @@ use rustix::{
 use super::{THREAD, stderr_capture};
 use crate::app_state::ScreenSize;
 
-/// Asked for at the beginning: pastes with brackets, focus, keys that can be told
-/// apart. The title is kept to be put back.
+/// Enables bracketed paste, focus events and unambiguous keys; saves the title.
 const ON: &[u8] = b"\x1b[22;0t\x1b[?2004h\x1b[?1004h\x1b[>1u\x1b[>4;1m";
-/// Everything off that may be on, the cursor shown.
+/// Disables all modes that may be enabled, and shows the cursor.
 const OFF: &[u8] = b"\x1b[?2026l\x1b[?7h\x1b[>4m\x1b[<u\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[m\x1b[23;0t";
-/// What may still be drawn below the cursor is erased, and a new row begun: what is said
-/// when a program breaks stands there.
+/// Erases what is below the cursor and starts a new row for the message of a crash.
 const BROKEN: &[u8] = b"\r\n\x1b[J";
-/// The screen of overlays left; only when it was entered.
+/// Leaves the alternate screen; sent only if it was entered.
 const OFF_ALTERNATE: &[u8] = b"\x1b[<u\x1b[?1007l\x1b[?1049l";
 
-/// What the terminal was before, while it is ours.
+/// The tty's original state, while it is taken over.
 struct RawTty {
     fd: OwnedFd,
     before: Termios,
@@ -42,22 +39,22 @@ struct RawTty {
 }
 
 static TAKEN: Mutex<Option<RawTty>> = Mutex::new(None);
-/// Whether the program is breaking: nothing is drawn any more.
+/// Whether the program is crashing: nothing is painted any more.
 static IS_BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether there is a terminal to take: input and output are one.
+/// Whether standard input and output are terminals.
 pub fn is_there() -> bool {
     rustix::termios::isatty(io::stdin()) && rustix::termios::isatty(io::stdout())
 }
 
-/// The terminal.
+/// The tty.
 pub(super) struct Tty {
     fd: OwnedFd,
 }
 
 impl Tty {
-    /// Opens the controlling terminal on a description of its own, so that
-    /// writing without waiting concerns nobody else.
+    /// Opens the controlling terminal as a new file description, so that non-blocking mode affects no
+    /// other process.
     pub(super) fn open() -> io::Result<Self> {
         let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty")?;
@@ -66,7 +63,7 @@ impl Tty {
         Ok(tty)
     }
 
-    /// Makes the terminal ours. What was typed before is not lost.
+    /// Takes over the tty. Typed-ahead input is kept.
     pub(super) fn take(&self) -> io::Result<()> {
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match taken.take() {
@@ -84,7 +81,7 @@ impl Tty {
         Ok(())
     }
 
-    /// Gives it back, for a while.
+    /// Releases the tty temporarily.
     pub(super) fn give_back(&self) {
         restore();
     }
@@ -95,8 +92,7 @@ impl Tty {
         }
     }
 
-    /// Bytes that were typed before the terminal was ours: line by line, Enter as a
-    /// line feed.
+    /// Returns the number of bytes typed before the tty was taken over; there Enter is a line feed.
     pub(super) fn typed_early(&self) -> usize {
         rustix::io::ioctl_fionread(&self.fd).ok().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)
     }
@@ -114,7 +110,7 @@ impl Tty {
         ScreenSize { columns: or(size.map(|it| it.ws_col), 80), rows: or(size.map(|it| it.ws_row), 24) }
     }
 
-    /// Reads what is there; nothing when nothing is. An end is an error.
+    /// Reads available input without blocking; 0 if there is none. End of input is an error.
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match rustix::io::read(&self.fd, buffer) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -124,7 +120,7 @@ impl Tty {
         }
     }
 
-    /// Writes as much as the terminal takes now.
+    /// Writes as much as the terminal accepts without blocking.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         if IS_BROKEN.load(Ordering::Relaxed) {
             return Ok(bytes.len());
@@ -136,7 +132,7 @@ impl Tty {
         }
     }
 
-    /// Writes everything, and waits for it, but not for ever.
+    /// Writes everything, blocking up to a timeout.
     pub(super) fn write_all(&self, bytes: &[u8]) {
         if !IS_BROKEN.load(Ordering::Relaxed) {
             write_patiently(self.fd.as_fd(), bytes);
@@ -144,8 +140,7 @@ impl Tty {
     }
 }
 
-/// The modes of a terminal that somebody left raw, as they should be; others as
-/// they are.
+/// Returns the modes with those of raw mode reset; others unchanged.
 fn repaired(mut modes: Termios) -> Termios {
     if modes.local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO) {
         return modes;
@@ -158,15 +153,15 @@ fn repaired(mut modes: Termios) -> Termios {
     modes
 }
 
-/// Makes the terminal what it should be after a program was killed on it: modes
-/// off, the main screen, the cursor shown, lines and echo back.
+/// Repairs a terminal after a program was killed: disables modes, leaves the alternate screen, shows the
+/// cursor, restores line mode and echo.
 pub fn repair() -> io::Result<()> {
     let flags = i32::try_from(OFlags::NOCTTY.bits()).unwrap_or(0);
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty")?;
     let fd: OwnedFd = file.into();
     let modes = repaired(rustix::termios::tcgetattr(&fd)?);
     rustix::termios::tcsetattr(&fd, OptionalActions::Now, &modes)?;
-    // Several programs may have left their keys behind.
+    // Several programs may have pushed keyboard modes.
     for bytes in [OFF_ALTERNATE, b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[=0u", OFF] {
         write_patiently(fd.as_fd(), bytes);
     }
@@ -189,7 +184,7 @@ fn write_patiently(fd: BorrowedFd<'_>, mut bytes: &[u8]) {
     }
 }
 
-/// Gives the terminal back as it was. Harmless when it is not ours.
+/// Restores the tty. No-op if it is not taken over.
 pub(super) fn restore() {
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(taken) = taken {
@@ -198,8 +193,8 @@ pub(super) fn restore() {
     stderr_capture::put_back();
 }
 
-/// The same in a handler of a signal: if somebody is just taking or giving it back, it is
-/// left to them.
+/// Like [`restore`], for signal handlers. Does nothing if another thread is just taking over or
+/// restoring the tty.
 pub(super) fn restore_in_handler() {
     let taken = match TAKEN.try_lock() {
         Ok(mut taken) => taken.take(),
@@ -221,15 +216,15 @@ impl RawTty {
         rustix::termios::tcsetattr(&self.fd, OptionalActions::Now, &self.before).ok();
     }
 
-    /// The same, from the middle of a frame.
+    /// Restores the tty in the middle of a frame.
     fn restore_broken(&self) {
         self.restore();
         write_patiently(self.fd.as_fd(), BROKEN);
     }
 }
 
-/// A panic that ends the program is said on a terminal that is as it was. One in
-/// a tool ends nothing: it is a result.
+/// Installs a panic hook that restores the tty before the message of a fatal panic. Panics in tools are
+/// caught and are not fatal.
 pub(super) fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,15 +1,15 @@
-//! What the languages look like: one table.
+//! Language definitions for syntax highlighting.
 
-/// Something that is so in some languages only.
+/// A property of some languages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum LanguageTrait {
-    /// Lines that come and go.
+    /// Added and removed lines.
     Diff,
-    /// Comments within comments.
+    /// Nested comments.
     Nested,
-    /// Words that begin like a type are one.
+    /// Identifiers in upper case are types.
     Types,
-    /// Raw texts, characters and lifetimes as in Rust.
+    /// Raw strings, characters and lifetimes as in Rust.
     Rust,
     /// `$name`.
     Variables,
@@ -17,38 +17,38 @@ pub(super) enum LanguageTrait {
     Attributes,
     /// Tags.
     Tags,
-    /// A comment sign counts only at the beginning of a word.
+    /// A comment marker counts only at the start of a word.
     SpacedComments,
-    /// Words hold dashes.
+    /// Identifiers may contain dashes.
     Dashes,
-    /// Words count however they are written.
+    /// Keywords are case-insensitive.
     AnyCase,
-    /// A text before a colon is a name.
+    /// A string before a colon is a key.
     QuotedKeys,
 }
 
-/// What a text begins and ends with.
+/// Delimiters of a string.
 #[derive(Debug)]
 pub(super) struct CodeQuote {
     pub(super) open: &'static str,
     pub(super) close: &'static str,
-    /// Whether it goes on over the end of a line.
+    /// Whether it may span lines.
     pub(super) lines: bool,
-    /// Whether a backslash takes the next character with it.
+    /// Whether a backslash escapes the next character.
     pub(super) escapes: bool,
 }
 
 /// A language.
 #[derive(Debug)]
 pub(super) struct CodeLanguage {
-    /// What it is called after a fence, and how its files end.
+    /// Names after a code fence, and file extensions.
     pub(super) names: &'static [&'static str],
     pub(super) comments: &'static [&'static str],
     pub(super) block: Option<(&'static str, &'static str)>,
     pub(super) quotes: &'static [CodeQuote],
-    /// Its words, with blanks between them.
+    /// Keywords, separated by spaces.
     pub(super) words: &'static str,
-    /// What stands behind a name that is given a value.
+    /// Text after a name in an assignment.
     pub(super) assigns: Option<&'static str>,
     pub(super) traits: &'static [LanguageTrait],
 }
@@ -59,7 +59,7 @@ impl CodeLanguage {
     }
 }
 
-/// The language somebody means: the first word after a fence, or a file's name.
+/// Finds a language by the first word after a fence, or by file name.
 pub(super) fn find(name: &str) -> Option<&'static CodeLanguage> {
     let word = name.trim().trim_start_matches(['{', '.']);
     let word = word.split([',', ' ', '{', '}', ':']).next().unwrap_or_default();
@@ -86,7 +86,7 @@ use LanguageTrait::{
     AnyCase, Attributes, Dashes, Diff, Nested, QuotedKeys, Rust, SpacedComments, Tags, Types, Variables,
 };
 
-/// A language of braces.
+/// A language with C-like comments and strings.
 const fn braces(names: &'static [&'static str], words: &'static str) -> CodeLanguage {
     CodeLanguage {
         names,

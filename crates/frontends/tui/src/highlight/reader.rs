@@ -1,26 +1,26 @@
-//! One reader for all languages of the table.
+//! Tokenizer for all languages of the table.
 
 use super::{
     TokenClass,
     languages::{CodeLanguage, CodeQuote, LanguageTrait},
 };
 
-/// What is open at the end of a line.
+/// State at the end of a line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LineState {
-    /// Nothing.
+    /// Code.
     Code,
-    /// A comment, so many deep.
+    /// A comment with this nesting depth.
     Comment(u16),
-    /// A text that ends with the quote of this number in the table.
+    /// A string with the delimiter of this index.
     Text(usize),
-    /// A raw text that ends with a quote and so many hashes.
+    /// A raw string that ends with a quote and this many hashes.
     Raw(usize),
     /// A tag.
     Tag,
 }
 
-/// Says of every piece of a line what it is, in order and without gaps.
+/// Splits a line into tokens, in order and without gaps; returns the state at its end.
 pub(super) fn read_line(
     language: &CodeLanguage,
     state: LineState,
@@ -35,7 +35,7 @@ pub(super) fn read_line(
     while reader.at < line.len() {
         let from = reader.at;
         let sort = reader.step();
-        // Whatever happens, it goes on.
+        // Guarantees progress.
         if reader.at <= from {
             reader.at = from + reader.rest().chars().next().map_or(1, char::len_utf8);
         }
@@ -91,7 +91,7 @@ impl<'a> CodeReader<'a> {
         }
     }
 
-    /// Up to the end of a comment of several lines.
+    /// Reads up to the end of a multi-line comment.
     fn comment(&mut self, depth: u16) -> TokenClass {
         let Some((open, close)) = self.language.block else {
             self.state = LineState::Code;
@@ -113,7 +113,7 @@ impl<'a> CodeReader<'a> {
         TokenClass::Comment
     }
 
-    /// Up to the end of a text, from inside of it.
+    /// Reads the rest of a string.
     fn text(&mut self, number: usize) -> TokenClass {
         let quote = &self.language.quotes[number];
         loop {
@@ -145,7 +145,7 @@ impl<'a> CodeReader<'a> {
         TokenClass::Text
     }
 
-    /// Inside of a tag: names, texts, and its end.
+    /// Reads inside of a tag: names, strings, and its end.
     fn tag(&mut self) -> TokenClass {
         let rest = self.rest();
         match rest.chars().next() {
@@ -213,7 +213,7 @@ impl<'a> CodeReader<'a> {
 
     fn begins_comment(&self, rest: &str) -> bool {
         self.language.comments.iter().any(|sign| {
-            // A hash within a word of the shell is no comment.
+            // In shells, a hash inside a word does not start a comment.
             let alone = !self.language.has(LanguageTrait::SpacedComments)
                 || self.before().is_none_or(|it| it.is_whitespace() || matches!(it, ';' | '(' | '|'));
             rest.starts_with(sign) && alone
@@ -236,7 +236,7 @@ impl<'a> CodeReader<'a> {
         TokenClass::Plain
     }
 
-    /// A text that begins here.
+    /// Reads a string that starts here.
     fn quoted(&mut self, rest: &str, first: char) -> Option<TokenClass> {
         let language = self.language;
         if language.has(LanguageTrait::Rust) {
@@ -257,13 +257,13 @@ impl<'a> CodeReader<'a> {
         self.take(language.quotes[number].open.len());
         self.state = LineState::Text(number);
         let sort = self.text(number);
-        // A text that something is assigned to is a name.
+        // A string before a colon is a key.
         let names = language.has(LanguageTrait::QuotedKeys) && self.rest().trim_start().starts_with(':');
         debug_assert!(from < self.at, "a quote has a length");
         Some(if names { TokenClass::Name } else { sort })
     }
 
-    /// A character, or the name of a lifetime.
+    /// Reads a character literal or a lifetime.
     fn apostrophe(&mut self, rest: &str) -> TokenClass {
         let mut chars = rest[1..].chars();
         let second = chars.next();
@@ -317,7 +317,7 @@ fn word_length(text: &str, also: &str) -> usize {
     text.char_indices().find(|(_, it)| !is_word(*it) && !also.contains(*it)).map_or(text.len(), |it| it.0)
 }
 
-/// Digits, their prefix, their suffix; not the dots of a range.
+/// Returns the length of a number with prefix and suffix, excluding the dots of a range.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

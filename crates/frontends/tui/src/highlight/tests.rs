@@ -1,6 +1,6 @@
 use super::*;
 
-/// Every piece with its colour: `k:fn`, `t:"x"`; plain pieces alone.
+/// Formats tokens with their class: `k:fn`, `t:"x"`; plain ones alone.
 fn shown(language: &str, lines: &[&str]) -> String {
     let mut inker = CodeHighlighter::new(language);
     let mut out = Vec::new();
@@ -64,7 +64,7 @@ fn languages_are_coloured() {
 }
 
 proptest::proptest! {
-    /// Whatever the code is: nothing is lost, and nothing panics.
+    /// For any code, no text is lost and nothing panics.
     #[test]
     fn no_code_breaks_it(
         which in 0_usize..30,

@@ -1,7 +1,7 @@
-//! Bytes of the terminal as keys.
+//! Decodes terminal input to keys.
 //!
-//! Written here and not taken from a library because we must see where a read
-//! ended: it tells Esc from Alt, and a paste without brackets from typing.
+//! Own implementation, because the boundaries of reads must be visible: they distinguish Esc from Alt,
+//! and an unbracketed paste from typing.
 
 mod pasted;
 
@@ -10,71 +10,68 @@ use std::collections::VecDeque;
 use self::pasted::{OpenPaste, PasteStep};
 use crate::event::{KeyCode, KeyPress};
 
-/// What bytes mean.
+/// A decoded input item.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum InputItem {
-    /// A key.
     Key(KeyPress),
     /// Pasted text.
     Paste(String),
-    /// What was pasted last goes on.
+    /// Continuation of the last paste.
     PasteMore(String),
-    /// The terminal has the keyboard, or not.
+    /// Whether the terminal has the focus.
     Focus(bool),
-    /// The terminal says what its background is.
+    /// Answer to the background query.
     Background(crate::theme::TermBackground),
-    /// The terminal says in which column its cursor is, counted from 0.
+    /// Answer to a cursor position query: the column, from 0.
     Column(usize),
-    /// The terminal says what size it has.
+    /// Answer to the size query.
     Size(crate::app_state::ScreenSize),
 }
 
-/// Longest sequence that is waited for; longer ones are no keys.
+/// Maximum bytes of an escape sequence; longer ones are discarded.
 const LONGEST_SEQUENCE: usize = 64;
-/// Longest answer about the background.
+/// Maximum bytes of the answer to the background query.
 const LONGEST_ANSWER: usize = 40;
-/// An escape that nothing follows for so long is the key, and text that nothing
-/// follows for so long was all of it.
+/// Milliseconds after which a lone escape byte counts as the Esc key, and a burst of text as complete.
 const ESCAPE_MS: u64 = 20;
-/// The same while an answer of the terminal is expected: it begins with an escape.
+/// Like [`ESCAPE_MS`], while an answer of the terminal is expected, which starts with an escape byte.
 const ANSWER_ESCAPE_MS: u64 = 120;
-/// The rest of a sequence or character is waited for so long: lines are slow.
+/// Milliseconds to wait for the rest of a sequence or character on slow connections.
 const SEQUENCE_MS: u64 = 200;
-/// Who pastes so much does not type behind it at once: the rest is waited for as long as that
-/// of a sequence.
+/// Bytes of a burst from which its rest is awaited for [`SEQUENCE_MS`], because nobody types that soon
+/// after a long paste.
 const LONG_BURST: usize = 2000;
-/// The rest of an answer is waited for so long.
+/// Milliseconds to wait for the rest of an answer.
 const ANSWER_MS: u64 = 1000;
 
-/// Turns bytes into keys. The same bytes give the same keys however they are
-/// split, but for what a split itself tells: Esc, and bursts.
+/// Decodes bytes to keys. The result does not depend on how the bytes are split into reads, except for
+/// Esc and bursts.
 #[derive(Clone, Debug, Default)]
 pub struct InputDecoder {
-    /// Bytes that are not understood yet.
+    /// Bytes that are not decoded yet.
     held: Vec<u8>,
-    /// A paste with brackets.
+    /// A bracketed paste in progress.
     paste: Option<OpenPaste>,
     items: VecDeque<InputItem>,
-    /// Whether the last bytes were a burst: a line break at the end of the next
-    /// ones belongs to it.
+    /// Whether the last bytes were a burst, so that a line break at the end of the next ones belongs to
+    /// it.
     in_burst: bool,
     /// Bytes of the burst.
     burst: usize,
-    /// Whether the last text that was pasted goes on, and ended in a carriage return.
+    /// Whether the last paste continues; the value says whether it ended in a carriage return.
     goes_on: Option<bool>,
-    /// How many times the terminal was asked where its cursor is: an answer looks
-    /// like a function key.
+    /// Number of pending cursor position queries: without one, an answer is taken for a function key.
     columns_asked: usize,
-    /// Whether the terminal was asked for its background and has not answered.
+    /// Whether a background query is pending.
     background_asked: bool,
 }
 
 const PASTE_BEGIN: &[u8] = b"\x1b[200~";
-/// How an answer about the background begins.
+/// Start of the answer to the background query.
 const BACKGROUND: &[u8] = b"\x1b]11;";
 
 enum ParsedInput {
-    /// So many bytes mean this.
+    /// This many bytes are an item; `None` is ignored input.
     Item(usize, Option<InputItem>),
     /// More bytes are needed.
     More,
@@ -82,20 +79,20 @@ enum ParsedInput {
 }
 
 impl InputDecoder {
-    /// Takes the bytes of one read.
+    /// Processes the bytes of one read.
     pub fn feed(&mut self, bytes: &[u8]) {
         let begins_with_lone_escape =
             self.held == [0x1b] && !matches!(bytes.first(), Some(b'[' | b'O' | b']'));
         if begins_with_lone_escape && self.paste.is_none() {
             self.flush();
         }
-        // An answer whose first byte came so long before that it was taken for a key.
+        // An answer whose escape byte came so early that it was taken for the Esc key.
         let lost_its_escape = self.held.is_empty() && bytes.starts_with(b"]11;rgb");
         if self.background_asked && self.paste.is_none() && lost_its_escape {
             self.held.push(0x1b);
         }
         if self.paste.is_none() && (self.held.is_empty() || self.in_burst) {
-            // The beginning of a character that the last read cut.
+            // The rest of a character that was split between reads.
             let joined = [self.held.as_slice(), bytes].concat();
             if self.take_burst(&joined) {
                 return;
@@ -106,18 +103,18 @@ impl InputDecoder {
         self.parse();
     }
 
-    /// So many answers about the cursor are to come.
+    /// Announces pending cursor position answers.
     pub fn expect_columns(&mut self, count: usize) {
         self.columns_asked = count;
     }
 
-    /// The terminal was asked for its background.
+    /// Announces a pending background answer.
     pub fn expect_background(&mut self) {
         self.background_asked = true;
     }
 
-    /// Nothing more came: an escape that waits is the key, and so is one with a
-    /// letter that could have begun something longer.
+    /// Called when no more bytes came in time: a pending escape byte is the Esc key, and one with a
+    /// letter is an Alt key.
     pub fn flush(&mut self) {
         self.in_burst = false;
         if self.paste.is_some() {
@@ -131,7 +128,7 @@ impl InputDecoder {
                 let code = KeyCode::Char(char::from(*letter));
                 self.push_key(KeyPress { alt: true, ..KeyPress::plain(code) });
             }
-            // An answer without an end may be one all the same.
+            // An answer without a terminator may still be valid.
             held if held.starts_with(BACKGROUND) => {
                 self.items.extend(terminal_answer(held));
                 self.background_asked = false;
@@ -140,14 +137,13 @@ impl InputDecoder {
         }
     }
 
-    /// Whether the rest of an answer about the background is to come.
+    /// Whether the rest of a background answer is expected.
     fn is_answering(&self) -> bool {
         let begins = self.background_asked && 1 < self.held.len() && BACKGROUND.starts_with(&self.held);
         begins || self.held.starts_with(BACKGROUND)
     }
 
-    /// In how many milliseconds what waits for more bytes is to be flushed, if
-    /// anything does.
+    /// Returns after how many milliseconds to call [`flush`](Self::flush); `None` if nothing is pending.
     pub fn patience_ms(&self) -> Option<u64> {
         if self.paste.is_some() {
             return None;
@@ -163,7 +159,7 @@ impl InputDecoder {
         })
     }
 
-    /// The next thing that was understood.
+    /// Returns the next item.
     pub fn next_item(&mut self) -> Option<InputItem> {
         self.items.pop_front()
     }
@@ -172,9 +168,8 @@ impl InputDecoder {
         self.items.push_back(InputItem::Key(key));
     }
 
-    /// Text with line breaks that arrives at once was pasted, even if the
-    /// terminal does not say so, and so was what follows at once. A break at the very
-    /// end of the first bytes was typed.
+    /// Treats text with line breaks in one read as pasted, also without bracketed paste, and text that
+    /// follows at once too. A line break at the very end of the first read was typed.
     fn take_burst(&mut self, bytes: &[u8]) -> bool {
         let is_text = |it: &u8| *it >= 0x20 && *it != 0x7f || matches!(*it, b'\r' | b'\n' | b'\t');
         let is_break = |it: &u8| matches!(*it, b'\r' | b'\n');
@@ -183,7 +178,7 @@ impl InputDecoder {
         if !bytes.iter().all(is_text) || !(breaks_inside || self.in_burst) {
             return false;
         }
-        // A character may be cut; its rest comes with the next bytes.
+        // The last character may be incomplete.
         let whole = match std::str::from_utf8(bytes) {
             Ok(_) => bytes.len(),
             Err(err) if err.error_len().is_none() => err.valid_up_to(),
@@ -196,10 +191,10 @@ impl InputDecoder {
         true
     }
 
-    /// Hands pasted text out, as lines.
+    /// Emits pasted text with normalised line breaks.
     fn push_paste(&mut self, bytes: &[u8], is_all: bool) {
         let before = self.goes_on;
-        // A line break that was cut in two is one.
+        // A CRLF that was split between reads is one line break.
         let bytes = match before {
             Some(true) => bytes.strip_prefix(b"\n").unwrap_or(bytes),
             _ => bytes,
@@ -253,7 +248,7 @@ impl InputDecoder {
     }
 }
 
-/// The column of an answer about the cursor: `ESC [ row ; column R`.
+/// Parses a cursor position answer: `ESC [ row ; column R`.
 fn cursor_column(bytes: &[u8]) -> Option<usize> {
     let inner = bytes.strip_prefix(b"\x1b[")?.strip_suffix(b"R")?;
     let (row, column) = std::str::from_utf8(inner).ok()?.split_once(';')?;
@@ -279,7 +274,7 @@ fn parse_one(bytes: &[u8]) -> ParsedInput {
         0xc0..0xe0 => 2,
         0xe0..0xf0 => 3,
         0xf0..0xf8 => 4,
-        // Not the beginning of a character.
+        // Not the start of a UTF-8 character.
         _ => return ParsedInput::Item(1, None),
     };
     let Some(char) = bytes.get(..length) else { return ParsedInput::More };
@@ -314,7 +309,7 @@ fn parse_escape(bytes: &[u8]) -> ParsedInput {
                 ParsedInput::Item(3, letter(last).map(|code| InputItem::Key(KeyPress::plain(code))))
             }
         },
-        // Answers to questions nobody asked: OSC, DCS, APC.
+        // Answers that were not requested: OSC, DCS, APC.
         b']' | b'P' | b'_' | b'^' if 2 < bytes.len() => {
             let end = bytes.iter().position(|it| *it == 7).map(|at| at + 1);
             let end = end.or_else(|| find(&bytes[2..], b"\x1b\\").map(|at| at + 4));
@@ -325,7 +320,7 @@ fn parse_escape(bytes: &[u8]) -> ParsedInput {
             ParsedInput::Item(length, Some(InputItem::Key(key))) => {
                 ParsedInput::Item(length + 1, Some(InputItem::Key(KeyPress { alt: true, ..key })))
             }
-            // Esc, and something that is no key.
+            // Esc, followed by something that is not a key.
             _ => ParsedInput::Item(1, Some(InputItem::Key(KeyPress::plain(KeyCode::Esc)))),
         },
         _ => match parse_one(&bytes[1..]) {
@@ -338,8 +333,7 @@ fn parse_escape(bytes: &[u8]) -> ParsedInput {
     }
 }
 
-/// How long an answer about the background is that broke off: what stands behind it
-/// was typed.
+/// Returns the length of an incomplete background answer; what follows it was typed.
 fn broken_answer(bytes: &[u8]) -> Option<usize> {
     let body = bytes.strip_prefix(BACKGROUND)?;
     let fits = |it: &u8| it.is_ascii_hexdigit() || matches!(it, b'r' | b'g' | b':' | b'/' | b';' | b'#');
@@ -348,7 +342,7 @@ fn broken_answer(bytes: &[u8]) -> Option<usize> {
     (!may_end || LONGEST_ANSWER < length).then_some(BACKGROUND.len() + length.min(LONGEST_ANSWER))
 }
 
-/// What the terminal answered, if we asked for it.
+/// Parses an answer of the terminal.
 fn terminal_answer(bytes: &[u8]) -> Option<InputItem> {
     let text = std::str::from_utf8(bytes.strip_prefix(BACKGROUND)?).ok()?;
     let text = text.trim_end_matches(['\u{7}', '\\', '\u{1b}']);
@@ -356,7 +350,7 @@ fn terminal_answer(bytes: &[u8]) -> Option<InputItem> {
 }
 
 fn parse_csi(bytes: &[u8]) -> ParsedInput {
-    // The console's function keys: `ESC [ [ A`.
+    // Function keys of the Linux console: `ESC [ [ A`.
     if bytes.get(2) == Some(&b'[') {
         return match bytes.get(3) {
             None => ParsedInput::More,
@@ -370,7 +364,7 @@ fn parse_csi(bytes: &[u8]) -> ParsedInput {
         return if bytes[2..].iter().all(|it| (0x20..0x40).contains(it)) {
             ParsedInput::More
         } else {
-            // Something else begins in the middle: what stands before is no key.
+            // Another sequence starts in the middle: discard the incomplete one.
             ParsedInput::Item(2, None)
         };
     };
@@ -390,20 +384,20 @@ fn parse_csi(bytes: &[u8]) -> ParsedInput {
     ParsedInput::Item(length, item)
 }
 
-/// The size in an answer about it: `ESC [ 8 ; rows ; columns t`.
+/// Parses a size answer: `ESC [ 8 ; rows ; columns t`.
 fn screen_size(arguments: &[u8]) -> Option<crate::app_state::ScreenSize> {
     let (rows, columns) = std::str::from_utf8(arguments).ok()?.strip_prefix("8;")?.split_once(';')?;
     Some(crate::app_state::ScreenSize { columns: columns.parse().ok()?, rows: rows.parse().ok()? })
 }
 
-/// A key with its arguments: `1;5A`, `3~`, `13;2u`, `27;2;13~`.
+/// Parses a key with parameters: `1;5A`, `3~`, `13;2u`, `27;2;13~`.
 fn csi_key(arguments: &str, last: u8) -> Option<KeyPress> {
     let mut parts = arguments.split(';').map(|part| {
         let mut sub = part.split(':').map(|it| it.parse::<u32>().unwrap_or(0));
         (sub.next().unwrap_or(0), sub.next().unwrap_or(0))
     });
     let (first, second, third) = (parts.next()?, parts.next().unwrap_or((1, 0)), parts.next());
-    // A key that was let go of.
+    // A key release.
     if second.1 == 3 {
         return None;
     }
@@ -431,7 +425,7 @@ fn coded(code: u32) -> Option<KeyCode> {
         27 => KeyCode::Esc,
         9 => KeyCode::Tab,
         127 | 8 => KeyCode::Backspace,
-        // Modifiers and media keys alone.
+        // Modifiers alone, and media keys.
         57344..=63743 => return None,
         _ => KeyCode::Char(char::from_u32(code).filter(|it| !it.is_control())?),
     })

@@ -1,31 +1,30 @@
-//! A paste with brackets around it, as its bytes come in.
+//! Collects a bracketed paste.
 
 const PASTE_END: &[u8] = b"\x1b[201~";
-/// A paste that never ends is handed out in parts of this size.
+/// Maximum bytes of a paste that is emitted at once; longer ones are emitted in parts.
 const LONGEST_PART: usize = if cfg!(test) { 1 << 16 } else { 32 << 20 };
 
-/// What came of a paste so far. Every byte is looked at once, however many reads
-/// bring it.
+/// A paste in progress. Each byte is searched for the end only once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenPaste {
     bytes: Vec<u8>,
-    /// So many of them were searched for the end.
+    /// Number of bytes already searched.
     looked: usize,
 }
 
-/// What some more bytes made of a paste.
+/// Result of adding bytes.
 #[derive(Debug, PartialEq)]
 pub(super) enum PasteStep {
-    /// More has to come.
+    /// More bytes are needed.
     More,
-    /// This much of it can be handed out; more comes.
+    /// A part; more follows.
     Part(Vec<u8>),
-    /// This is the rest of it.
+    /// The last part.
     End(Vec<u8>),
 }
 
 impl OpenPaste {
-    /// Takes bytes; what stands behind the end of the paste is left.
+    /// Takes the bytes of the paste, leaving those after its end.
     pub(super) fn take(&mut self, bytes: &mut Vec<u8>) -> PasteStep {
         self.bytes.append(bytes);
         let from = self.looked.saturating_sub(PASTE_END.len() - 1);
@@ -39,7 +38,7 @@ impl OpenPaste {
         if self.bytes.len() <= LONGEST_PART {
             return PasteStep::More;
         }
-        // Neither the end nor a character is cut.
+        // Split neither the end marker nor a character.
         let mut cut = self.bytes.len() - PASTE_END.len();
         while 0 < cut && self.bytes[cut] & 0xc0 == 0x80 {
             cut -= 1;

@@ -38,35 +38,33 @@ fn bytes_become_keys() {
     check(&[b"a\x1b]11;rgb:ffff/ffff", b"/ffff\x1b\\b"], "a Light b");
     check(&[b"\x1b]11;rgb:0000/0000/0000\x07"], "Dark");
     check(&[b"\x1ba"], "alt+a");
-    // A letter that comes later is a letter.
+    // A letter that comes later is a plain letter.
     check(&[b"\x1b", b"a"], "esc a");
     check(&[b"\x1b", b"[A"], "up");
     check(&[b"\x1b[A", b"\x1b[1;5C", b"\x1bOB"], "up ctrl+right down");
     check(&[b"\x1b[13;2u", b"\x1b[27;2;13~", b"\x1b\r"], "shift+enter shift+enter alt+enter");
     check(&[b"\x1b[27u", b"\x1b[97;5u", b"\x1b[97;2u"], "esc ctrl+a A");
-    // Letting go of a key is no key.
+    // Key releases are ignored.
     check(&[b"\x1b[97;1:3u"], "");
     check(&[b"\x1b[3~\x1b[Z\x1b[5~"], "delete shift+tab pageup");
     check(&[b"\x1b[I\x1b[O"], "focus true focus false");
     check(&[b"\x1b[200~a\rb\x1b[Ac\x1b[201~x"], "paste \"a\\nb\\u{1b}[Ac\" x");
     check(&[b"\x1b[200~a", b"b\x1b[2", b"01~"], "paste \"ab\"");
-    // Without brackets: breaks inside of one read.
+    // Without bracketed paste: line breaks inside of one read.
     check(&[b"one\rtwo\r"], "paste \"one\\ntwo\\n\"");
     check(&[b"one\rtwo", b"three\r"], "paste \"one\\ntwothree\\n\"");
-    // Answers of the terminal are no keys.
+    // Answers of the terminal are not keys.
     check(&[b"\x1b]11;rgb:0000/0000/0000\x07a"], "Dark a");
     check(&[b"a\x1b[8;24;", b"80tb\x1b[8;1t\x1b[3;1;2t"], "a 80 by 24 b");
     check(&[b"\x1b[?62;c", b"\x1bP>|xterm\x1b\\b"], "b");
     check(&[b"\xff\xfe", b"a"], "a");
     check(&[b"\x1b[", b"\x1b[A"], "up");
-    // What could have begun something longer and did not is a key with Alt; the rest of a
-    // sequence that never came is nothing.
+    // An incomplete sequence is an Alt key; the rest of a sequence that never arrives is dropped.
     check(&[b"\x1b["], "alt+[");
     check(&[b"\x1b[1;5"], "");
 }
 
-/// Takes reads with a pause after each: whatever waits is flushed when its time is over,
-/// if that is shorter.
+/// Feeds reads with a pause after each; pending input is flushed if its timeout is shorter.
 fn slowly(reads: &[&[u8]], pause_ms: u64) -> String {
     let mut decoder = InputDecoder::default();
     decoder.expect_background();
@@ -83,7 +81,7 @@ fn slowly(reads: &[&[u8]], pause_ms: u64) -> String {
 #[test]
 fn an_answer_of_the_terminal_is_no_typing_however_it_comes() {
     let whole = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\";
-    // Split in two anywhere, with a pause that makes an escape a key.
+    // Split anywhere, with a pause after which a lone escape is the Esc key.
     for at in 1..whole.len() {
         let (head, tail) = whole.split_at(at);
         assert_eq!(slowly(&[head, &[tail, b"b"].concat()], 100), "Light b", "{at}");
@@ -91,26 +89,26 @@ fn an_answer_of_the_terminal_is_no_typing_however_it_comes() {
     // Byte by byte.
     let bytes: Vec<&[u8]> = whole.chunks(1).collect();
     assert_eq!(slowly(&bytes, 100), "Light");
-    // So late that its escape was a key: no letter of it is typed.
+    // So late that its escape byte was taken for Esc: none of its letters are typed.
     assert_eq!(slowly(&[b"\x1b", b"]11;rgb:ffff/ffff/ffff\x07x"], 5000), "esc Light x");
-    // It breaks off, and somebody types.
+    // An incomplete answer, followed by typing.
     assert_eq!(slowly(&[b"\x1b]11;rgb:ffff/ff", b"hello", b"\r"], 100), "h e l l o enter");
     assert_eq!(slowly(&[b"\x1b]11;rgb:ffff/ff", b"\x1b[A"], 100), "up");
     assert_eq!(slowly(&[b"\x1b]11;rgb:ffff/ff", b"f"], 5000), "f");
-    // It has no end, and is understood all the same.
+    // An answer without terminator is accepted.
     assert_eq!(slowly(&[b"\x1b]11;rgb:ffff/ffff/ffff", b"x"], 5000), "Light x");
-    // Typing meanwhile is typing, and Esc is Esc.
+    // Keys typed while an answer is pending are decoded normally.
     assert_eq!(slowly(&[b"a", b"\x1b", b"b"], 200), "a esc b");
 }
 
-/// The kernel hands long texts out in pieces, and cuts characters and line breaks.
+/// The kernel delivers long texts in pieces, and may split characters and line breaks.
 #[test]
 fn a_long_text_without_brackets_is_one_paste_wherever_it_is_cut() {
     let text = "ä漢 words and 👍 signs\r\nmore of it\r".repeat(40);
     for size in [7, 64, 65, 66, 67, 255, 1024] {
         let mut decoder = InputDecoder::default();
         let mut got = String::new();
-        // The first piece has a break, so it is known from the beginning.
+        // The first piece contains a line break, so the paste is recognised from the start.
         let (head, tail) = text.as_bytes().split_at(40);
         for read in std::iter::once(head).chain(tail.chunks(size)) {
             decoder.feed(read);
@@ -136,15 +134,14 @@ fn labels_are_read_back() {
 }
 
 proptest::proptest! {
-    /// Whatever comes, in whatever parts: nothing breaks, and nothing is held
-    /// for ever.
+    /// Any bytes in any split: no panic, and nothing is held for ever.
     #[test]
     fn any_bytes_are_survived(bytes: Vec<u8>, at in 0_usize..64) {
         let (head, tail) = bytes.split_at(at.min(bytes.len()));
         items(&[head, tail]);
     }
 
-    /// Where keys are split within their sequence makes no difference.
+    /// Splitting a key sequence makes no difference.
     #[test]
     fn splits_inside_sequences_change_nothing(at in 1_usize..6) {
         for whole in [&b"\x1b[1;5C"[..], b"\x1b[13;2u", b"\x1b[200~x\x1b[201~"] {
@@ -154,8 +151,7 @@ proptest::proptest! {
     }
 }
 
-/// An answer about the cursor looks like a function key: it is one unless it was
-/// asked for.
+/// A cursor position answer looks like a function key; it is one unless a query is pending.
 #[test]
 fn where_the_cursor_is_is_told_apart_from_a_key() {
     let mut decoder = InputDecoder::default();

@@ -1,4 +1,4 @@
-//! One block of Markdown as lines.
+//! Renders one Markdown block to lines.
 
 use std::sync::Arc;
 
@@ -10,39 +10,38 @@ use crate::{
     styled_text::{ColorRole, StyledLine, StyledSpan, TextStyle, WrapMode, width_of},
 };
 
-/// What is read beside the usual.
+/// Enabled Markdown extensions.
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
 /// Renders blocks.
 #[derive(Clone, Debug)]
 pub(super) struct BlockRenderer {
-    /// How prose meets the margin.
+    /// Wrap mode of prose.
     pub(super) fit: WrapMode,
     pub(super) width: usize,
-    /// Whether marks of Markdown are kept because ink does not show.
+    /// Whether Markdown markers are kept, because styles are not visible.
     pub(super) marks: bool,
 }
 
-/// Lines that are being made.
+/// Lines under construction.
 struct BlockLines<'a> {
     maker: &'a BlockRenderer,
     out: Vec<StyledLine>,
     line: StyledLine,
     ink: Vec<TextStyle>,
     links: Vec<(Arc<str>, usize)>,
-    /// What rows begin with: quotes and list items.
+    /// Prefixes of rows: quotes and list items.
     lead: Vec<String>,
-    /// Numbers of the lists that are open; none for bullets.
+    /// Current number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
     table: Option<TableRows>,
-    /// The code block that is open.
+    /// The open code block.
     code: Option<CodeHighlighter>,
 }
 
 impl BlockRenderer {
-    /// A line of a code block: nothing stands before or behind it, so that it
-    /// can be copied.
+    /// A line of a code block, without any prefix, so that it can be copied.
     pub(super) fn code_line(&self, spans: Vec<StyledSpan>) -> StyledLine {
         let mut line = StyledLine { spans, fit: WrapMode::Flow };
         if self.marks {
@@ -51,12 +50,12 @@ impl BlockRenderer {
         line
     }
 
-    /// The fence of a code block, where ink does not show what is code.
+    /// The fence of a code block, shown if styles are not visible.
     pub(super) fn fence_line(&self, text: &str) -> Option<StyledLine> {
         self.marks.then(|| StyledLine::new(text, TextStyle::PLAIN))
     }
 
-    /// A whole block. One that follows a list item and is indented belongs to it.
+    /// Renders a whole block. An indented block after a list item belongs to it.
     pub(super) fn lines(&self, source: &str, after_item: bool) -> Vec<StyledLine> {
         if self.marks {
             return source
@@ -86,14 +85,14 @@ impl BlockRenderer {
         lines.out
     }
 
-    /// The table a head and its delimiter begin, if they do.
+    /// Starts a table, if the two lines are its head and delimiter.
     pub(super) fn table(&self, head: &str, delimiter: &str) -> Option<TableStream> {
         let rows = self.table_rows(&format!("{}\n{}\n", head.trim(), delimiter.trim()))?;
         let head = rows.rows.into_iter().next()?;
         Some(TableStream::new(head, rows.alignments, self.width))
     }
 
-    /// The table this line would be the head of, if a delimiter followed.
+    /// Returns the table that would start if a delimiter followed this line.
     pub(super) fn table_to_be(&self, head: &str) -> Option<TableStream> {
         let head = head.trim();
         let inner = head.trim_start_matches('|');
@@ -102,7 +101,7 @@ impl BlockRenderer {
         self.table(head, &format!("|{}", "-|".repeat(count)))
     }
 
-    /// The cells of a row of a table, if it is one.
+    /// Splits a table row into cells, if the line is one.
     pub(super) fn table_row(&self, table: &TableStream, line: &str) -> Option<Vec<StyledLine>> {
         let columns = table.columns();
         let (head, delimiter) = ("|x".repeat(columns), "|-".repeat(columns));
@@ -151,7 +150,7 @@ impl<'a> BlockLines<'a> {
         }
     }
 
-    /// Puts quotes and list marks before the first word of a line.
+    /// Writes quote and list prefixes before the first word of a line.
     fn begin_line(&mut self) {
         if !self.line.spans.is_empty() || self.table.is_some() {
             return;
@@ -159,7 +158,7 @@ impl<'a> BlockLines<'a> {
         for lead in &mut self.lead {
             let ink = if lead.contains('│') { TextStyle::DIM } else { TextStyle::tone(ColorRole::Accent) };
             self.line.spans.push(StyledSpan::new(lead, ink));
-            // A mark stands on its first line only.
+            // A list marker appears on its first line only.
             if !lead.contains('│') {
                 *lead = " ".repeat(width_of(lead));
             }
@@ -288,7 +287,7 @@ impl<'a> BlockLines<'a> {
             }
             TagEnd::List(_) => drop(self.lists.pop()),
             TagEnd::Item => {
-                // An item of nothing is still an item.
+                // Keep the marker of an empty item.
                 if self.lead.last().is_some_and(|mark| !mark.trim().is_empty()) {
                     self.begin_line();
                 }
@@ -312,7 +311,7 @@ impl<'a> BlockLines<'a> {
         }
     }
 
-    /// Where a link leads is told when its words do not.
+    /// Appends the target of a link, unless its text already contains it.
     fn end_link(&mut self) {
         self.ink.pop();
         let Some((url, from)) = self.links.pop() else { return };

@@ -1,9 +1,8 @@
-//! Markdown as it streams in.
+//! Incremental Markdown renderer.
 //!
-//! The source is cut into blocks from left to right, by rules that look at
-//! nothing that comes later; a block that is complete is rendered once and for
-//! all. So the finished lines of a prefix are a prefix of the finished lines of
-//! the whole, by construction. pulldown-cmark reads what is inside a block.
+//! The source is split into blocks from left to right, by rules without lookahead, and a complete block
+//! is rendered once. So the finished lines of a prefix are always a prefix of the finished lines of the
+//! whole. pulldown-cmark parses the content of blocks.
 
 use crate::{
     highlight::CodeHighlighter,
@@ -17,20 +16,20 @@ mod table;
 use block::BlockRenderer;
 use table::TableStream;
 
-/// Lines of an unfinished block that are held back at most.
+/// Maximum lines of an unfinished block that are held back.
 const MAX_HELD: usize = 200;
 
-/// Markdown that is still coming.
+/// A Markdown text that is still growing.
 #[derive(Clone, Debug)]
 pub struct MarkdownStream {
     maker: BlockRenderer,
-    /// Whole lines of the block that is open.
+    /// Complete lines of the open block.
     open: Vec<String>,
-    /// The line that is not complete.
+    /// The incomplete last line.
     partial: String,
     fence: Option<CodeFence>,
     table: Option<TableStream>,
-    /// A blank line stood before what comes next.
+    /// Whether a blank line came before the next block.
     gap: bool,
     last: LastBlock,
     finished: Vec<StyledLine>,
@@ -44,7 +43,7 @@ struct CodeFence {
     inker: CodeHighlighter,
 }
 
-/// What was written last, for the space between blocks.
+/// The previous block, for spacing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum LastBlock {
     Nothing,
@@ -56,7 +55,7 @@ enum LastBlock {
 }
 
 impl MarkdownStream {
-    /// Nothing was said yet.
+    /// Creates an empty stream.
     pub fn new(look: &TerminalCaps, width: usize) -> Self {
         let fit = match look.wrap {
             WrapStyle::Terminal => WrapMode::Flow,
@@ -74,7 +73,7 @@ impl MarkdownStream {
         }
     }
 
-    /// The screen has another width.
+    /// Changes the width.
     pub fn set_width(&mut self, width: usize) {
         self.maker.width = width;
         if let Some(table) = &mut self.table {
@@ -82,7 +81,7 @@ impl MarkdownStream {
         }
     }
 
-    /// Some more was said.
+    /// Appends text.
     pub fn feed(&mut self, text: &str) {
         let mut rest = text;
         while let Some((line, more)) = rest.split_once('\n') {
@@ -94,7 +93,7 @@ impl MarkdownStream {
         self.partial.push_str(rest);
     }
 
-    /// Nothing more comes.
+    /// Ends the text.
     pub fn end(&mut self) {
         let last = std::mem::take(&mut self.partial);
         if !last.is_empty() {
@@ -104,12 +103,12 @@ impl MarkdownStream {
         self.fence = None;
     }
 
-    /// Lines that will not change any more, handed out once.
+    /// Returns lines that will not change any more, each once.
     pub fn take_finished(&mut self) -> Vec<StyledLine> {
         std::mem::take(&mut self.finished)
     }
 
-    /// How the rest looks now.
+    /// Renders the unfinished rest.
     pub fn tail(&self) -> Vec<StyledLine> {
         if self.fence.is_some() {
             return self.code_tail();
@@ -126,7 +125,7 @@ impl MarkdownStream {
         }
         let mut out = Vec::new();
         let sort = self.sort_of(&lines);
-        // The fence of a code block that is just being written is not shown.
+        // A fence that is just being written is not shown.
         let opens = |line: &String| line.trim_start().starts_with("```") || line.trim() == "`";
         if lines.len() == 1 && opens(&lines[0]) {
             return out;
@@ -147,7 +146,7 @@ impl MarkdownStream {
         out
     }
 
-    /// The line of code that is being written; the end of a fence is not shown.
+    /// Renders the incomplete line of code, unless it may be the closing fence.
     fn code_tail(&self) -> Vec<StyledLine> {
         let Some(fence) = &self.fence else { return Vec::new() };
         let begins_end =
@@ -158,8 +157,7 @@ impl MarkdownStream {
         vec![self.maker.code_line(fence.inker.partial(fence.text(&self.partial)))]
     }
 
-    /// A line that will be the head of a table, if what is behind it is on the way
-    /// to be its delimiter.
+    /// Renders a line as a table head, if what follows may become its delimiter.
     fn head_tail(&self, lines: &[String]) -> Option<Vec<StyledLine>> {
         let is_on_the_way = |it: &String| it.chars().all(|it| matches!(it, '|' | '-' | ':' | ' '));
         if self.maker.marks || 2 < lines.len() || !lines.iter().skip(1).all(is_on_the_way) {
@@ -168,7 +166,7 @@ impl MarkdownStream {
         Some(self.maker.table_to_be(&lines[0])?.tail(None))
     }
 
-    /// What is not finished of a table, with the row that is being written.
+    /// Renders the unfinished part of a table, including its incomplete row.
     fn table_tail(&self, table: &TableStream) -> Vec<StyledLine> {
         let partial = self.partial.as_str();
         if partial.contains('|') {
@@ -238,8 +236,8 @@ impl MarkdownStream {
         }
     }
 
-    /// Whether the line is the delimiter of a table, which begins then. Tables inside
-    /// of lists are shown when they are complete.
+    /// Starts a table if the line is its delimiter. Returns whether it did. Tables in lists are rendered
+    /// when complete.
     fn begin_table(&mut self, line: &str) -> bool {
         let [head] = self.open.as_slice() else { return false };
         let is_inner = head.starts_with("    ") || (self.last == LastBlock::Item && head.starts_with("  "));
@@ -256,7 +254,7 @@ impl MarkdownStream {
         true
     }
 
-    /// Whether the line is a row of the table that is open; another line ends it.
+    /// Adds the line to the open table if it is a row; otherwise the table ends.
     fn take_row(&mut self, line: &str) -> bool {
         let Some(table) = &mut self.table else { return false };
         let is_row = line.contains('|') && !is_heading(line) && !is_item(line);
@@ -270,7 +268,7 @@ impl MarkdownStream {
         true
     }
 
-    /// The open block is complete.
+    /// Renders the complete open block.
     fn close(&mut self) {
         if let Some(mut table) = self.table.take() {
             self.finished.extend(table.end());
@@ -315,7 +313,7 @@ impl CodeFence {
         fits.then(|| (Self { mark, length, indent, inker }, info.to_owned()))
     }
 
-    /// A line of the block without what the fence was indented by.
+    /// Returns a line without the indentation of its fence.
     fn text<'a>(&self, line: &'a str) -> &'a str {
         let blanks = line.bytes().take_while(|it| *it == b' ').count();
         &line[blanks.min(self.indent)..]
@@ -332,7 +330,7 @@ fn is_heading(line: &str) -> bool {
     (1..=6).contains(&marks) && matches!(line.as_bytes().get(marks), Some(b' ') | None)
 }
 
-/// A list item that is not inside of another.
+/// Whether a line is a top-level list item.
 fn is_item(line: &str) -> bool {
     let rest = line.strip_prefix(' ').unwrap_or(line);
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -355,8 +353,7 @@ fn is_delimiter(line: &str) -> bool {
     line.contains('-') && line.chars().all(|it| matches!(it, '|' | '-' | ':' | ' '))
 }
 
-/// What is being written, with code and strong words that are still open closed: so
-/// they look at once as they will.
+/// Closes open code spans and emphasis in an incomplete text, so that it is rendered like the final one.
 fn closed_for_now(source: &str) -> String {
     let mut text = source.to_owned();
     if text.matches('`').count() % 2 == 1 {
@@ -380,7 +377,7 @@ fn closed_for_now(source: &str) -> String {
     text
 }
 
-/// Thinking, and other words that are not formatted.
+/// Renders thinking and other unformatted text.
 pub(crate) fn plain_lines(text: &str, ink: TextStyle, fit: WrapMode) -> Vec<StyledLine> {
     text.lines().map(|line| StyledLine::new(line, ink).fit(fit)).collect()
 }

@@ -1,20 +1,19 @@
-//! A table that comes in row by row.
+//! Incremental table renderer.
 //!
-//! Columns stand side by side while they fit; a table that has once been too wide
-//! is a list of names and values, and every row of it is finished when it is
-//! complete. Rows side by side are held because a later one may need wider
-//! columns, but not for ever: after a screenful the widths stay as they are.
+//! A table is shown in columns while they fit; once it is too wide it becomes a list of names and
+//! values, of which every complete row is final. Rows in columns are held back, because a later row may
+//! need wider columns. After a screenful the widths become final.
 
 use pulldown_cmark::Alignment;
 
 use crate::styled_text::{StyledLine, TextStyle, WrapMode};
 
-/// Rows that are held back at most until the widths of the columns are final.
+/// Maximum rows held back until the column widths become final.
 const MAX_HELD: usize = 24;
-/// Columns between two columns.
+/// Spaces between columns.
 const BETWEEN: usize = 2;
 
-/// Rows of cells, the first of them the head.
+/// Rows of cells, starting with the head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableRows {
     pub(super) rows: Vec<Vec<StyledLine>>,
@@ -22,7 +21,7 @@ pub(super) struct TableRows {
 }
 
 impl TableRows {
-    /// All of it, on a screen of this width.
+    /// Renders the whole table at this width.
     pub(super) fn lines(self, width: usize) -> Vec<StyledLine> {
         let mut rows = self.rows.into_iter();
         let mut table = TableStream::new(rows.next().unwrap_or_default(), self.alignments, width);
@@ -32,27 +31,27 @@ impl TableRows {
     }
 }
 
-/// A table that comes in row by row.
+/// A table that is still growing.
 #[derive(Clone, Debug)]
 pub(super) struct TableStream {
     head: Vec<StyledLine>,
     alignments: Vec<Alignment>,
-    /// How wide each column is so far.
+    /// Current column widths.
     widths: Vec<usize>,
-    /// Rows that are complete and not handed out.
+    /// Complete rows held back.
     held: Vec<Vec<StyledLine>>,
     stage: TableStage,
-    /// Columns of the screen.
+    /// Screen width.
     width: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum TableStage {
-    /// Widths may still change: nothing was handed out.
+    /// Widths may still change; nothing was emitted.
     Held,
-    /// Widths stay; the head was handed out.
+    /// Widths are final; the head was emitted.
     Settled,
-    /// Names and values; says whether a row was handed out.
+    /// Names and values; whether a row was emitted.
     Listed(bool),
 }
 
@@ -62,7 +61,7 @@ impl TableStream {
         Self { head, alignments, widths, held: Vec::new(), stage: TableStage::Held, width }
     }
 
-    /// How many cells a row has.
+    /// Returns the number of columns.
     pub(super) fn columns(&self) -> usize {
         self.head.len()
     }
@@ -71,7 +70,7 @@ impl TableStream {
         self.width = width;
     }
 
-    /// A row is complete; lines that will not change any more come back.
+    /// Adds a complete row. Returns lines that will not change any more.
     pub(super) fn push(&mut self, row: Vec<StyledLine>) -> Vec<StyledLine> {
         match self.stage {
             TableStage::Listed(any) => {
@@ -94,7 +93,7 @@ impl TableStream {
         self.settle()
     }
 
-    /// No row comes any more.
+    /// Ends the table.
     pub(super) fn end(&mut self) -> Vec<StyledLine> {
         match self.stage {
             TableStage::Held if self.fits() => self.settle(),
@@ -115,9 +114,8 @@ impl TableStream {
         self.listed_all(&held)
     }
 
-    /// How what is not handed out looks now, with a row that is not complete. Such
-    /// a row makes no column wider: everything above it would move with every
-    /// letter.
+    /// Renders the held-back rows and an incomplete row. The latter does not widen columns, or
+    /// everything above would shift with each character.
     pub(super) fn tail(&self, partial: Option<&[StyledLine]>) -> Vec<StyledLine> {
         match self.stage {
             TableStage::Listed(any) => partial.map(|row| self.listed(row, any)).unwrap_or_default(),
@@ -140,7 +138,7 @@ impl TableStream {
         self.widths.iter().sum::<usize>() + between <= self.width
     }
 
-    /// The head, underlined to the end of the last column.
+    /// Renders the head, underlined to the end of the last column.
     fn head_line(&self) -> StyledLine {
         let mut line = self.cells(&self.head, /*to_the_end*/ true);
         for span in &mut line.spans {
@@ -149,15 +147,15 @@ impl TableStream {
         line.fit(WrapMode::Cut)
     }
 
-    /// A row side by side. One with a cell that is wider than its column is pushed
-    /// to the right, and wrapped if need be: nothing is cut.
+    /// Renders a row in columns. A cell wider than its column shifts the rest of the row, which wraps if
+    /// necessary; nothing is truncated.
     fn row(&self, row: &[StyledLine]) -> StyledLine {
         self.cells(row, /*to_the_end*/ false)
     }
 
     fn cells(&self, row: &[StyledLine], to_the_end: bool) -> StyledLine {
         let mut line = StyledLine::blank();
-        // Blanks are put before the next word: none stand at the end of a line.
+        // Spaces are written before the next word, so that none end a line.
         let mut blanks = 0;
         for (column, width) in self.widths.iter().enumerate() {
             let cell = row.get(column);
@@ -185,7 +183,7 @@ impl TableStream {
         rows.iter().enumerate().flat_map(|(at, row)| self.listed(row, 0 < at)).collect()
     }
 
-    /// A row as lines of name and value.
+    /// Renders a row as names and values.
     fn listed(&self, row: &[StyledLine], follows: bool) -> Vec<StyledLine> {
         let mut out = if follows { vec![StyledLine::blank()] } else { Vec::new() };
         for (head, cell) in self.head.iter().zip(row) {

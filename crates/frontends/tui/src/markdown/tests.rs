@@ -67,8 +67,7 @@ const WORDS: &str =
     "[a-z]{1,6}|\\*\\*|`|```|```rust\n|\n|\n\n|- |1\\. |# |\\| |\\|---\\||> |==|--|  | |\\[x\\]\\(y\\)";
 
 proptest::proptest! {
-    /// What is finished stays: the finished lines of a prefix are a prefix of
-    /// the finished lines of the whole.
+    /// The finished lines of a prefix are a prefix of the finished lines of the whole.
     #[test]
     fn finished_lines_never_change(parts in proptest::collection::vec(WORDS, 0..40), cut in 0_usize..40) {
         let source: String = parts.concat();

@@ -1,11 +1,10 @@
-//! Frames for terminals that wrap old rows anew before they say so.
+//! Frames for terminals that wrap rows again before they report a resize.
 //!
-//! A multiplexer tells a program of a new size up to a quarter of a second after it
-//! has wrapped everything anew. A frame that finds its way from the caret by counting
-//! rows would go wrong in the meantime: lines would stand twice or be erased. So while
-//! much is drawn the cursor is *parked* at the top of the region: whatever width the
-//! terminal has, the cursor stays with the text it stands on, everything above it is
-//! history and everything below is ours. The caret is drawn as a cell.
+//! A multiplexer reports a new size up to a quarter of a second after it has wrapped everything again. A
+//! frame that moves from the caret by counting rows would go wrong in that time: lines would be
+//! duplicated or erased. So during frequent updates the cursor is *parked* at the top of the region. At
+//! any width it stays with the text it is on: everything above is history, everything below belongs to
+//! the region. The caret is drawn as a cell.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -17,14 +16,14 @@ use crate::{
 };
 
 impl Painter {
-    /// Whether the cursor stands at the top of the region and the caret is drawn.
+    /// Whether the cursor is parked and the caret is drawn.
     pub fn is_parked(&self) -> bool {
         self.parked
     }
 
-    /// The bytes that turn the screen into this frame, whatever width it has got in the
-    /// meantime; the cursor is parked. Lines that are finished are wrapped by the
-    /// terminal itself, rows of the region are cut at its margin.
+    /// Returns the bytes that change the screen to this frame, whatever its current width, with the
+    /// cursor parked. Finished lines are wrapped by the terminal, rows of the region are cut at its
+    /// margin.
     pub fn paint_parked(&mut self, finished: &[ScreenRow], region: &[ScreenRow], caret: Caret) -> Vec<u8> {
         let mut rows = rows_of(region);
         if let Some(row) = rows.get_mut(caret.row) {
@@ -40,9 +39,8 @@ impl Painter {
         out
     }
 
-    /// The same, and the cursor goes from its parking place to the caret. Everything is
-    /// written again: a terminal that became lower and higher again has thrown rows below
-    /// the cursor away.
+    /// Like [`paint_parked`](Self::paint_parked), and moves the cursor to the caret. Writes everything
+    /// again, because a terminal that was temporarily lower has dropped rows below the cursor.
     pub(super) fn paint_unparked(
         &mut self,
         finished: &[ScreenRow],
@@ -58,15 +56,15 @@ impl Painter {
         out
     }
 
-    /// The screen may have lost rows below the cursor: the next frame is drawn whole.
+    /// Forgets the rows below the cursor, which the screen may have dropped: the next frame is written
+    /// completely.
     pub fn distrust_below(&mut self) {
         if self.parked {
             self.distrust();
         }
     }
 
-    /// Erases the region and writes everything from its top on; the cursor is at the new
-    /// top then.
+    /// Erases the region and writes everything from its top; the cursor ends at the new top.
     fn write_anew(&mut self, out: &mut Vec<u8>, finished: &[ScreenRow], rows: Vec<ScreenRow>) {
         let mut pen = Pen::new(&self.look);
         self.go(out, 0, 0);
@@ -96,7 +94,7 @@ impl Painter {
         (self.rows, self.row, self.column) = (rows, 0, Some(0));
     }
 
-    /// The cursor is shown again, if it was hidden; it still stands at the top.
+    /// Shows the cursor if it is hidden; it stays at the top.
     pub(super) fn show_cursor(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.parked) {
             out.extend_from_slice(b"\x1b[?25h");
@@ -104,8 +102,8 @@ impl Painter {
     }
 }
 
-/// The rows of a region, of which there is at least one. Each is written as a line of its
-/// own, and the next frame at the caret joins those that flow on.
+/// Returns the rows of a region, at least one. Each is written as a separate line; the next unparked
+/// frame joins those that continue.
 fn rows_of(region: &[ScreenRow]) -> Vec<ScreenRow> {
     let mut rows = region.to_vec();
     if rows.is_empty() {
@@ -118,7 +116,7 @@ fn rows_of(region: &[ScreenRow]) -> Vec<ScreenRow> {
     rows
 }
 
-/// The row with a caret in this column.
+/// Returns a row with the caret drawn in this column.
 fn with_caret(row: &ScreenRow, column: usize) -> ScreenRow {
     let mut spans: Vec<StyledSpan> = Vec::with_capacity(row.spans.len() + 2);
     let (mut at, mut is_drawn) = (0, false);

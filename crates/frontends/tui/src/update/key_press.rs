@@ -1,4 +1,4 @@
-//! Keys.
+//! Handles keys.
 
 use crate::{
     app_state::{AppState, ConversationState, HistorySearch},
@@ -9,12 +9,12 @@ use crate::{
     question_card::QuestionKeyResult,
 };
 
-/// How long a second Ctrl-C counts.
+/// Maximum milliseconds between two Ctrl-C to exit.
 const LEAVING_MS: u64 = 2000;
-/// How long a second Esc counts.
+/// Maximum milliseconds between two Esc to rewind.
 const REWINDING_MS: u64 = 800;
 
-/// Esc that comes this soon after one that stopped the work stops all agents.
+/// Maximum milliseconds after an Esc that interrupted the turn for another Esc to stop all agents.
 const STOPPING_MS: u64 = 2000;
 
 impl AppState {
@@ -126,7 +126,7 @@ impl AppState {
         }
     }
 
-    /// A key while something is offered; says whether it was for that.
+    /// Handles a key while completions are shown. Returns whether it was used.
     fn offer_action(&mut self, action: KeyAction, effects: &mut Vec<TermEffect>) -> bool {
         match action {
             KeyAction::Up => self.offers.step(true),
@@ -140,7 +140,7 @@ impl AppState {
                 let is_command = self.offers.kind == crate::completion::CompletionKind::Command;
                 self.offers.accept(&mut self.composer);
                 if is_command && self.composer.text().ends_with(' ') {
-                    // A command that takes nothing is meant as it stands.
+                    // A command without arguments is sent at once.
                     let name = self.composer.text().trim_start_matches('/').trim().to_owned();
                     let takes = crate::slash_commands::find(&name).is_none_or(|it| !it.hint.is_empty());
                     if !takes {
@@ -179,7 +179,7 @@ impl AppState {
         }
     }
 
-    /// Esc.
+    /// Handles Esc.
     pub(super) fn stop(&mut self, effects: &mut Vec<TermEffect>) {
         if self.asks.state.folded && !self.asks.waiting.is_empty() && !self.is_working() {
             return self.unfold_question();
@@ -210,8 +210,8 @@ impl AppState {
         }
     }
 
-    /// Stops the work. What waits becomes the draft: nothing is sent that was
-    /// meant for later, and nothing is lost.
+    /// Interrupts the turn. Queued messages go back to the prompt, so that they are neither sent nor
+    /// lost.
     fn interrupt(&mut self, effects: &mut Vec<TermEffect>) {
         let mut texts: Vec<String> = std::mem::take(&mut self.queue);
         self.editing_queued = None;
@@ -233,12 +233,12 @@ impl AppState {
         }
     }
 
-    /// How many agents work although nobody waits for them.
+    /// Returns the number of background agents.
     fn agents_in_background(&self) -> usize {
         self.tasks.iter().filter(|row| self.agents.iter().any(|it| it.id == row.id)).count()
     }
 
-    /// Ctrl-C: the draft, then the work, then the program.
+    /// Handles Ctrl-C: clears the prompt, else interrupts the turn, else exits.
     fn cancel(&mut self, effects: &mut Vec<TermEffect>) {
         if !self.composer.is_empty() {
             let text = self.composer.take();
@@ -293,7 +293,7 @@ impl AppState {
         self.search = Some(search);
     }
 
-    /// Whether the session has not begun.
+    /// Whether the session is still being opened.
     pub(crate) fn is_opening(&self) -> bool {
         self.session == ConversationState::Opening
     }

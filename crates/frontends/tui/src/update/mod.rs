@@ -1,4 +1,4 @@
-//! What happens to the model when something happens.
+//! Processes events.
 
 mod key_press;
 mod submit;
@@ -16,11 +16,11 @@ use crate::{
     transcript::{TranscriptItem, notice_lines},
 };
 
-/// How files of pictures end.
+/// File extensions of images.
 const PICTURES: [&str; 6] = [".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"];
 
-/// The path of a picture, if what was pasted is nothing else. Terminals quote or
-/// escape the paths of files that are dropped on them.
+/// Returns the path of an image, if the pasted text is nothing else. Terminals quote or escape paths of
+/// dropped files.
 fn picture_path(text: &str) -> Option<String> {
     let text = text.trim();
     let quoted = |quote: char| text.strip_prefix(quote).and_then(|it| it.strip_suffix(quote));
@@ -36,8 +36,8 @@ fn picture_path(text: &str) -> Option<String> {
 }
 
 impl AppState {
-    /// Takes what happened at this moment, in milliseconds of the terminal's
-    /// clock, and says what is to be done. Nothing else changes the model.
+    /// Processes an event at time `now`, in milliseconds of the terminal's clock, and returns the
+    /// effects. The only function that changes the state.
     pub fn update(&mut self, event: TermEvent, now: u64) -> Vec<TermEffect> {
         self.now = self.now.max(now);
         let mut effects = Vec::new();
@@ -80,7 +80,7 @@ impl AppState {
         effects
     }
 
-    /// Text goes into what is open above the prompt, if that takes text; says whether it did.
+    /// Inserts pasted text into an overlay or question, if one accepts text. Returns whether it did.
     fn pasted_elsewhere(&mut self, text: &str) -> bool {
         match self.overlay.as_mut().filter(|it| it.hears_keys()) {
             Some(overlay) => {
@@ -115,7 +115,7 @@ impl AppState {
 
     fn edited(&mut self, text: Option<String>, effects: &mut Vec<TermEffect>) {
         if let Some((id, row)) = self.editing_ask.take() {
-            // The question stays until what was edited is understood.
+            // The question stays open until the edited text is accepted.
             if let Some(words) = text.filter(|_| self.asks.waiting.front().is_some_and(|it| it.id == id)) {
                 let answer = CardAnswer::Choice(ChosenOption { row, words });
                 effects.push(TermEffect::Answer { id, answer });
@@ -131,12 +131,12 @@ impl AppState {
         }
     }
 
-    /// Shows a short hint in the footer, for a while.
+    /// Shows a temporary hint in the footer.
     pub(crate) fn hint(&mut self, text: &str) {
         self.hint = Some((text.to_owned(), self.now + 3000));
     }
 
-    /// Something the person should know becomes part of the conversation.
+    /// Adds a notice to the conversation.
     pub(crate) fn notice(&mut self, text: &str) {
         self.finish_speaking();
         let lines = notice_lines(text);
@@ -154,7 +154,7 @@ impl AppState {
         self.items.push(item);
     }
 
-    /// The draft is another one.
+    /// Updates completions after a change of the prompt.
     pub(crate) fn draft_changed(&mut self, effects: &mut Vec<TermEffect>) {
         if let Some(query) = self.offers.look(&self.composer, &self.slash) {
             effects.push(TermEffect::Files(query));
@@ -169,7 +169,7 @@ impl AppState {
                 self.draft_changed(effects);
             }
             QuestionKeyResult::Answered(id, answer) => {
-                // An answer that may be refused leaves the question where it is.
+                // A question whose answer may be rejected stays open.
                 if !self.asks.may_refuse(&answer) {
                     self.asks.answered(self.now);
                 }
@@ -204,12 +204,12 @@ impl AppState {
         }
         self.wish_preview(effects);
         if self.overlay.is_none() {
-            // Keys of an overlay must not reach a question behind it.
+            // Keys for the overlay must not reach a question behind it.
             self.asks.was_hidden(self.now);
         }
     }
 
-    /// Everything that was said and done, on a screen of its own.
+    /// Opens the transcript in a pager.
     pub(crate) fn open_transcript(&mut self) {
         let mut lines = self.all_lines();
         if let crate::app_state::StreamingVoice::Answer(_, source) = &self.speaking {
@@ -219,7 +219,7 @@ impl AppState {
         self.overlay = Some(Overlay::pager("Transcript", lines, true));
     }
 
-    /// What the selected row would show is asked for, once.
+    /// Requests the preview of the selected row, once.
     pub(crate) fn wish_preview(&mut self, effects: &mut Vec<TermEffect>) {
         let wish = self.overlay.as_mut().and_then(Overlay::preview_wish);
         let Some((purpose, id)) = wish else { return };

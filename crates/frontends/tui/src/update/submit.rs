@@ -1,4 +1,4 @@
-//! Sending: now, at the next pause, or not at all.
+//! Sending messages.
 
 use crate::{
     app_state::{AppState, ConversationState},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl AppState {
-    /// Enter.
+    /// Handles Enter.
     pub(super) fn send(&mut self, effects: &mut Vec<TermEffect>) {
         let at_end = self.composer.at() == self.composer.text().len();
         if at_end && self.composer.text().ends_with('\\') {
@@ -49,13 +49,13 @@ impl AppState {
         self.send_waiting(effects);
     }
 
-    /// The question that was put aside is shown again.
+    /// Shows a postponed question again.
     pub(super) fn unfold_question(&mut self) {
         self.asks.state.folded = false;
         self.asks.was_hidden(self.now);
     }
 
-    /// Sends what waits, if the session waits too.
+    /// Sends the next queued message, if the session is idle.
     pub(super) fn send_waiting(&mut self, effects: &mut Vec<TermEffect>) {
         if self.is_idle() && self.editing_queued.is_none() && !self.queue.is_empty() {
             let text = self.queue.remove(0);
@@ -63,8 +63,7 @@ impl AppState {
         }
     }
 
-    /// The agent pauses between two steps: it hears everything that waits, but
-    /// for commands, which are no messages.
+    /// Sends queued messages between two steps of the agent, except for commands.
     pub(super) fn send_between(&mut self, effects: &mut Vec<TermEffect>) {
         if self.editing_queued.is_some() || !self.calls.is_empty() {
             return;
@@ -85,7 +84,7 @@ impl AppState {
         effects.push(TermEffect::Send(text));
     }
 
-    /// Carries out what is for the terminal or the face; says whether it was.
+    /// Runs a command of the user interface or frontend. Returns whether it was one.
     fn own_command(&mut self, text: &str, effects: &mut Vec<TermEffect>) -> bool {
         let is_line = !text.contains('\n');
         if let Some(command) = text.strip_prefix('!').filter(|it| !it.trim().is_empty()) {

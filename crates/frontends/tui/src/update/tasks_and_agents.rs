@@ -1,5 +1,4 @@
-//! What goes on beside the conversation: agents, commands in the background, the
-//! colour of the terminal.
+//! Sub-agents, background tasks, and the terminal's background colour.
 
 use haft_tool::{LineStyle, RenderedLine};
 
@@ -15,7 +14,7 @@ use crate::{
     ui_update::{PastedImage, PickerRow, TermPreferences, UiUpdate},
 };
 
-/// Lines of an agent that are shown before it is opened.
+/// Maximum lines of an agent's transcript in its preview.
 const PREVIEWED: usize = 200;
 
 impl AppState {
@@ -59,7 +58,7 @@ impl AppState {
         }
     }
 
-    /// What an agent said or did becomes part of its own transcript.
+    /// Adds an update to an agent's own transcript.
     pub(super) fn agent_news(&mut self, id: &str, news: UiUpdate) {
         let Some(agent) = self.agents.iter_mut().find(|it| it.id == id) else { return };
         match news {
@@ -98,7 +97,7 @@ impl AppState {
         }
     }
 
-    /// Opens what an agent said and did; says whether there is such an agent.
+    /// Opens an agent's transcript. Returns whether the agent exists.
     pub(super) fn open_agent(&mut self, id: &str) -> bool {
         let Some(agent) = self.agents.iter().find(|it| it.id == id) else { return false };
         let lines = all_lines(&agent.told(), &self.look, self.size.columns);
@@ -106,7 +105,7 @@ impl AppState {
         true
     }
 
-    /// The end of what an agent said and did.
+    /// Returns the end of an agent's transcript.
     pub(super) fn agent_lines(&self, id: &str) -> Option<Vec<RenderedLine>> {
         let agent = self.agents.iter().find(|it| it.id == id)?;
         let lines = all_lines(&agent.told(), &self.look, self.size.columns);
@@ -114,7 +113,7 @@ impl AppState {
         Some(lines[from..].iter().map(|line| RenderedLine::new(LineStyle::Plain, line.to_text())).collect())
     }
 
-    /// Commands in the background and agents: look, stop.
+    /// Opens the list of background tasks and agents.
     pub(super) fn open_tasks(&mut self, effects: &mut Vec<TermEffect>) {
         let mut rows = self.tasks.clone();
         for agent in self.agents.iter().rev() {
@@ -168,7 +167,7 @@ impl AgentView {
         }
     }
 
-    /// Everything, with what it is just saying.
+    /// Returns the transcript including the text being streamed.
     fn told(&self) -> Vec<TranscriptItem> {
         let mut items = self.items.clone();
         if !self.speaking.trim().is_empty() {

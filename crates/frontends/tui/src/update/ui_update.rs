@@ -1,4 +1,4 @@
-//! What the session tells.
+//! Processes updates of the session.
 
 use haft_tool::CollapsedLines;
 
@@ -13,13 +13,13 @@ use crate::{
     ui_update::{FinishedCall, PagerText, PickerRow, StatusUpdate, TurnPhase, UiUpdate},
 };
 
-/// Work that took longer is worth an alert when nobody looks.
+/// Minimum duration of a turn in milliseconds for a notification when the user is not looking.
 const LONG_MS: u64 = 10_000;
 
-/// Lines of a call that settings can have shown without being asked.
+/// Maximum lines per call that settings can configure to be shown.
 const MAX_UNASKED: usize = 1000;
 
-/// Stands below the words of an answer that broke off.
+/// Note below the text of a discarded answer.
 const BROKE_OFF: &str = "· the answer broke off here and does not count; it is asked for again";
 
 impl AppState {
@@ -104,7 +104,7 @@ impl AppState {
         }
     }
 
-    /// The beginning of an old conversation is in the transcript, and not shown.
+    /// Adds the beginning of a resumed conversation to the transcript without showing it.
     fn take_earlier(&mut self, earlier: Vec<UiUpdate>, effects: &mut Vec<TermEffect>) {
         let (shown, wants_gap, before) = (self.finished.len(), self.wants_gap, self.items.len());
         for news in earlier {
@@ -121,7 +121,7 @@ impl AppState {
         self.finished.extend(crate::transcript::notice_lines(&words));
     }
 
-    /// Everything that is said from here on can still be taken back.
+    /// Starts an answer, so that it can be discarded as a whole.
     fn begin_answer(&mut self) {
         let (items, last_answer) = (self.items.len(), self.last_answer.clone());
         self.answer_began = AnswerStart { items, last_answer };
@@ -160,7 +160,7 @@ impl AppState {
             self.begin_item();
         }
         if let StreamingVoice::Answer(stream, source) = &mut self.speaking {
-            // An answer does not begin with blank lines.
+            // Strip blank lines at the start of an answer.
             let piece = if source.is_empty() { piece.trim_start_matches('\n') } else { piece };
             source.push_str(piece);
             stream.feed(piece);
@@ -179,7 +179,7 @@ impl AppState {
         }
     }
 
-    /// What was being said is complete.
+    /// Ends the streamed text.
     pub(crate) fn finish_speaking(&mut self) {
         match std::mem::replace(&mut self.speaking, StreamingVoice::Nobody) {
             StreamingVoice::Nobody => (),
@@ -202,8 +202,7 @@ impl AppState {
         }
     }
 
-    /// What was said since the answer began is void. What is on the screen stays
-    /// there, with a line that says so.
+    /// Discards the current answer. Text that is already on the screen stays, with a note.
     fn take_answer_back(&mut self, calls: &[String]) {
         self.calls.retain(|it| !calls.contains(&it.id));
         let was_open = match std::mem::replace(&mut self.speaking, StreamingVoice::Nobody) {
@@ -242,7 +241,7 @@ impl AppState {
             }
             _ => rendered_call::card(&call, most),
         };
-        // Calls of one line stand close together.
+        // Calls of one line are not separated by blank lines.
         let is_line = |item: &TranscriptItem| match item {
             TranscriptItem::Call(call) => call.rendered.lines.is_empty() && call.rendered.headline.is_empty(),
             _ => false,
@@ -252,7 +251,7 @@ impl AppState {
         }
         let mut kept = call;
         if kept.whole.is_some() && !kept.failed {
-            // All of it is made again when somebody looks.
+            // The full rendering is recreated when the user opens it.
             kept.rendered.lines.truncate(1);
             (kept.rendered.rest, kept.rendered.notes) = (CollapsedLines::Nothing, Vec::new());
         }
@@ -316,7 +315,7 @@ impl AppState {
         let lines: Vec<StyledLine> =
             lines.iter().map(|line| StyledLine::new(line, TextStyle::PLAIN).fit(WrapMode::Hang(2))).collect();
         self.show_item(TranscriptItem::Panel(lines.clone()), lines);
-        // What waits becomes the draft again.
+        // Queued messages go back to the prompt.
         if !self.queue.is_empty() {
             let mut texts = std::mem::take(&mut self.queue);
             texts.push(self.composer.whole());
@@ -350,7 +349,7 @@ impl AppState {
             self.begin_item();
         }
         self.finished.extend(lines.iter().map(|line| StyledLine::new(line, TextStyle::DIM)));
-        // What was written is not lost, even if it was not sent.
+        // An unsent prompt is printed, so that it is not lost.
         let draft = self.composer.whole();
         if !draft.trim().is_empty() {
             self.history.add(&draft, self.epoch_ms + self.now);

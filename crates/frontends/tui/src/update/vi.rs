@@ -1,9 +1,9 @@
-//! Keys of vi, for those who want them.
+//! Vi keys.
 
 use crate::{app_state::AppState, effect::TermEffect, event::KeyPress, keymap::KeyAction, vi::ViStep};
 
 impl AppState {
-    /// A key for those who want vi's; says whether it was for that.
+    /// Handles a key if vi keys are enabled. Returns whether it was used.
     pub(super) fn vi_key(&mut self, key: KeyPress, effects: &mut Vec<TermEffect>) -> bool {
         if self.offers.is_open() && self.vi.is_inserting() {
             return false;

@@ -1,4 +1,4 @@
-//! Orders carried out on the draft.
+//! Applies vi commands to the prompt.
 
 use super::{
     ViKeys, ViMode, ViStep,
@@ -9,18 +9,17 @@ use super::{
 };
 use crate::composer::{CaretMove, Composer};
 
-/// Lines are moved in by so much.
+/// Indentation of `>`.
 const INDENT: &str = "    ";
 
-/// The places that are selected, without the last one. Whole lines are without
-/// their last break.
+/// Returns the selected range, end exclusive. Whole lines exclude their last line break.
 pub(super) fn selected(glyphs: &CharBuffer<'_>, anchor: usize, at: usize, lines: bool) -> (usize, usize) {
     let (anchor, at) = (glyphs.place(anchor), glyphs.place(at));
     let (from, to) = (anchor.min(at), anchor.max(at));
     if lines { (glyphs.line_start(from), glyphs.line_end(to)) } else { (from, (to + 1).min(glyphs.count())) }
 }
 
-/// Where an operator works.
+/// The range of an operator.
 struct ViRange {
     from: usize,
     to: usize,
@@ -28,7 +27,7 @@ struct ViRange {
 }
 
 impl ViKeys {
-    /// Carries out what concerns the draft.
+    /// Applies a command to the prompt.
     pub(super) fn change(&mut self, order: ViInput, draft: &mut Composer) -> ViStep {
         let count = order.count.unwrap_or(1);
         match order.command {
@@ -102,7 +101,7 @@ impl ViKeys {
         }
     }
 
-    /// Where an operator works, if its target is there.
+    /// Returns the range of an operator, if its target exists.
     fn range(
         &mut self,
         glyphs: &CharBuffer<'_>,
@@ -132,7 +131,7 @@ impl ViKeys {
             ViTarget::Search(_) => return None,
             ViTarget::Way(way) => way,
         };
-        // To change a word is to change it without the blank behind it.
+        // `cw` excludes the space after the word.
         let is_on_word = |size| glyphs.class(at, size) != GlyphClass::Blank;
         let way = match way {
             ViMotion::Word(size) if operator == ViOperator::Change && is_on_word(size) => {
@@ -154,7 +153,7 @@ impl ViKeys {
         if reach == MotionKind::Inclusive && range.to < glyphs.count() && !glyphs.is_break(range.to) {
             range.to += 1;
         }
-        // The last word of a line does not take the break with it.
+        // The last word of a line excludes the line break.
         if matches!(way, ViMotion::Word(_)) {
             let is_blank = |it: &usize| glyphs.class(*it, WordSize::Big) == GlyphClass::Blank;
             let end =
@@ -184,7 +183,7 @@ impl ViKeys {
         }
         match operator {
             ViOperator::Yank => {
-                // A caret in lines stays in its column.
+                // A linewise operation keeps the column.
                 if !range.lines || draft.at() < bytes.start {
                     draft.go(CaretMove::To(bytes.start));
                 }
@@ -207,7 +206,7 @@ impl ViKeys {
         }
     }
 
-    /// What is selected is operated on, and can be again: as much of it.
+    /// Applies an operator to the selection. When repeated, it applies to the same amount of text.
     fn operate_selected(&mut self, order: ViInput, operator: ViOperator, draft: &mut Composer) -> ViStep {
         let ViMode::Visual { anchor, lines } = self.mode else { return ViStep::Taken };
         let text = draft.text().to_owned();
@@ -246,7 +245,7 @@ impl ViKeys {
         (self.mode, self.records) = (ViMode::Insert, true);
     }
 
-    /// Puts back what was taken: lines as lines, in the place of what is selected.
+    /// Inserts a register, linewise if it contains lines, replacing a selection.
     fn put(&mut self, order: ViInput, before: bool, count: usize, draft: &mut Composer) {
         let held = self.registers.get(order.register);
         if held.text.is_empty() {
@@ -290,7 +289,7 @@ impl ViKeys {
         let at = glyphs.place(draft.at());
         let (from, to) = match self.mode {
             ViMode::Visual { anchor, lines } => selected(&glyphs, anchor, draft.at(), lines),
-            // A count that is more than the line has replaces nothing.
+            // `r` with a count beyond the end of the line does nothing.
             _ if glyphs.line_end(at) < at + count => return,
             _ => (at, at + count),
         };
@@ -305,7 +304,7 @@ impl ViKeys {
         draft.replace(start..glyphs.byte(to), &put, caret);
     }
 
-    /// Puts lines behind each other, one blank between them.
+    /// Joins lines with a space.
     fn join(&mut self, order: ViInput, count: usize, draft: &mut Composer) {
         let joins = match self.mode {
             ViMode::Visual { anchor, .. } => {
@@ -339,8 +338,7 @@ fn is_last_of_word(glyphs: &CharBuffer<'_>, at: usize, size: WordSize) -> bool {
     glyphs.count() <= at + 1 || glyphs.class(at, size) != glyphs.class(at + 1, size)
 }
 
-/// Lines go with a break: the one behind them, or the one before if they are the
-/// last.
+/// Deletes lines with the line break after them, or before them at the end.
 fn delete_lines(draft: &mut Composer, bytes: std::ops::Range<usize>) {
     let (mut from, mut to) = (bytes.start, bytes.end);
     if to < draft.text().len() {
@@ -352,7 +350,7 @@ fn delete_lines(draft: &mut Composer, bytes: std::ops::Range<usize>) {
     let text = draft.text().to_owned();
     let glyphs = CharBuffer::new(&text);
     let at = glyphs.place(from.min(text.len()));
-    // Behind the last line the caret goes to the line that is the last now.
+    // After deleting the last line, the caret moves to the new last line.
     let first = glyphs.first_word_of_line(at);
     draft.go(CaretMove::To(glyphs.byte(first)));
 }

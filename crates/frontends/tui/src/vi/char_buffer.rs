@@ -1,8 +1,8 @@
-//! A draft as vi sees it: characters in lines, words of letters or of signs.
+//! The prompt as vi sees it: characters in lines, words of letters or of punctuation.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// What a character is, for words.
+/// Class of a character, to separate words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum GlyphClass {
     Blank,
@@ -10,17 +10,16 @@ pub(super) enum GlyphClass {
     Sign,
 }
 
-/// Which words are meant.
+/// Kind of word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WordSize {
-    /// Letters and signs are words of their own.
+    /// `w`: letters and punctuation are separate words.
     Small,
-    /// Whatever blanks are around.
+    /// `W`: separated by whitespace.
     Big,
 }
 
-/// A text by its characters. Places are counted in them; the last place is behind
-/// all of them.
+/// A text indexed by characters; the last index is after all of them.
 pub(super) struct CharBuffer<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -35,12 +34,12 @@ impl<'a> CharBuffer<'a> {
         self.starts.len()
     }
 
-    /// The place of a byte.
+    /// Returns the index of a byte.
     pub(super) fn place(&self, byte: usize) -> usize {
         self.starts.partition_point(|start| *start < byte)
     }
 
-    /// The byte of a place.
+    /// Returns the byte of an index.
     pub(super) fn byte(&self, place: usize) -> usize {
         self.starts.get(place).copied().unwrap_or(self.text.len())
     }
@@ -49,7 +48,7 @@ impl<'a> CharBuffer<'a> {
         self.text.get(self.byte(place)..self.byte(place + 1)).unwrap_or_default()
     }
 
-    /// The first character of what stands there.
+    /// Returns the first character at an index.
     pub(super) fn first(&self, place: usize) -> Option<char> {
         self.glyph(place).chars().next()
     }
@@ -67,7 +66,7 @@ impl<'a> CharBuffer<'a> {
         }
     }
 
-    /// Whether a line without anything begins there.
+    /// Whether an empty line starts at an index.
     pub(super) fn is_empty_line(&self, place: usize) -> bool {
         let begins = place == 0 || self.is_break(place - 1);
         begins && (place == self.count() || self.is_break(place))
@@ -77,7 +76,7 @@ impl<'a> CharBuffer<'a> {
         (0..place).rev().find(|it| self.is_break(*it)).map_or(0, |it| it + 1)
     }
 
-    /// The place of the break that ends the line, or the end.
+    /// Returns the index of the line break that ends the line, or the end of the text.
     pub(super) fn line_end(&self, place: usize) -> usize {
         (place..self.count()).find(|it| self.is_break(*it)).unwrap_or(self.count())
     }
@@ -87,14 +86,13 @@ impl<'a> CharBuffer<'a> {
         (start..end).find(|it| self.class(*it, WordSize::Big) != GlyphClass::Blank).unwrap_or(end)
     }
 
-    /// The last place of a line where a caret can stand upon a character.
+    /// Returns the last index in a line at which the caret can be on a character.
     pub(super) fn last_of_line(&self, place: usize) -> usize {
         let (start, end) = (self.line_start(place), self.line_end(place));
         end.saturating_sub(1).max(start)
     }
 
-    /// The same column of a line so many lines away; of the first or the last one
-    /// if there are not so many.
+    /// Returns the same column `count` lines away, limited to the first or last line.
     pub(super) fn lines_away(&self, place: usize, count: usize, down: bool) -> usize {
         let column = place - self.line_start(place);
         let mut start = self.line_start(place);

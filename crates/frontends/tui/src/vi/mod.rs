@@ -1,8 +1,8 @@
-//! Keys of vi in the prompt: operators with ways and pieces, counts, selections,
-//! registers, repeating, finding and searching.
+//! Vi keys in the prompt: operators with motions and text objects, counts, visual mode, registers,
+//! repeat, find and search.
 //!
-//! Keys are collected until they are an order ([`fn@parse`]), which changes the draft
-//! and nothing else. What concerns more than the draft comes back as a [`ViStep`].
+//! Keys are collected until they form a command ([`fn@parse`]), which changes only the prompt. Anything
+//! else is returned as a [`ViStep`].
 
 mod change;
 mod char_buffer;
@@ -24,46 +24,47 @@ use crate::{
     event::{KeyCode, KeyPress},
 };
 
-/// What keys mean now.
+/// Mode.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum ViMode {
-    /// They are text.
     #[default]
     Insert,
-    /// They are orders.
     Normal,
-    /// They are orders, and something is selected from this byte on.
-    Visual { anchor: usize, lines: bool },
+    /// Visual mode; `anchor` is the byte where the selection starts.
+    Visual {
+        anchor: usize,
+        lines: bool,
+    },
 }
 
-/// What a key did.
+/// Result of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum ViStep {
-    /// Nothing: it means what it always means.
+    /// Not handled: it has its usual meaning.
     NotMine,
-    /// It was for the draft, or is part of an order.
+    /// Handled, or part of an incomplete command.
     Taken,
-    /// So many rows up or down; beyond the draft is what was sent before.
+    /// Move by rows; beyond the prompt, through the history.
     Rows { down: bool, count: usize },
-    /// This belongs into the clipboard.
+    /// Copy this text to the clipboard.
     Copied(String),
 }
 
-/// A change that can be made again: the order, and what was typed then.
+/// The last repeatable change: its command and the text typed.
 #[derive(Clone, Debug)]
 struct LastChange {
     order: ViInput,
     typed: Vec<TypedEdit>,
 }
 
-/// Something typed while text was put in.
+/// An edit in insert mode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum TypedEdit {
     Char(char),
     DeleteLeft,
 }
 
-/// A text that is being typed to be searched for.
+/// A search text being typed.
 #[derive(Clone, Debug)]
 struct TypedSearch {
     text: String,
@@ -71,35 +72,34 @@ struct TypedSearch {
     order: ViInput,
 }
 
-/// The state of vi's keys.
+/// State of the vi keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ViKeys {
     mode: ViMode,
-    /// Keys of an order that is not complete.
+    /// Keys of an incomplete command.
     keys: Vec<char>,
     memory: ViMemory,
     registers: ViRegisters,
     search: Option<TypedSearch>,
     last: Option<LastChange>,
-    /// Whether what is typed belongs to the last change.
+    /// Whether typed text belongs to the last change.
     records: bool,
 }
 
 impl ViKeys {
-    /// Whether keys are text.
+    /// Whether insert mode is active.
     pub(crate) fn is_inserting(&self) -> bool {
         self.mode == ViMode::Insert
     }
 
-    /// Keys are text again, whatever they were.
+    /// Switches to insert mode.
     pub(crate) fn insert(&mut self) {
         self.mode = ViMode::Insert;
         self.keys.clear();
         (self.search, self.records) = (None, false);
     }
 
-    /// What the footer says: the mode, and the keys of an order that is not
-    /// complete.
+    /// Returns the text for the footer: mode and incomplete command.
     pub(crate) fn label(&self) -> Option<String> {
         let mode = match self.mode {
             ViMode::Insert => return None,
@@ -114,7 +114,7 @@ impl ViKeys {
         Some(format!("{mode} {keys}").trim_end().to_owned())
     }
 
-    /// The bytes that are selected.
+    /// Returns the selected bytes.
     pub(crate) fn selection(&self, draft: &Composer) -> Option<Range<usize>> {
         let ViMode::Visual { anchor, lines } = self.mode else { return None };
         let glyphs = CharBuffer::new(draft.text());
@@ -122,7 +122,7 @@ impl ViKeys {
         Some(glyphs.byte(from)..glyphs.byte(to))
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub(crate) fn key(&mut self, key: KeyPress, draft: &mut Composer) -> ViStep {
         if self.search.is_some() {
             return self.search_key(key, draft);
@@ -142,7 +142,7 @@ impl ViKeys {
             return ViStep::NotMine;
         };
         if it == '/' && draft.is_empty() && self.keys.is_empty() {
-            // There is nothing to search in: a command begins.
+            // The prompt is empty, so `/` starts a slash command.
             self.insert();
             return ViStep::NotMine;
         }
@@ -160,8 +160,7 @@ impl ViKeys {
         }
     }
 
-    /// Esc among orders: what was begun is dropped; with nothing begun it is no key
-    /// of ours.
+    /// Handles Esc in normal mode: drops an incomplete command; without one, the key is not handled.
     fn leave(&mut self, draft: &mut Composer) -> ViStep {
         let had_keys = !std::mem::take(&mut self.keys).is_empty();
         if self.mode != ViMode::Normal {
@@ -172,8 +171,7 @@ impl ViKeys {
         if had_keys { ViStep::Taken } else { ViStep::NotMine }
     }
 
-    /// A key that is text; Esc ends that, unless there is nothing to give orders
-    /// about.
+    /// Handles a key in insert mode. Esc ends it, unless the prompt is empty.
     fn insert_key(&mut self, key: KeyPress, draft: &mut Composer) -> ViStep {
         if key == KeyPress::plain(KeyCode::Esc) {
             if draft.is_empty() {
@@ -194,7 +192,7 @@ impl ViKeys {
                 (Some(it), _) => last.typed.push(TypedEdit::Char(it)),
                 (None, KeyCode::Backspace) if !key.alt && !key.ctrl => last.typed.push(TypedEdit::DeleteLeft),
                 (None, _) if is_newline => last.typed.push(TypedEdit::Char('\n')),
-                // Whoever moves about begins something else.
+                // Moving the caret ends the recorded change.
                 _ => self.records = false,
             }
         }
@@ -254,7 +252,7 @@ impl ViKeys {
         copied
     }
 
-    /// Makes the last change again, with another count if one is given.
+    /// Repeats the last change, with another count if given.
     fn repeat(&mut self, count: Option<usize>, draft: &mut Composer) {
         let Some(mut last) = self.last.take() else { return };
         last.order.count = count.or(last.order.count);
@@ -275,7 +273,7 @@ impl ViKeys {
         self.stay_on_character(draft);
     }
 
-    /// A caret of orders stands upon a character, not behind the line.
+    /// In normal mode the caret is on a character, not after the end of the line.
     pub(crate) fn stay_on_character(&self, draft: &mut Composer) {
         if self.is_inserting() {
             return;
@@ -289,7 +287,7 @@ impl ViKeys {
         }
     }
 
-    /// Remembers a change to be made again.
+    /// Stores a change to be repeated.
     fn remember(&mut self, order: ViInput) {
         self.last = Some(LastChange { order, typed: Vec::new() });
     }

@@ -1,8 +1,8 @@
-//! Where the caret goes.
+//! Motions.
 
 use super::char_buffer::{CharBuffer, GlyphClass, WordSize};
 
-/// A way through the draft.
+/// A motion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ViMotion {
     Left,
@@ -23,43 +23,43 @@ pub(super) enum ViMotion {
     ParagraphBack,
     Bracket,
     Find(CharFind),
-    /// The last find again, or the other way.
+    /// Repeat the last find; `true` reverses the direction.
     FindAgain(bool),
-    /// The last search again, or the other way.
+    /// Repeat the last search; `true` reverses the direction.
     SearchAgain(bool),
-    /// The word under the caret, forwards or backwards.
+    /// Search for the word at the caret, forwards or backwards.
     SearchWord(bool),
 }
 
-/// A character to go to, in its line.
+/// A character to find in the line (`f`, `t`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct CharFind {
     pub(super) target: char,
     pub(super) back: bool,
-    /// Whether the caret stops before it.
+    /// Whether the caret stops before it (`t`).
     pub(super) before: bool,
 }
 
-/// What an operator takes of a way.
+/// How an operator uses a motion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum MotionKind {
-    /// Up to there, without what stands there.
+    /// Up to the destination, exclusive.
     Exclusive,
-    /// With what stands there.
+    /// Up to the destination, inclusive.
     Inclusive,
-    /// Whole lines.
+    /// Linewise.
     Lines,
 }
 
-/// What was found or sought last.
+/// The last find and search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ViMemory {
     pub(super) find: Option<CharFind>,
-    /// The text, and whether it was sought backwards.
+    /// The text, and whether the search was backwards.
     pub(super) search: Option<(String, bool)>,
 }
 
-/// Where a way leads, and what an operator takes of it; nothing if there is no way.
+/// Returns the destination of a motion and its kind; `None` if it is impossible.
 pub(super) fn go(
     glyphs: &CharBuffer<'_>,
     from: usize,
@@ -103,7 +103,7 @@ pub(super) fn go(
         ViMotion::FindAgain(turned) => {
             let find = memory.find?;
             let find = CharFind { back: find.back != turned, ..find };
-            // What stops before it stands there already.
+            // A repeated `t` skips the character it already stopped at.
             let skips = find.before.then(|| found(glyphs, from, find, 1)).flatten();
             let again = if skips.is_some_and(|it| it.0 == from) { times + 1 } else { times };
             found(glyphs, from, find, again)?
@@ -125,7 +125,7 @@ fn line_number(glyphs: &CharBuffer<'_>, number: usize) -> usize {
     glyphs.line_start(glyphs.lines_away(0, number.saturating_sub(1), true))
 }
 
-/// The beginning of the next word; an empty line is one.
+/// Returns the start of the next word; an empty line counts as one.
 pub(super) fn word_after(glyphs: &CharBuffer<'_>, from: usize, size: WordSize) -> usize {
     let mut at = from;
     let class = glyphs.class(at, size);
@@ -141,7 +141,7 @@ pub(super) fn word_after(glyphs: &CharBuffer<'_>, from: usize, size: WordSize) -
     at
 }
 
-/// The last character of this word, or of the next one.
+/// Returns the last character of this or the next word.
 pub(super) fn word_end(glyphs: &CharBuffer<'_>, from: usize, size: WordSize) -> usize {
     let last = glyphs.count().saturating_sub(1);
     let mut at = (from + 1).min(last);
@@ -180,7 +180,7 @@ fn word_end_before(glyphs: &CharBuffer<'_>, from: usize, size: WordSize) -> usiz
     at
 }
 
-/// The next empty line that does not follow another, or the end.
+/// Returns the next empty line that does not follow another, or the end.
 fn empty_line(glyphs: &CharBuffer<'_>, from: usize, down: bool) -> usize {
     let is_gap = |at: &usize| glyphs.is_empty_line(*at) && (*at == 0 || !glyphs.is_empty_line(at - 1));
     if down {
@@ -192,7 +192,7 @@ fn empty_line(glyphs: &CharBuffer<'_>, from: usize, down: bool) -> usize {
 
 const PAIRS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
 
-/// The bracket that belongs to the first one from here on in the line.
+/// Returns the bracket that matches the first one in the rest of the line.
 fn bracket(glyphs: &CharBuffer<'_>, from: usize) -> Option<usize> {
     let is_bracket = |at: &usize| {
         glyphs.first(*at).is_some_and(|it| PAIRS.iter().any(|pair| pair.0 == it || pair.1 == it))
@@ -229,8 +229,7 @@ fn found(glyphs: &CharBuffer<'_>, from: usize, find: CharFind, times: usize) -> 
     })
 }
 
-/// The next place of a text, going on at the other end. Small letters find big
-/// ones; big letters only themselves.
+/// Returns the next match of a text, wrapping around. Smart case: lower-case letters match both cases.
 pub(super) fn sought(glyphs: &CharBuffer<'_>, from: usize, wanted: &str, back: bool) -> Option<usize> {
     let any_case = !wanted.chars().any(char::is_uppercase);
     let wanted: Vec<char> = wanted.chars().collect();

@@ -1,4 +1,4 @@
-//! Keys as orders: `"a2d3w`, `ci(`, `gUiw`, `.`.
+//! Parses keys to commands: `"a2d3w`, `ci(`, `gUiw`, `.`.
 
 use super::{
     char_buffer::WordSize,
@@ -6,7 +6,7 @@ use super::{
     text_object::ViObject,
 };
 
-/// What is done to a piece of the draft.
+/// An operator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ViOperator {
     Delete,
@@ -19,20 +19,20 @@ pub(super) enum ViOperator {
     Upper,
 }
 
-/// The piece it is done to.
+/// The target of an operator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ViTarget {
     Way(ViMotion),
     Object(ViObject),
-    /// This line and those below it, so many in all.
+    /// This line and those below it, `count` in total.
     Lines,
-    /// A text that is asked for, forwards or backwards.
+    /// A search, forwards or backwards.
     Search(bool),
-    /// What was selected, in characters or lines.
+    /// A previous selection: length, and whether it is linewise.
     Selected(usize, bool),
 }
 
-/// Where text is put in.
+/// Where insert mode starts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ViInsert {
     Here,
@@ -43,12 +43,12 @@ pub(super) enum ViInsert {
     LineAbove,
 }
 
-/// One order.
+/// A command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ViCommand {
     Go(ViTarget),
     Operate(ViOperator, ViTarget),
-    /// What is selected is operated on.
+    /// Apply an operator to the selection.
     OperateSelected(ViOperator),
     Insert(ViInsert),
     Put {
@@ -66,7 +66,7 @@ pub(super) enum ViCommand {
     OtherEnd,
 }
 
-/// An order with what stands before it.
+/// A command with register and count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ViInput {
     pub(super) register: Option<char>,
@@ -74,21 +74,21 @@ pub(super) struct ViInput {
     pub(super) command: ViCommand,
 }
 
-/// What keys are so far.
+/// Result of parsing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ParsedKeys {
-    /// The beginning of an order.
+    /// An incomplete command.
     More,
-    /// Nothing.
+    /// Not a command.
     Unknown,
-    /// An order.
+    /// A complete command.
     Order(ViInput),
 }
 
-/// Counts are no larger: nobody means more, and nothing is to hang.
+/// Maximum count; larger ones are limited to it, so that nothing hangs.
 const MAX_TIMES: usize = 9999;
 
-/// The keys that are not read yet.
+/// Keys that are not parsed yet.
 struct Rest<'a>(&'a [char]);
 
 impl Rest<'_> {
@@ -112,7 +112,7 @@ impl Rest<'_> {
     }
 }
 
-/// Reads keys; `selected` says whether something is selected.
+/// Parses keys; `selected`: visual mode is active.
 pub(super) fn parse(keys: &[char], selected: bool) -> ParsedKeys {
     let mut rest = Rest(keys);
     let mut register = None;
@@ -137,7 +137,7 @@ pub(super) fn parse(keys: &[char], selected: bool) -> ParsedKeys {
     }
 }
 
-/// Why keys are no order.
+/// Why keys are not a complete command.
 enum KeysEnd {
     More,
     Unknown,
@@ -175,7 +175,7 @@ fn command(first: char, rest: &mut Rest<'_>) -> CommandRead {
     Ok((command, None))
 }
 
-/// An operator with its target, or a way alone.
+/// Parses an operator with its target, or a motion.
 fn operated(first: char, rest: &mut Rest<'_>) -> CommandRead {
     let Some((operator, doubled)) = operator(first, rest)? else {
         return Ok((ViCommand::Go(target(first, rest)?), None));
@@ -184,7 +184,7 @@ fn operated(first: char, rest: &mut Rest<'_>) -> CommandRead {
     let next = rest.next().ok_or(KeysEnd::More)?;
     let target = match next {
         it if it == doubled => ViTarget::Lines,
-        // `gUgU` is a line as `gUU` is.
+        // `gUgU` is a line, like `gUU`.
         'g' if rest.0.first() == Some(&doubled) => ViTarget::Lines,
         'i' | 'a' => {
             let key = rest.next().ok_or(KeysEnd::More)?;
@@ -266,7 +266,7 @@ fn target(first: char, rest: &mut Rest<'_>) -> Result<ViTarget, KeysEnd> {
     Ok(ViTarget::Way(motion))
 }
 
-/// An order while something is selected.
+/// Parses a command in visual mode.
 fn selected_command(first: char, rest: &mut Rest<'_>) -> CommandRead {
     let command = match first {
         'd' | 'x' | 'X' | 'D' => ViCommand::OperateSelected(ViOperator::Delete),

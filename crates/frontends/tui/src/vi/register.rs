@@ -1,16 +1,16 @@
-//! What was cut and copied, by names.
+//! Registers.
 
 use std::collections::HashMap;
 
-/// A text that was taken out.
+/// A text in a register.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct ViText {
     pub(super) text: String,
-    /// Whether it is whole lines.
+    /// Whether it consists of whole lines.
     pub(super) lines: bool,
 }
 
-/// Texts by their names; the last one has none.
+/// Registers by name; the unnamed one holds the last text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ViRegisters {
     last: ViText,
@@ -19,7 +19,7 @@ pub(super) struct ViRegisters {
 }
 
 impl ViRegisters {
-    /// What a name holds; `0` is what was copied last.
+    /// Returns a register; `0` is the last yank.
     pub(super) fn get(&self, name: Option<char>) -> ViText {
         match name {
             Some('0') => self.yanked.clone(),
@@ -30,8 +30,7 @@ impl ViRegisters {
         }
     }
 
-    /// Keeps a text. Big letters add to what the small one holds, `_` keeps
-    /// nothing.
+    /// Stores a text. An upper-case name appends, `_` discards.
     pub(super) fn keep(&mut self, name: Option<char>, text: ViText, is_yank: bool) {
         if name == Some('_') {
             return;

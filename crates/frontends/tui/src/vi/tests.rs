@@ -1,6 +1,6 @@
 use super::*;
 
-/// Keys as they are written: `<esc>`, `<cr>`, `<c-r>`, `<bs>`; all else is itself.
+/// Parses keys: `<esc>`, `<cr>`, `<c-r>`, `<bs>`; other characters are themselves.
 fn keys(written: &str) -> Vec<KeyPress> {
     let mut keys = Vec::new();
     let mut rest = written;
@@ -20,7 +20,7 @@ fn keys(written: &str) -> Vec<KeyPress> {
     keys
 }
 
-/// Types keys into a draft whose caret is at `|`; what comes of it has it too.
+/// Types keys into a prompt whose caret is at `|`; returns the result in the same notation.
 fn typed(text: &str, written: &str) -> String {
     let mut draft = Composer::default();
     let at = text.find('|').unwrap_or(0);
@@ -46,10 +46,9 @@ fn typed(text: &str, written: &str) -> String {
     shown
 }
 
-/// A draft with its caret, what is typed, and what comes of it; most were compared
-/// with vim.
+/// Prompt with caret, keys, expected result; most were compared with vim.
 const ORDERS: &[(&str, &str, &str)] = &[
-    // Ways.
+    // Motions.
     ("|one two", "w", "one |two"),
     ("|one two three", "2w", "one two |three"),
     ("one |two three", "b", "|one two three"),
@@ -125,7 +124,7 @@ const ORDERS: &[(&str, &str, &str)] = &[
     ("|abc", "4rX", "|abc"),
     ("|a\n  b\nc", "J", "a| b\nc"),
     ("|a\nb\nc", "3J", "a b| c"),
-    // Pieces.
+    // Text objects.
     ("one tw|o three", "diw", "one | three"),
     ("one tw|o three", "daw", "one |three"),
     ("one tw|o", "daw", "on|e"),
@@ -138,7 +137,7 @@ const ORDERS: &[(&str, &str, &str)] = &[
     ("a[|1]", "ya[P", "a[1|][1]"),
     ("a\nb|\n\nc", "dip", "|\nc"),
     ("a\n|b\n\nc", "dap", "|c"),
-    // Putting in.
+    // Inserting.
     ("a|b", "ix<esc>", "a|xb"),
     ("a|b", "ax<esc>", "ab|x"),
     ("  a|b", "Ix<esc>", "  |xab"),
@@ -157,7 +156,7 @@ const ORDERS: &[(&str, &str, &str)] = &[
     ("|one two", "\"_dwp", "|two"),
     ("|one two", "ywdw\"0P", "one| two"),
     ("|a b", "\"ayww\"Ayw\"ap", "a ba |b"),
-    // Selecting.
+    // Visual mode.
     ("|one two", "vly", "|one two"),
     ("|one two", "veyP", "on|eone two"),
     ("|one two", "ved", "| two"),
@@ -174,21 +173,21 @@ const ORDERS: &[(&str, &str, &str)] = &[
     ("|a\nb", "VjJ", "a| b"),
     ("|a\nb", "Vj>", "    |a\n    b"),
     ("|one two", "ywwvep", "one one| "),
-    // Again.
+    // Repeating.
     ("|one two three", "dw.", "|three"),
     ("|one two three", "cwX<esc>w.", "X |X three"),
     ("|a\nb\nc", "A!<esc>j.j.", "a!\nb!\nc|!"),
     ("|abcdef", "x2.", "|def"),
     ("|abcdef", "vld.", "|ef"),
     ("|one two one two", "d/two<cr>.", "|two"),
-    // Undoing: a whole change at a time.
+    // Undo of whole changes.
     ("|one two", "dwu", "|one two"),
     ("|one two", "cwthree words here<esc>u", "|one two"),
     ("|one two", "dwu<c-r>", "|two"),
     ("|a b c d", "dwdw2u", "|a b c d"),
     ("|one two", "dw.u", "|two"),
     ("|one two three", "dw.uu", "|one two three"),
-    // Keys that are no order do nothing.
+    // Invalid commands do nothing.
     ("|one", "zq", "|one"),
     ("|one", "d<esc>w", "on|e"),
     ("|one", "diz", "|one"),
@@ -207,8 +206,8 @@ fn orders_do_what_vi_does() {
 }
 
 proptest::proptest! {
-    /// Whatever is typed: the caret is in the text, between characters, and with
-    /// nothing begun it stands upon one.
+    /// For any keys, the caret stays on a character boundary within the text, and in normal mode on a
+    /// character.
     #[test]
     fn no_keys_break_it(
         text in "[a-zA-Z(){}\" .\n漢👩]{0,40}",

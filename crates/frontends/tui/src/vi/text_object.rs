@@ -1,15 +1,15 @@
-//! Words, sentences in quotes, brackets and paragraphs, as an operator takes them.
+//! Text objects: words, quoted strings, brackets, paragraphs.
 
 use super::{
     char_buffer::{CharBuffer, GlyphClass, WordSize},
     motion::MotionKind,
 };
 
-/// A piece of the draft.
+/// A text object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ViObject {
     pub(super) kind: ViObjectKind,
-    /// Whether what is around it belongs to it.
+    /// Whether it includes its surroundings (`a`, not `i`).
     pub(super) around: bool,
 }
 
@@ -37,7 +37,7 @@ impl ViObject {
         Some(Self { kind, around })
     }
 
-    /// From where to where it is, without the last place; nothing if there is none.
+    /// Returns its range, end exclusive; `None` if there is none.
     pub(super) fn range(
         self,
         glyphs: &CharBuffer<'_>,
@@ -60,7 +60,7 @@ impl ViObject {
     }
 }
 
-/// Stretches of one class, those of blanks among them.
+/// Returns runs of characters of one class; whitespace counts as a class.
 fn words(
     glyphs: &CharBuffer<'_>,
     at: usize,
@@ -87,7 +87,7 @@ fn words(
             to = run_end(to);
         }
     }
-    // Without blanks behind it, those before it belong to it.
+    // Without whitespace after it, the whitespace before it is included.
     let ends_blank = from < to && class(to - 1) == GlyphClass::Blank;
     let before = match from.checked_sub(1).filter(|it| start <= *it) {
         Some(before)
@@ -103,7 +103,7 @@ fn words(
     Some((before, to))
 }
 
-/// Between two quotes of the line, or with them.
+/// Returns the text between two quotes of the line, optionally with them.
 fn quoted(glyphs: &CharBuffer<'_>, at: usize, quote: char, around: bool) -> Option<(usize, usize)> {
     let (start, end) = (glyphs.line_start(at), glyphs.line_end(at));
     let is_quote = |place: &usize| {
@@ -115,13 +115,13 @@ fn quoted(glyphs: &CharBuffer<'_>, at: usize, quote: char, around: bool) -> Opti
     if !around {
         return Some((open + 1, close));
     }
-    // Blanks behind it go with it.
+    // Includes whitespace after it.
     let is_blank = |place: &usize| glyphs.class(*place, WordSize::Big) == GlyphClass::Blank;
     let blanks = (close + 1..end).take_while(is_blank).count();
     Some((open, close + 1 + blanks))
 }
 
-/// The brackets around a place: so many out.
+/// Returns the brackets around an index, `count` levels out.
 fn bracketed(
     glyphs: &CharBuffer<'_>,
     at: usize,
@@ -132,7 +132,7 @@ fn bracketed(
     let mut from = at;
     let mut depth = count;
     let is = |place: usize, sign: char| glyphs.first(place) == Some(sign);
-    // A caret upon the closing bracket is inside of it.
+    // A caret on the closing bracket is inside of it.
     let mut inner = 0_usize;
     loop {
         if is(from, close) && from != at {
@@ -167,7 +167,7 @@ fn bracketed(
     Some((from, to))
 }
 
-/// Lines up to an empty one, or empty lines; with the empty ones behind them.
+/// Returns lines up to an empty one, or empty lines; optionally with the empty lines after them.
 fn paragraph(glyphs: &CharBuffer<'_>, at: usize, around: bool) -> (usize, usize) {
     let is_gap = |place: usize| glyphs.is_empty_line(glyphs.line_start(place));
     let gap = is_gap(at);

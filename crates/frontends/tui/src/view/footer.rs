@@ -1,5 +1,4 @@
-//! The line at the bottom: mode, model, window, money, and the keys that work
-//! now.
+//! The footer: mode, model, context window, cost, and the keys that work now.
 
 use crate::{
     app_state::{AppState, ConversationState},
@@ -10,7 +9,7 @@ use crate::{
 
 /// What can be typed into an empty prompt.
 const IDLE_KEYS: &str = "/ commands · @ files · ? help";
-/// Below this width the footer says one thing.
+/// Width in columns below which the footer shows only one item.
 const NARROW: usize = 60;
 
 pub(super) fn rows(model: &AppState) -> Vec<ScreenRow> {
@@ -59,7 +58,7 @@ pub(super) fn rows(model: &AppState) -> Vec<ScreenRow> {
         }
         items.push(plain(keys));
     }
-    // What does not fit is left out, the keys first.
+    // Items that do not fit are dropped, keys first.
     let wide = |items: &[(String, TextStyle)]| items.iter().map(|it| width_of(&it.0) + 3).sum::<usize>();
     if width < wide(&items)
         && let Some(last) = items.last_mut().filter(|it| it.0 == IDLE_KEYS)
@@ -93,14 +92,14 @@ fn money(usd: f64) -> String {
     if usd < 0.995 { format!("${usd:.3}") } else { format!("${usd:.2}") }
 }
 
-/// The keys that matter now.
+/// Returns the most important keys now.
 fn keys(model: &AppState) -> String {
     let key = |action| model.keys.label(action);
     if model.asks.state.folded && !model.asks.waiting.is_empty() {
         return String::from("tab answers the question");
     }
     if model.asks.shown().is_some() {
-        // Esc and Enter may belong to the question, whose own row says so.
+        // Esc and Enter may belong to the question, which shows them itself.
         let is_written = !model.composer.is_empty() && model.asks.state.selected.is_none();
         return if is_written {
             format!("{} queues", key(KeyAction::Send))

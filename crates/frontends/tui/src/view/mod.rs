@@ -1,4 +1,4 @@
-//! The model as rows of the screen.
+//! Renders the state to rows of the screen.
 
 mod footer;
 mod question;
@@ -12,10 +12,10 @@ use crate::{
     ui_update::{TodoState, TurnPhase},
 };
 
-/// What the screen is to show.
+/// Content of the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScreenFrame {
-    /// Rows that are finished, above everything.
+    /// Newly finished rows.
     pub finished: Vec<ScreenRow>,
     /// Rows that may still change.
     pub region: Vec<ScreenRow>,
@@ -23,17 +23,16 @@ pub struct ScreenFrame {
     pub caret: Caret,
 }
 
-/// Lines of a running command that are shown.
+/// Maximum lines shown of a running command.
 const TAIL_LINES: usize = 5;
-/// Below so many rows there is none to spare.
+/// Rows of the screen below which optional rows are dropped.
 const SMALL: usize = 16;
-/// Messages that wait and are shown: the newest.
+/// Maximum queued messages shown (the newest).
 const QUEUED: usize = 4;
-/// Things that are offered at a time.
+/// Maximum completions shown.
 const OFFERED: usize = 8;
 
-/// What the screen is to show now. At most one row less than the screen has is
-/// ours to change.
+/// Renders the state. The region has at most one row less than the screen.
 pub fn view(model: &AppState) -> ScreenFrame {
     let width = model.size.columns;
     let finished = layout_all(&model.finished, width);
@@ -42,14 +41,13 @@ pub fn view(model: &AppState) -> ScreenFrame {
     }
     let most = model.size.rows.saturating_sub(1).max(1);
     let (composer, caret) = composer_rows(model, most);
-    // A question says itself which keys there are: on a small screen it gets the row.
+    // A question shows its own keys, so on a small screen it gets the footer's row.
     let is_asked = model.asks.shown().is_some() && model.hint.is_none() && model.size.rows < SMALL;
     let footer = if is_asked { Vec::new() } else { footer::rows(model) };
     let mut below = most.saturating_sub(composer.len() + footer.len());
     let mut above: Vec<Vec<ScreenRow>> = Vec::new();
-    // From the bottom up, as far as there is room: what is nearest to the prompt
-    // matters most.
-    // The rows of a question that decide are always there, though.
+    // From the bottom up as far as there is room, because what is close to the prompt matters most. The
+    // option rows of a question are always shown.
     let beside = below.saturating_sub(question::least_rows(model));
     let mut nearest = [offer_rows(model), queue_rows(model)];
     nearest[0].truncate(beside);
@@ -88,7 +86,7 @@ pub fn view(model: &AppState) -> ScreenFrame {
     let row = region.len();
     region.extend(composer);
     region.extend(footer);
-    // Only on screens nobody can use: what is too wide would wrap.
+    // Only on extremely narrow screens: rows that are too wide would wrap.
     for row in region.iter_mut().filter(|row| width < row.width()) {
         let line = StyledLine { spans: std::mem::take(&mut row.spans), fit: WrapMode::Cut };
         *row = one(line, width);
@@ -166,7 +164,7 @@ fn running_line(model: &AppState, call: &RunningCall) -> StyledLine {
     line
 }
 
-/// What the session is doing or waiting for, in words.
+/// Renders what the session is doing or waiting for.
 fn activity_rows(model: &AppState) -> Vec<ScreenRow> {
     let ConversationState::Working(since, phase) = &model.session else { return Vec::new() };
     let past = model.now.saturating_sub(*since);
@@ -199,7 +197,7 @@ fn activity_rows(model: &AppState) -> Vec<ScreenRow> {
     vec![one(line, model.size.columns)]
 }
 
-/// What is to be done, in one line.
+/// Renders the to-do list on one line.
 fn todo_rows(model: &AppState) -> Vec<ScreenRow> {
     let all = model.todos.len();
     let done = model.todos.iter().filter(|it| it.1 == TodoState::Done).count();

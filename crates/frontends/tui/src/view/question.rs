@@ -1,4 +1,4 @@
-//! A question, with everything that has to be read before it is answered.
+//! Renders a question with everything that has to be read before answering.
 
 use haft_tool::LineStyle;
 
@@ -12,11 +12,10 @@ use crate::{
     styled_text::{ColorRole, StyledLine, StyledSpan, TextStyle, WrapMode},
 };
 
-/// Marks the row with the field; the caret is found by it.
+/// Marker of the row with the text field, by which the caret is found.
 const FIELD_SIGN: &str = "    › ";
 
-/// The question, in at most so many rows. The rows that decide are always there;
-/// what is hidden is counted.
+/// Renders a question in at most `most` rows. Option rows are always shown; what is hidden is counted.
 pub(super) fn rows(model: &AppState, most: usize) -> Vec<ScreenRow> {
     let width = model.size.columns;
     let waiting = model.asks.waiting.len();
@@ -40,7 +39,7 @@ pub(super) fn rows(model: &AppState, most: usize) -> Vec<ScreenRow> {
     if room < choices.len() + head.len() + usize::from(!body.is_empty()) {
         choices = choice_rows(first, state, width, /*details*/ false);
     }
-    // Where there is little room, what it is about is one row, and what is left out is counted.
+    // With little room, the subject takes one row and the number of hidden lines is shown.
     let mut hidden = 0;
     if room < choices.len() + head.len() + usize::from(!body.is_empty()) {
         let line =
@@ -71,7 +70,7 @@ pub(super) fn rows(model: &AppState, most: usize) -> Vec<ScreenRow> {
     out
 }
 
-/// The answers there is room for, with the selected one among them; others are counted.
+/// Returns the options that fit, including the selected one; the others are counted.
 fn around_selected(rows: Vec<ScreenRow>, state: &QuestionInput, room: usize, width: usize) -> Vec<ScreenRow> {
     if rows.len() <= room {
         return rows;
@@ -84,14 +83,14 @@ fn around_selected(rows: Vec<ScreenRow>, state: &QuestionInput, room: usize, wid
     out
 }
 
-/// How many rows a question needs to be decided.
+/// Returns the minimum rows of a question.
 pub(super) fn least_rows(model: &AppState) -> usize {
     let Some(first) = model.asks.waiting.front() else { return 0 };
     if model.asks.state.folded {
         return 1;
     }
     let choices = choice_rows(first, &model.asks.state, model.size.columns, /*details*/ false);
-    // What it is about, and how it is answered.
+    // Subject and keys.
     choices.len() + 2
 }
 
@@ -170,7 +169,7 @@ fn choices(
 fn field_row(state: &QuestionInput, at: usize, width: usize) -> Option<ScreenRow> {
     let (row, field) = state.field.as_ref().filter(|it| it.0 == at)?;
     debug_assert_eq!(*row, at);
-    // The end of what is typed is what one looks at.
+    // Show the end of the typed text.
     let room = width.saturating_sub(FIELD_SIGN.chars().count() + 2);
     let text = field.text().replace('\n', " ");
     let start = text.char_indices().rev().nth(room).map_or(0, |it| it.0 + 1);
@@ -182,7 +181,7 @@ fn field_row(state: &QuestionInput, at: usize, width: usize) -> Option<ScreenRow
     Some(ScreenRow { spans, soft: false })
 }
 
-/// Where the caret is, if it is in a field of the question.
+/// Returns the caret, if it is in a field of the question.
 pub(super) fn caret(model: &AppState, region: &[ScreenRow]) -> Option<Caret> {
     model.asks.shown()?;
     let (_, field) = model.asks.state.field.as_ref()?;

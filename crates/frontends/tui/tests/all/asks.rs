@@ -1,4 +1,4 @@
-//! Nothing is decided by accident.
+//! Questions are never answered by accident.
 
 use haft_tui::{
     CardAnswer, ChoiceOption, ChosenOption, KeyPress, PickerRow, QuestionField, QuestionKind, TermEffect,
@@ -45,7 +45,7 @@ fn keys_hammered_into_a_question_decide_nothing() {
     }
 }
 
-/// A question of another kind.
+/// A question of each kind.
 fn question_of(kind: usize) -> UiUpdate {
     let UiUpdate::Asked(mut card) = question("q") else { unreachable!("it is a question") };
     let row = |key, label: &str| ChoiceOption { key, label: label.to_owned(), ..ChoiceOption::default() };
@@ -71,8 +71,8 @@ fn question_of(kind: usize) -> UiUpdate {
 proptest::proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever types when a question comes goes on typing: whatever the question and
-    /// the keys are, nothing is decided, and no letter is lost.
+    /// A user who is typing when a question appears answers nothing and loses no character, whatever the
+    /// question and the keys are.
     #[test]
     fn nothing_is_decided_by_whoever_is_typing(
         kind in 0_usize..5,
@@ -98,7 +98,7 @@ proptest::proptest! {
         }
     }
 
-    /// Whatever is pressed after waiting: Enter alone allows nothing.
+    /// After any waiting time, Enter alone allows nothing.
     #[test]
     fn enter_alone_allows_nothing(kind in 0_usize..5, gaps in proptest::collection::vec(0_u64..3000, 1..10)) {
         let mut rig = working();
@@ -111,7 +111,7 @@ proptest::proptest! {
     }
 }
 
-/// Keys that mean something to questions, and others; letters and space first.
+/// Keys with a meaning for questions, and others.
 const HAMMERED: &[&str] = &[
     "y",
     "n",
@@ -141,8 +141,8 @@ fn press(rig: &mut Rig, label: &str) {
     rig.event(TermEvent::Key(KeyPress::of_label(label).unwrap()));
 }
 
-/// A terminal that takes nothing shows no question: nothing is decided, however long ago it
-/// was asked.
+/// A question is not visible while the terminal accepts no output: it is not answered, however long ago
+/// it was asked.
 #[test]
 fn a_question_that_is_not_on_the_screen_hears_nothing() {
     for kind in 0..5 {
@@ -157,21 +157,21 @@ fn a_question_that_is_not_on_the_screen_hears_nothing() {
                 press(&mut rig, "enter");
             }
             assert_eq!(answers(&rig), [], "{kind} {key}");
-            // From when it is seen, it is a question as any other.
+            // Once visible, it accepts keys as usual.
             rig.wait(500);
             assert!(rig.screen().contains("esc later"), "{}", rig.screen());
         }
     }
 }
 
-/// Keys that lay in a queue while nobody read them are older than the moment they are read.
+/// Keys that waited in the input queue are older than the time at which they are read.
 #[test]
 fn keys_that_waited_to_be_read_decide_nothing() {
     for key in ["y", "1", "alt+y"] {
         let mut rig = working();
         rig.news(question("q"));
         rig.frame();
-        // The program stood still: no moment was looked at in which no key waited.
+        // The program was stopped, so the input queue was never found empty.
         rig.now += 5000;
         press(&mut rig, key);
         rig.wait(300);
@@ -183,7 +183,7 @@ fn keys_that_waited_to_be_read_decide_nothing() {
     }
 }
 
-/// The same where something was in front of the question.
+/// The same for a question behind an overlay.
 #[test]
 fn a_question_behind_something_else_has_to_be_seen_first() {
     let mut rig = working();
@@ -191,7 +191,7 @@ fn a_question_behind_something_else_has_to_be_seen_first() {
     rig.news(question("q"));
     rig.wait(5000);
     rig.event(TermEvent::Key(KeyPress::of_label("q").unwrap()));
-    // Not drawn yet.
+    // Not painted yet.
     rig.now += 5000;
     rig.event(TermEvent::Tick);
     press(&mut rig, "y");
@@ -224,7 +224,7 @@ fn picked(rig: &Rig) -> Vec<String> {
 fn a_choice_hears_who_looks_at_it() {
     let mut rig = Rig::new(80, 24);
     rig.news(picker());
-    // What is typed before it is there belongs to the draft.
+    // Keys typed before it is visible go to the prompt.
     press(&mut rig, "x");
     assert_eq!(rig.model.draft().whole(), "x");
     rig.frame();
@@ -235,7 +235,7 @@ fn a_choice_hears_who_looks_at_it() {
     assert_eq!(picked(&rig), [""; 0]);
     rig.wait(500);
     assert!(rig.screen().contains("enter chooses"), "{}", rig.screen());
-    // Typing to search and Enter right after it.
+    // Typing a search text and Enter directly after it.
     rig.typed("b");
     rig.key("enter");
     assert_eq!(picked(&rig), ["b"]);
@@ -244,7 +244,7 @@ fn a_choice_hears_who_looks_at_it() {
 proptest::proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever types on when a choice comes chooses nothing.
+    /// A user who is typing when a picker appears picks nothing.
     #[test]
     fn nothing_is_chosen_by_whoever_is_typing(
         before in 0_usize..5,
@@ -276,7 +276,7 @@ fn a_word_that_begins_with_a_letter_of_the_question_is_a_word() {
     assert_eq!(rig.model.draft().whole(), "yes");
 }
 
-/// Whoever writes while a question is open goes on writing, however long they think.
+/// A user who is writing a prompt beside an open question can go on, with any pauses.
 #[test]
 fn what_is_written_beside_a_question_can_be_changed_and_sent() {
     let mut rig = working();
@@ -308,22 +308,22 @@ fn whoever_waits_and_means_it_is_heard() {
     check(&["y"], Some(choice(0, "")));
     check(&["1"], Some(choice(0, "")));
     check(&["alt+y"], Some(choice(0, "")));
-    // Nothing is selected at first.
+    // Nothing is selected initially.
     check(&["enter"], None);
     check(&["down", "enter"], Some(choice(0, "")));
     check(&["up", "enter"], Some(choice(3, "")));
-    // What allows more than the call has to be said twice.
+    // An option that allows more than the call has to be confirmed.
     check(&["a"], None);
     check(&["a", "a"], Some(choice(1, "")));
     check(&["down", "down", "enter"], None);
     check(&["down", "down", "enter", "enter"], Some(choice(1, "")));
-    // A no with words, and without.
+    // A denial with and without text.
     check(&["n", "t", "r", "y", "enter"], Some(choice(2, "try")));
     check(&["n", "enter"], Some(choice(2, "")));
-    // Keys of the field change or leave the field only.
+    // Keys in the text field only edit or leave it.
     check(&["n", "y", "backspace", "delete", "left", "up", "esc"], None);
     check(&["x"], Some(choice(3, "")));
-    // Later.
+    // Postponed.
     check(&["esc"], None);
     check(&["esc", "tab", "esc"], None);
 }
@@ -337,7 +337,7 @@ fn a_question_that_is_taken_back_goes_and_the_next_begins_anew() {
     assert!(rig.screen().contains("1 more wait"), "{}", rig.screen());
     rig.key("down");
     rig.news(UiUpdate::Withdrawn(String::from("one")));
-    // The key was for the first one.
+    // The key was for the first question.
     rig.key("enter");
     rig.wait(1000);
     assert_eq!(answers(&rig), []);
@@ -365,20 +365,20 @@ fn the_rows_that_decide_are_always_there_and_the_rest_is_counted() {
         for needed in ["y Yes, this once", "x No, and stop", "rows are not shown", "›"] {
             assert!(screen.contains(needed), "{columns}×{rows}: {needed}\n{screen}");
         }
-        // All of it is reachable before anything is decided.
+        // The whole question can be read before answering.
         rig.key("ctrl+o");
         rig.key("G");
         assert!(rig.screen().contains("+line 1999"), "{}", rig.screen());
         rig.key("q");
-        // Keys of the pager do not reach the question.
+        // Keys for the pager do not reach the question.
         rig.key("y");
         rig.wait(300);
         assert_eq!(answers(&rig), []);
     }
 }
 
-/// However small the screen is and however many answers there are: what would be done is named,
-/// what is not shown is counted, and all of it is one key away.
+/// On any screen size and with any number of options, the effect is shown, hidden lines are counted, and
+/// everything is one key away.
 #[test]
 fn what_is_asked_is_named_on_the_smallest_screen() {
     let row = |at: u32| ChoiceOption {
@@ -396,7 +396,7 @@ fn what_is_asked_is_named_on_the_smallest_screen() {
         card.headline = String::from("$ rm -rf build && make all the rest of it, too, please-4711");
         card.kind = QuestionKind::Choice((0..answers).map(row).collect());
         rig.news(UiUpdate::Asked(card));
-        // Messages that wait leave room for it as well.
+        // Queued messages leave room for it too.
         for word in ["one", "two", "three", "four", "five", "six"] {
             rig.typed(word);
             rig.key("enter");
@@ -413,7 +413,7 @@ fn what_is_asked_is_named_on_the_smallest_screen() {
         rig.key("ctrl+o");
         assert!(rig.screen().replace('\n', "").contains("please-4711"), "{}", rig.screen());
         rig.key("q");
-        // Every answer can be reached by walking.
+        // Every option can be reached with arrow keys.
         rig.wait(500);
         for at in 0..answers {
             rig.key("down");
@@ -456,7 +456,7 @@ fn a_rule_is_narrowed_before_it_is_kept_and_a_bad_one_is_refused() {
     rig.typed(" build)");
     rig.key("enter");
     assert_eq!(answers(&rig), [choice(1, "Bash(rm build)")]);
-    // It stays until somebody takes it away.
+    // It stays open until it is withdrawn.
     let why = String::from("that is no rule");
     rig.news(UiUpdate::AnswerRefused { id: String::from("q"), why });
     rig.frame();

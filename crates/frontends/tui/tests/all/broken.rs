@@ -1,12 +1,12 @@
-//! What is left of the screen when a program breaks on it.
+//! What remains on the screen after a crash.
 
 use std::{path::PathBuf, process::Command};
 
-/// Types at a program that breaks; fails if the terminal is not what it was before. Says what
-/// came out and how it ended.
+/// Types keys at a program that crashes; fails if the terminal is not restored. Returns the output and
+/// exit code.
 fn breaks(keys: &str) -> (String, Option<i32>) {
     let crates = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
-    // Beside the directory of this test.
+    // In the directory of this test binary.
     let tests = std::env::current_exe().unwrap();
     let program = tests.parent().unwrap().with_file_name("examples").join("breaking_terminal");
     assert!(program.exists(), "cargo builds examples with tests: {}", program.display());
@@ -28,7 +28,7 @@ fn whatever_breaks_the_terminal_is_given_back_and_what_happened_can_be_read() {
     for (how, said, code) in [
         ("thread", "broken-4711 in the thread", 101),
         ("main", "broken-4711 in main", 101),
-        // By a signal, as the shell counts.
+        // Killed by a signal: 128 plus its number, as in shells.
         ("abort", "broken-4711 by a library", 250),
         ("stack", "has overflowed its stack", 250),
     ] {
@@ -38,7 +38,7 @@ fn whatever_breaks_the_terminal_is_given_back_and_what_happened_can_be_read() {
         for off in ["\x1b[?2004l", "\x1b[?1004l", "\x1b[<u", "\x1b[?25h", "\x1b[?7h"] {
             assert!(shown.contains(off), "{how} {off:?}\n{shown}");
         }
-        // On a row of its own, with nothing of ours below or behind it.
+        // On a row of its own, with nothing of the interface below or behind it.
         let mut emulator = avt::Terminal::with_scrollback(80, 24, None).unwrap();
         emulator.feed(shown.as_str());
         let rows: Vec<String> =

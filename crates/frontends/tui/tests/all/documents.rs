@@ -1,4 +1,4 @@
-//! Documents that come from the tables.
+//! Generated documentation.
 
 use std::path::Path;
 

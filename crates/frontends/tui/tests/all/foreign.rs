@@ -1,4 +1,4 @@
-//! Text of others, in every place where some is shown.
+//! Untrusted text, everywhere it is shown.
 
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_tui::{
@@ -8,8 +8,8 @@ use haft_tui::{
 
 use crate::rig::{Rig, ended, question, text};
 
-/// What a terminal would obey: erasing, titles, links, the clipboard, device control, the other
-/// set of controls, the reading direction, a bell, a lone carriage return.
+/// What terminals obey: erasing, titles, links, clipboard, device control, C1 controls, bidirectional
+/// controls, bell, carriage return.
 const PAYLOADS: [&str; 12] = [
     "\u{1b}[2Jx",
     "\u{1b}[3Jx",
@@ -25,7 +25,7 @@ const PAYLOADS: [&str; 12] = [
     "\u{1b}[?1049h\u{1b}[?1000hx",
 ];
 
-/// Everything that can be shown of others, all of it the payload.
+/// All updates that contain untrusted text, with the payload in every field.
 fn all_news(evil: &str) -> Vec<UiUpdate> {
     let it = || evil.to_owned();
     let line = || RenderedLine::new(LineStyle::Plain, evil);
@@ -99,10 +99,10 @@ fn all_news(evil: &str) -> Vec<UiUpdate> {
     ]
 }
 
-/// What is written without everything that we write ourselves.
+/// Removes all sequences that the interface itself writes.
 fn without_ours(written: &str) -> String {
     let mut rest = written.to_owned();
-    // Links end with the same sequence they begin with.
+    // Links end with the sequence they start with.
     while let Some(at) = rest.find("\u{1b}]8;") {
         let end = rest[at..].find("\u{1b}\\").map_or(rest.len(), |it| at + it + 2);
         assert!(!rest[at + 2..end - 2].contains('\u{1b}'), "a link within a link: {:?}", &rest[at..end]);
@@ -123,7 +123,7 @@ fn nothing_of_others_is_obeyed_wherever_it_is_shown() {
             rig.news(news);
             rig.frame();
             rig.wait(500);
-            // Fields of questions and rows of lists open.
+            // Open fields of questions and rows of pickers.
             rig.key("down");
             if rig.model.overlay().is_some() {
                 rig.key("esc");
@@ -136,7 +136,7 @@ fn nothing_of_others_is_obeyed_wherever_it_is_shown() {
         rig.news(UiUpdate::Farewell(vec![evil.to_owned()]));
         rig.frame();
         let written = String::from_utf8_lossy(&rig.written).into_owned();
-        // On the other screen everything is erased first, once each time.
+        // On the alternate screen everything is erased first, once each time.
         let rest = without_ours(&written.replace("\u{1b}[>1u\u{1b}[2J", ""));
         let control = rest.chars().find(|it| it.is_control() && !matches!(it, '\u{1b}' | '\r' | '\n'));
         assert_eq!(control, None, "{evil:?} came through");

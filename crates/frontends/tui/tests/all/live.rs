@@ -1,4 +1,4 @@
-//! What programs without a prompt draw at the end of a terminal.
+//! Live output without a prompt, at the end of a terminal.
 
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_tui::{FinishedCall, LinePrinter, LiveLines, ScreenSize, TerminalCaps};

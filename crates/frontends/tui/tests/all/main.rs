@@ -1,4 +1,4 @@
-//! The terminal, from events to the screen of an emulator that reflows.
+//! From events to the screen of an emulator that wraps rows again on resize.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 mod asks;

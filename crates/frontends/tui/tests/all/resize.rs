@@ -1,4 +1,4 @@
-//! Whatever size the screen gets: every line is there once.
+//! At any screen size, every line appears exactly once.
 
 use haft_tui::{TermEvent, UiUpdate};
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ fn every_line_stays_once_when_the_size_changes_at_every_step() {
     assert_eq!(markers(&rig, number), [], "{}", rig.lines().join("\n"));
 }
 
-/// A multiplexer wraps rows anew, and says so some frames later.
+/// A multiplexer wraps rows again and reports that some frames later.
 #[test]
 fn every_line_stays_once_when_the_terminal_wraps_before_it_says_so() {
     let look = haft_tui::TerminalCaps { wraps_early: true, ..haft_tui::TerminalCaps::default() };
@@ -90,7 +90,7 @@ fn every_line_stays_once_when_the_terminal_wraps_before_it_says_so() {
             rig.follow(*columns, *rows);
         }
     }
-    // The last one is told before the cursor goes to the caret.
+    // The last size is reported before the cursor moves to the caret.
     rig.follow(80, 24);
     rig.news(ended());
     rig.frame();
@@ -127,13 +127,12 @@ fn a_paragraph_is_copied_as_it_was_written() {
     rig.news(ended());
     rig.frame();
     assert!(rig.lines().contains(&words.trim_end().to_owned()), "{:?}", rig.lines());
-    // The terminal wraps it anew by itself.
+    // The terminal wraps by itself.
     rig.resize(50, 24);
     assert!(rig.lines().contains(&words.trim_end().to_owned()), "{:?}", rig.lines());
 }
 
-/// Streams a text at two hundred tokens a second and thirty frames a second; says
-/// how many tokens there were.
+/// Streams a text at 200 tokens and 30 frames per second; returns the number of tokens.
 fn stream(rig: &mut Rig, source: &str) -> usize {
     let chars: Vec<char> = source.chars().collect();
     let tokens: Vec<String> = chars.chunks(4).map(|it| it.iter().collect()).collect();
@@ -146,7 +145,7 @@ fn stream(rig: &mut Rig, source: &str) -> usize {
     tokens.len()
 }
 
-/// A table of so many rows, with cells of very different lengths.
+/// A table with this many rows and cells of very different lengths.
 fn table(rows: usize) -> String {
     let mut source = String::from("| name | what it does | cost |\n|---|---|--:|\n");
     for number in 0..rows {
@@ -200,8 +199,8 @@ fn streaming_writes_nothing_that_clears_and_stillness_writes_nothing() {
     assert_eq!((rig.written.len(), rig.model.deadline()), (0, None));
 }
 
-/// A full row that flowed on ends its line when what is below it is another line: a blank
-/// line behind it stays one, also for who copies it or makes the window wider.
+/// A full row that continued ends its line when another line comes below: a blank line after it stays
+/// one, also when it is copied or the window becomes wider.
 #[test]
 fn a_full_row_ends_its_line_when_nothing_flows_on() {
     for (one, two) in [
@@ -220,7 +219,7 @@ fn a_full_row_ends_its_line_when_nothing_flows_on() {
     }
 }
 
-/// Blanks at the margin are no row: nothing can flow on into it.
+/// Spaces at the margin do not form a row that could be continued.
 #[test]
 fn blanks_at_the_margin_are_no_row_of_their_own() {
     for piece in
@@ -242,7 +241,7 @@ fn blanks_at_the_margin_are_no_row_of_their_own() {
     }
 }
 
-/// Anything that can happen.
+/// Any possible event.
 #[derive(Clone, Debug)]
 enum Step {
     Text(String),
@@ -327,8 +326,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// However many frames were drawn: the screen is what it would be if it were
-    /// drawn from nothing.
+    /// After any number of frames the screen equals one painted from scratch.
     #[test]
     fn the_screen_after_many_frames_is_the_screen_from_nothing(
         steps in prop::collection::vec((step(), any::<bool>()), 0..60),
@@ -342,7 +340,7 @@ proptest! {
             apply(&mut once, step);
             if *draws {
                 often.frame();
-                // Whether something was seen decides about keys.
+                // Visibility determines whether keys are accepted.
                 once.model.shown(once.now);
             }
         }
@@ -355,8 +353,8 @@ proptest! {
         prop_assert!(!clears, "something foreign came through");
     }
 
-    /// The same when the size changes at every step: what may change is drawn as
-    /// from nothing (the rig looks after each frame), and every marker is there once.
+    /// The same when the size changes at every step: the region is as painted from scratch (the rig
+    /// checks each frame), and every marker appears once.
     #[test]
     fn the_screen_is_right_when_the_size_changes_at_every_step(
         steps in prop::collection::vec((step(), 20_usize..120, 8_usize..40), 0..16),
@@ -373,7 +371,7 @@ proptest! {
         prop_assert_eq!(markers(&rig, steps.len()), []);
     }
 
-    /// No size breaks anything, however small.
+    /// No size causes a panic, however small.
     #[test]
     fn any_sizes_are_survived(
         steps in prop::collection::vec((step(), prop::option::weighted(0.2, (2_usize..120, 1_usize..40))), 0..40),

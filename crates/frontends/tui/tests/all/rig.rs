@@ -12,14 +12,14 @@ pub(crate) struct Rig {
     pub(crate) emulator: avt::Terminal,
     pub(crate) now: u64,
     pub(crate) effects: Vec<TermEffect>,
-    /// All bytes that were written.
+    /// All bytes written.
     pub(crate) written: Vec<u8>,
     /// Whether every frame is compared with the screen.
     pub(crate) compares: bool,
 }
 
 impl Rig {
-    /// A session that is open, on a screen of this size.
+    /// A rig with an open session and this screen size.
     pub(crate) fn new(columns: usize, rows: usize) -> Self {
         let mut rig = Self::opening(columns, rows, TerminalCaps::default());
         rig.news(UiUpdate::Ready(Vec::new()));
@@ -50,7 +50,7 @@ impl Rig {
         self.event(TermEvent::News(news));
     }
 
-    /// Presses a key, as people write it.
+    /// Presses a key, in the notation of settings.
     pub(crate) fn key(&mut self, label: &str) {
         self.event(TermEvent::Key(KeyPress::of_label(label).unwrap()));
         self.frame();
@@ -63,13 +63,13 @@ impl Rig {
         }
     }
 
-    /// Time passes when everything is on the screen.
+    /// Lets time pass after everything was painted.
     pub(crate) fn wait(&mut self, ms: u64) {
         self.frame();
         self.pass(ms);
     }
 
-    /// Time passes before anything is drawn.
+    /// Lets time pass before anything is painted.
     pub(crate) fn pass(&mut self, ms: u64) {
         self.now += ms;
         self.event(TermEvent::Tick);
@@ -125,7 +125,7 @@ impl Rig {
         }
     }
 
-    /// What may still change is on the screen as it would be drawn from nothing.
+    /// Checks that the region on the screen equals one painted from scratch.
     fn check_region(&self, frame: &ScreenFrame) {
         let rows: Vec<String> =
             self.emulator.screen().visible_lines().map(|line| line.text().trim_end().to_owned()).collect();
@@ -136,13 +136,13 @@ impl Rig {
         }
     }
 
-    /// The terminal gets another size, and we follow.
+    /// Resizes the terminal, and reports the new size.
     pub(crate) fn resize(&mut self, columns: usize, rows: usize) {
         self.emulator.resize(columns, rows);
         self.follow(columns, rows);
     }
 
-    /// The terminal has said what size it has.
+    /// Reports the size of the terminal.
     pub(crate) fn follow(&mut self, columns: usize, rows: usize) {
         let size = ScreenSize { columns, rows };
         let bytes = self.painter.resize(size);
@@ -151,14 +151,14 @@ impl Rig {
         self.frame();
     }
 
-    /// What is on the screen.
+    /// Returns the content of the screen.
     pub(crate) fn screen(&self) -> String {
         let rows: Vec<String> =
             self.emulator.screen().visible_lines().map(|line| line.text().trim_end().to_owned()).collect();
         rows.join("\n").trim_end().to_owned()
     }
 
-    /// History and screen, with wrapped rows put together again.
+    /// Returns scrollback and screen with wrapped rows joined.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         let mut open = false;

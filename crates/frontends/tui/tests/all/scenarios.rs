@@ -1,4 +1,4 @@
-//! What people suffer from elsewhere, scene by scene.
+//! Known problems of other programs, one scenario each.
 
 use haft_tool::{LineStyle, Rendered, RenderedLine, Rendering};
 use haft_tui::{
@@ -12,7 +12,7 @@ pub(crate) fn written(rig: &Rig) -> String {
     String::from_utf8_lossy(&rig.written).into_owned()
 }
 
-/// An answer higher than the window is drawn without clearing, one piece per frame.
+/// An answer higher than the window is painted without clearing, one chunk per frame.
 #[test]
 fn a_long_answer_neither_flickers_nor_clears() {
     let mut rig = Rig::new(80, 24);
@@ -130,7 +130,7 @@ fn esc_loses_nothing_whenever_it_comes() {
     }
 }
 
-/// Strings whose width terminals and programs disagree about, and others.
+/// Strings whose width terminals disagree about, and others.
 fn odd_strings() -> Vec<String> {
     let pieces = [
         "a",
@@ -163,13 +163,13 @@ fn odd_strings() -> Vec<String> {
     all
 }
 
-/// The caret is where the terminal's own cursor is; the rig looks after each frame.
+/// The caret is where the terminal's cursor is; the rig checks each frame.
 #[test]
 fn the_caret_is_where_the_terminal_puts_it() {
     let strings = odd_strings();
     assert!(200 <= strings.len());
     for it in strings {
-        // Emulators of tests know no flags or skin tones.
+        // Test emulators do not support flags and skin tones.
         if it.contains(['\u{1f3fd}', '\u{1f1e9}']) {
             continue;
         }
@@ -233,7 +233,7 @@ fn all_of_a_long_question_can_be_read_on_a_small_screen() {
     assert!(rig.screen().contains("+row 399"), "{}", rig.screen());
     rig.key("q");
     rig.wait(500);
-    // Page by page, beside the rows that decide.
+    // Page by page, beside the option rows.
     for _ in 0..80 {
         rig.key("pagedown");
         assert!(rig.screen().contains("No, and stop"), "{}", rig.screen());
@@ -290,7 +290,7 @@ fn long_output_is_folded_counted_and_one_key_away() {
     rig.key("/");
     rig.typed("out 1777");
     rig.key("enter");
-    // From the end, the search goes on at the top.
+    // The search wraps around at the end.
     assert!(rig.screen().contains("out 1777"), "{}", rig.screen());
 }
 
@@ -369,7 +369,7 @@ fn previews_are_asked_for_once_and_shown() {
     rig.frame();
     let screen = rig.screen();
     assert!(screen.contains("said 0") && screen.contains("more lines (shift+↓)"), "{screen}");
-    // What was typed is searched for in all rows, and nothing is chosen by looking.
+    // All rows are searched, and searching picks nothing.
     rig.typed("one");
     assert!(rig.screen().contains("1 of 2"), "{}", rig.screen());
     rig.key("esc");
@@ -409,7 +409,7 @@ fn a_picture_is_a_mark_and_a_path_that_leads_nowhere_is_said() {
     assert!(rig.model.draft().whole().ends_with("/home/me/x.png"), "nothing is lost");
 }
 
-/// A broken-off answer stays on the screen, marked, but is not logged, copied or run.
+/// A discarded answer stays on the screen with a note, but is not logged, copied or executed.
 #[test]
 fn an_answer_that_broke_off_is_marked_and_taken_back() {
     for is_complete in [true, false] {
@@ -460,7 +460,7 @@ fn the_wait_before_a_retry_is_counted_down() {
     }
 }
 
-/// Red, green and blue of a colour of the 256.
+/// Returns the RGB values of a colour of the 256-colour palette.
 fn rgb(number: u16) -> (f64, f64, f64) {
     let level = |it: u16| if it == 0 { 0.0 } else { (f64::from(it) * 40.0 + 55.0) / 255.0 };
     let it = number - 16;
@@ -489,7 +489,7 @@ fn a_light_background_gets_colours_that_can_be_read_on_it() {
     }
     assert!(3 <= seen, "{drawn:?}");
     assert!(!drawn.contains("\x1b[33m") && !drawn.contains("\x1b[36m"), "no yellow or cyan on white");
-    // A theme that was chosen stays, whatever the background is.
+    // An explicit theme stays, whatever the background is.
     let wanted = TermPreferences { theme: Some(String::from("dark")), ..TermPreferences::default() };
     rig.news(UiUpdate::Preferences(Box::new(wanted)));
     rig.event(TermEvent::Background(TermBackground::Light));
@@ -552,7 +552,7 @@ fn a_command_of_the_person_is_seen_running_and_can_be_stopped() {
         rig.screen()
     );
     assert!(rig.model.deadline().is_some(), "the time goes on");
-    // A turn that ends meanwhile does not end it.
+    // A turn that ends meanwhile does not close it.
     rig.news(UiUpdate::TurnBegan);
     rig.news(ended());
     rig.frame();
@@ -577,7 +577,7 @@ fn a_long_list_is_shown_at_once_and_searched_whole() {
     assert!(rig.screen().contains("100 of 100"), "{}", rig.screen());
     rig.key("down");
     rig.news(UiUpdate::PickMore { purpose: purpose.clone(), rows: (100..10_000).map(row).collect() });
-    // Another list that was asked for before is none of this one.
+    // Rows for an earlier picker are ignored.
     rig.news(UiUpdate::PickMore { purpose: String::from("other"), rows: vec![row(7)] });
     rig.frame();
     let screen = rig.screen();

@@ -1,4 +1,4 @@
-//! Screens, as a person sees them.
+//! Screens as the user sees them.
 
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_tui::{
@@ -159,16 +159,16 @@ fn a_message_queued_while_it_works_can_be_changed_taken_back_and_is_never_lost()
     assert!(rig.screen().contains("↳ second") && rig.screen().contains("↳ third"), "{}", rig.screen());
     rig.key("up");
     assert_eq!(rig.model.draft().whole(), "third");
-    // While it is open nothing is sent.
+    // Nothing is sent while it is being edited.
     rig.news(edit());
     assert_eq!(rig.effects.len(), 1);
     rig.key("ctrl+u");
     rig.key("enter");
     assert!(!rig.screen().contains("third"), "{}", rig.screen());
-    // The pause between two steps.
+    // Between two steps of the agent.
     rig.news(edit());
     assert_eq!(rig.effects.last(), Some(&TermEffect::Send(String::from("second"))));
-    // Esc: what waits becomes the draft.
+    // Esc: queued messages go back to the prompt.
     rig.typed("fourth");
     rig.key("enter");
     rig.typed("fif");
@@ -177,8 +177,8 @@ fn a_message_queued_while_it_works_can_be_changed_taken_back_and_is_never_lost()
     assert_eq!(rig.model.draft().whole(), "fourth\nfif");
 }
 
-/// Pain 29: Esc stops the work and leaves agents in the background; a second one
-/// stops these, and only then is Esc twice the way back to an earlier message.
+/// Esc interrupts the turn and leaves background agents running; a second Esc stops them, and only then
+/// does a double Esc open the rewind list.
 #[test]
 fn esc_stops_the_work_and_esc_again_the_agents_in_the_background() {
     let row = |id: &str| PickerRow { id: id.to_owned(), title: String::from("t"), ..PickerRow::default() };
@@ -186,7 +186,7 @@ fn esc_stops_the_work_and_esc_again_the_agents_in_the_background() {
         for id in ids {
             rig.news(UiUpdate::AgentBegan { id: (*id).to_owned(), title: String::from("looks") });
         }
-        // A command that runs in the background is nobody's agent.
+        // A background command is not an agent.
         rig.news(UiUpdate::Tasks(ids.iter().chain(&["b1"]).map(|it| row(it)).collect()));
     };
     let interrupted = UiUpdate::TurnEnded { problem: None, interrupted: true };
@@ -200,7 +200,7 @@ fn esc_stops_the_work_and_esc_again_the_agents_in_the_background() {
     rig.news(interrupted.clone());
     rig.key("esc");
     assert_eq!(rig.effects.last(), Some(&TermEffect::StopAgents));
-    // Too late: it has to be said twice again, also while nothing is worked on.
+    // Too late: two presses are needed again, also while idle.
     rig.key("esc");
     rig.wait(2500);
     let before = rig.effects.len();
@@ -208,7 +208,7 @@ fn esc_stops_the_work_and_esc_again_the_agents_in_the_background() {
     assert_eq!(rig.effects.len(), before, "{:?}", rig.effects.last());
     rig.key("esc");
     assert_eq!(rig.effects.last(), Some(&TermEffect::StopAgents));
-    // Nobody works any more.
+    // No agents are running any more.
     agents(&mut rig, &[]);
     rig.wait(2500);
     rig.key("esc");
@@ -249,7 +249,7 @@ fn enter_before_the_session_is_open_waits_and_is_shown() {
     assert_eq!(rig.effects, []);
     rig.news(UiUpdate::Ready(vec![SlashName::default()]));
     assert_eq!(rig.effects, [TermEffect::Send(String::from("early"))]);
-    // One that cannot be opened gives it back.
+    // If the session cannot be opened, the prompt gets it back.
     let mut rig = Rig::opening(80, 24, TerminalCaps::default());
     rig.typed("early");
     rig.key("enter");

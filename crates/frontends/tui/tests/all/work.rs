@@ -1,4 +1,4 @@
-//! What it costs to wait and to type, and what settings change.
+//! Cost of waiting and typing, and effects of settings.
 
 use haft_tui::{TermEffect, TermPreferences, UiUpdate};
 
@@ -7,7 +7,7 @@ use crate::{
     scenarios::{call, written},
 };
 
-/// A command that sleeps costs a frame a second, and nothing else.
+/// A running command causes one frame per second, and nothing else.
 #[test]
 fn waiting_costs_a_frame_a_second() {
     let mut rig = Rig::new(100, 30);
@@ -31,8 +31,7 @@ fn waiting_costs_a_frame_a_second() {
     assert!(rig.written.len() < 33 * 120, "{} bytes", rig.written.len());
 }
 
-/// A key is one frame of a few bytes, also while an answer streams, and every one of
-/// them is seen.
+/// A key causes one frame of a few bytes, also during streaming, and none is delayed.
 #[test]
 fn keys_are_seen_at_once_while_an_answer_streams() {
     let mut rig = Rig::new(120, 40);
@@ -86,7 +85,7 @@ fn the_keys_of_vi_are_shown_and_esc_still_stops_the_work() {
     rig.key("esc");
     rig.typed("u");
     assert_eq!(rig.model.draft().whole(), "one two three");
-    // What is sent is sent, and the next prompt begins as text.
+    // The sent prompt is gone, and the next one starts in insert mode.
     rig.key("enter");
     assert_eq!(rig.effects.last(), Some(&TermEffect::Send(String::from("one two three"))));
     rig.typed("dd");

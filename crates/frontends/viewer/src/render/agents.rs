@@ -1,9 +1,9 @@
-//! The agents of a session, as a tree.
+//! Tree of a session's sub-agents.
 
 use super::numbers::{counted, duration, money};
 use crate::{agent_list::ShownAgent, html::Html};
 
-/// Writes the tree. `key` is what the page of an agent's own log is called.
+/// Renders the tree.
 pub(crate) fn agents(out: &mut Html, nodes: &[ShownAgent]) {
     if nodes.is_empty() {
         out.raw("<p class=\"empty\">No other agent took part.</p>");
@@ -21,7 +21,7 @@ fn level(out: &mut Html, nodes: &[ShownAgent], parent: Option<&str>, depth: usiz
         .filter(|it| match (&it.parent, parent) {
             (None, None) => true,
             (Some(of), Some(parent)) => of == parent,
-            // Whose parent is not there stands at the top.
+            // An agent whose parent is missing is shown at the top level.
             (Some(of), None) => !is_known(of),
             (None, Some(_)) => false,
         })

@@ -1,4 +1,4 @@
-//! What requests cost, and what filled the window.
+//! Cost of requests, and use of the context window.
 
 use haft_agent::log::RequestPurpose;
 use haft_types::text::thousands;
@@ -11,13 +11,13 @@ use crate::{
     timestamps::time_of_day,
 };
 
-/// Requests that get a bar of their own.
+/// Maximum requests with a bar of their own.
 const MAX_BARS: usize = 400;
 
-/// Rows of a table at most; the newest are kept.
+/// Maximum table rows; the newest are shown.
 const MAX_LINES: usize = 500;
 
-/// Writes cost and cache, request by request.
+/// Renders cost and cache usage per request.
 pub(crate) fn cost(out: &mut Html, index: &LogIndex) {
     if index.requests.is_empty() {
         out.raw("<p class=\"empty\">The log has no requests.</p>");
@@ -115,7 +115,7 @@ fn bars(out: &mut Html, requests: &[IndexedRequest]) {
     axis(out, shown.first(), shown.last(), &format!("top of the chart: {} tokens", short(most as u64)));
 }
 
-/// What the sides of a chart mean, in words.
+/// Renders the axis labels of a chart.
 fn axis(out: &mut Html, first: Option<&IndexedRequest>, last: Option<&IndexedRequest>, top: &str) {
     let name =
         |it: Option<&IndexedRequest>| it.map(|it| format!("request {}", it.number)).unwrap_or_default();
@@ -140,7 +140,7 @@ fn legend(out: &mut Html, keys: &[(&'static str, &'static str)]) {
     out.raw("</p>");
 }
 
-/// What fills a window, from the bottom up.
+/// Categories of a context window, from the bottom up.
 const FILLINGS: [(&str, &str); 6] = [
     ("w-base", "prompt and tools"),
     ("w-person", "what was asked"),
@@ -150,8 +150,8 @@ const FILLINGS: [(&str, &str); 6] = [
     ("w-result", "results"),
 ];
 
-/// Writes what filled the window at every request. The sizes of messages are those
-/// of the log, about; what is left of the input is the prompt and the tools.
+/// Renders the use of the context window per request. Message sizes are estimates from the log; the
+/// remaining input is system prompt and tools.
 pub(crate) fn window(out: &mut Html, index: &LogIndex) {
     let from = index.requests.len().saturating_sub(MAX_BARS);
     let asked = |at: &usize| {
@@ -227,8 +227,8 @@ fn window_table(out: &mut Html, requests: &[&IndexedRequest], fills: &[[f64; 6]]
     out.raw("</tbody></table></div></details>");
 }
 
-/// What filled the window when a request was made, in tokens, about. What came since
-/// the request before it and is not the person's is its answer, and was not in it.
+/// Estimates the tokens of each category when a request was sent. Assistant rows since the previous
+/// request are its answer and were not part of this request.
 fn filling(index: &LogIndex, at: usize) -> [f64; 6] {
     const BYTES_PER_TOKEN: f64 = 3.6;
     let request = &index.requests[at];
@@ -259,7 +259,7 @@ fn filling(index: &LogIndex, at: usize) -> [f64; 6] {
     }
     let (total, said) = (request.usage.total_input() as f64, fill.iter().sum::<f64>());
     if total < said {
-        // Results may have been shortened since, and thoughts left out.
+        // Results may have been shortened and thinking dropped since.
         fill.iter_mut().for_each(|it| *it *= total / said);
     } else {
         fill[0] = total - said;
@@ -275,8 +275,7 @@ mod tests {
 
     use super::*;
 
-    /// An answer is in the window of the request behind it, and a picture weighs what a
-    /// model sees of it.
+    /// An answer counts from the following request on, and an image counts by its token size.
     #[test]
     fn what_fills_a_window_is_what_was_sent() {
         let said = |kind: &str, content: Value| json!({"type": kind, "uuid": "u", "sessionId": "s", "message": {"role": kind, "content": content}});

@@ -1,4 +1,4 @@
-//! All sessions together: where money and time went, and what was denied.
+//! Dashboard of all sessions: cost, time, denials.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use haft_types::text::one_line;
 use super::numbers::{duration, money, short};
 use crate::{html::Html, log_locations::LogLocation, log_summary::LogSummary};
 
-/// Lines of each table.
+/// Maximum rows of each table.
 const MOST: usize = 15;
 
 /// Days in the chart.
 const DAYS: usize = 60;
 
-/// Writes the dashboard.
+/// Renders the dashboard.
 pub(crate) fn dashboard(out: &mut Html, logs: &[(LogLocation, LogSummary)]) {
     out.raw("<h2 id=\"all\" tabindex=\"-1\">All sessions</h2>");
     if logs.is_empty() {

@@ -1,21 +1,21 @@
-//! What was changed, file by file.
+//! Changes by file.
 
 use super::{numbers::counted, rows::diff};
 use crate::{html::Html, journal_changes::JournalChange, timestamps::moment};
 
-/// A change of so many lines is shown at once.
+/// Maximum lines of a change that is shown expanded.
 const UNFOLDED: usize = 40;
 
-/// Whether a page offers to take changes back.
+/// Whether a page offers to undo changes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum UndoOffer {
-    /// It does.
+    /// With a button.
     Offered,
-    /// It says how a person does it.
+    /// As a command to run.
     Told,
 }
 
-/// Writes the changes, the newest first.
+/// Renders the changes, newest first.
 pub(crate) fn files(out: &mut Html, changes: &[JournalChange], offer: UndoOffer) {
     if changes.is_empty() {
         out.raw("<p class=\"empty\">No change of a file is recorded for this session.</p>");

@@ -1,11 +1,10 @@
-//! What models write, set as they meant it. Markup inside it stays text, and links
-//! lead nowhere: their addresses are shown.
+//! Renders Markdown of models. HTML in it is escaped, and links show their URL as text.
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::html::Html;
 
-/// Writes a text of a model.
+/// Renders a Markdown text.
 pub(crate) fn markdown(out: &mut Html, text: &str) {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut links: Vec<String> = Vec::new();
@@ -42,7 +41,7 @@ pub(crate) fn markdown(out: &mut Html, text: &str) {
 fn start(out: &mut Html, tag: Tag<'_>, links: &mut Vec<String>, in_head: &mut bool) {
     match tag {
         Tag::Paragraph => out.raw("<p>"),
-        // The page has headings of its own; these are below them.
+        // Headings become paragraphs, because the page has its own heading levels.
         Tag::Heading { level: HeadingLevel::H1 | HeadingLevel::H2, .. } => out.raw("<p class=\"h h1\">"),
         Tag::Heading { .. } => out.raw("<p class=\"h\">"),
         Tag::BlockQuote(_) => out.raw("<blockquote>"),

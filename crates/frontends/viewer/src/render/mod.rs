@@ -1,4 +1,4 @@
-//! What is shown, made in one place for pages and for the file.
+//! Renders the views of a session, for pages and file.
 
 mod agents;
 mod cost;
@@ -30,8 +30,7 @@ use crate::{
 
 pub(crate) const STYLE: &str = include_str!("../../assets/style.css");
 
-/// A session as one page that needs nothing else. `state_dir` is where what was
-/// changed is recorded.
+/// Renders a session as a self-contained page. `state_dir` contains the undo journal.
 pub fn page(index: &LogIndex, state_dir: Option<&std::path::Path>) -> String {
     let nodes = ShownAgent::all(index, None);
     let changes = JournalChange::all(index, state_dir);
@@ -82,7 +81,7 @@ fn section(out: &mut Html, id: &'static str, title: &'static str, inside: impl F
     out.raw("</section>\n");
 }
 
-/// What a session is, in a line.
+/// Renders one line of facts about a session.
 pub(crate) fn facts(out: &mut Html, index: &LogIndex) {
     let mut facts = vec![format!("session {}", index.id())];
     if !index.cwd.is_empty() {

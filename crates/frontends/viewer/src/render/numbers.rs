@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formats numbers.
 
-/// Longest text that is shown of one thing, in bytes.
+/// Maximum bytes of a text shown for one item.
 pub(super) const LONGEST: usize = 200_000;
 
 pub(crate) fn duration(micros: u64) -> String {
@@ -20,7 +20,7 @@ pub(crate) fn money(usd: f64) -> String {
     }
 }
 
-/// Tokens or bytes, short.
+/// Formats a number of tokens or bytes briefly.
 pub(crate) fn short(count: u64) -> String {
     match count {
         0..10_000 => haft_types::text::thousands(count),
@@ -38,7 +38,7 @@ pub(super) fn cut(words: &str) -> String {
     }
 }
 
-/// How many of something there are.
+/// Formats a count with its noun.
 pub(super) fn counted(count: usize, name: &str) -> String {
     match count {
         1 => format!("1 {name}"),

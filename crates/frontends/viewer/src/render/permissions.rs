@@ -1,4 +1,4 @@
-//! What permission said about every call, and why.
+//! Permission decisions of all calls.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use crate::{
     row_content::{RowContent, telling},
 };
 
-/// Calls in the table at most; those that were asked about or denied come first.
+/// Maximum calls in the table; those that prompted or were denied come first.
 const MOST: usize = 500;
 
-/// Writes the decisions.
+/// Renders the decisions.
 pub(crate) fn permissions(out: &mut Html, index: &LogIndex) {
     let mut judged: Vec<&IndexedCall> = index.calls.iter().filter(|it| it.line.is_some()).collect();
     if judged.is_empty() {
@@ -41,7 +41,7 @@ pub(crate) fn permissions(out: &mut Html, index: &LogIndex) {
     }
 }
 
-/// Whether the call came as far as permission.
+/// Whether the call reached the permission stage.
 fn was_judged(call: &IndexedCall) -> bool {
     call.line.as_ref().is_some_and(|it| it.decision.is_some())
 }
@@ -51,7 +51,7 @@ fn was_asked(call: &IndexedCall) -> bool {
     asked.is_some_and(|it| it.reached_somebody())
 }
 
-/// What became of a call: a class of the style sheet, and words.
+/// Returns a CSS class and a label for the outcome of a call.
 fn outcome(call: &IndexedCall) -> (&'static str, &'static str) {
     let failed = call.line.as_ref().is_some_and(|it| it.error.is_some());
     match (call.denied_by(), was_judged(call)) {
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Lines say who answered; older ones call everybody a person.
+    /// Lines name who answered; in older ones everyone is the user.
     #[test]
     fn a_no_says_who_said_it() {
         for (who, by, words) in [

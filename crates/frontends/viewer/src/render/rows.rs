@@ -18,16 +18,16 @@ use crate::{
     timestamps::{moment, time_of_day},
 };
 
-/// How much of a row is written.
+/// How much of a row is rendered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RowForm {
-    /// What is folded is fetched when somebody opens it.
+    /// Folded content is fetched when the user opens it.
     Folded,
-    /// Everything, for a page that cannot fetch.
+    /// Everything, for the self-contained file.
     Whole,
 }
 
-/// Writes a row.
+/// Renders a row.
 pub(crate) fn row(out: &mut Html, index: &LogIndex, number: usize, form: RowForm) {
     let Some(row) = index.rows.get(number) else { return };
     let class = match row.kind {
@@ -114,7 +114,7 @@ fn words_body(out: &mut Html, words: &str, kind: RowKind) {
     }
 }
 
-/// What is inside a folded row.
+/// Renders the folded part of a row.
 pub(crate) fn detail(out: &mut Html, index: &LogIndex, number: usize, form: RowForm) {
     let Some(row) = index.rows.get(number) else { return };
     match row.kind {
@@ -153,7 +153,7 @@ fn call_row(out: &mut Html, index: &LogIndex, call: &IndexedCall, form: RowForm)
     out.raw("</div></details>");
 }
 
-/// Colour is never alone: every state has a sign and a word.
+/// Renders the state of a call. Never by colour alone: each state has a symbol and a word.
 fn state(out: &mut Html, call: &IndexedCall) {
     match (call.denied_by(), &call.result, call.failed) {
         (Some(_), _, _) => {
@@ -184,7 +184,7 @@ fn call_body(out: &mut Html, index: &LogIndex, call: &IndexedCall, form: RowForm
     about(out, call);
 }
 
-/// An input as a person reads it: its values, each under its name.
+/// Formats an input for reading: each value below its name.
 fn input_words(input: &Value) -> String {
     let Some(fields) = input.as_object().filter(|it| !it.is_empty()) else {
         return serde_json::to_string_pretty(input).unwrap_or_default();
@@ -200,7 +200,7 @@ fn input_words(input: &Value) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// How the call went: stages, decision, the way back.
+/// Renders how a call went: stages, permission decision, undo.
 fn about(out: &mut Html, call: &IndexedCall) {
     let Some(line) = &call.line else { return };
     out.raw("<dl class=\"about\"><div><dt>Stages</dt><dd>");
@@ -223,7 +223,7 @@ fn about(out: &mut Html, call: &IndexedCall) {
     out.raw("</dl>");
 }
 
-/// What permission said, in words.
+/// Formats a permission decision.
 pub(crate) fn decided(decision: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let rule = decision["rule"].as_str().map(|rule| format!(" {rule}")).unwrap_or_default();
@@ -236,7 +236,7 @@ pub(crate) fn decided(decision: &Value) -> String {
     format!("{} by {}{rule}{asked}{reason}", word(&decision["behavior"]), word(&decision["source"]))
 }
 
-/// The changes a result tells; where it tells of several files, each with its name.
+/// Renders the changes described in a result, with file names if there are several.
 fn changes(out: &mut Html, data: &Value) {
     let files = data["files"].as_array().map(Vec::as_slice).unwrap_or_default();
     for file in std::iter::once(data).chain(files) {
@@ -254,7 +254,7 @@ fn changes(out: &mut Html, data: &Value) {
     }
 }
 
-/// Lines of a diff, each with its sign in front.
+/// Renders the lines of a diff, each with its marker.
 pub(crate) fn diff<'a>(out: &mut Html, lines: impl Iterator<Item = &'a str>) {
     out.raw("<pre class=\"diff\" tabindex=\"0\">");
     for line in lines.take(5_000) {
@@ -285,7 +285,7 @@ fn result_content(out: &mut Html, content: &Content, call: &IndexedCall, form: R
     }
 }
 
-/// A picture: in the page itself, or to be fetched.
+/// Renders an image, embedded or as a URL to fetch.
 fn picture<'a>(
     out: &'a mut Html,
     source: &MediaSource,
@@ -311,7 +311,7 @@ fn picture<'a>(
     }
 }
 
-/// A picture's bytes, if it is of a kind that cannot do anything.
+/// Decodes an image, if its type is a bitmap format without active content.
 pub(crate) fn shown_picture(media_type: &str, data: &str) -> Option<(&'static str, Vec<u8>)> {
     let known = ["image/png", "image/jpeg", "image/gif", "image/webp"];
     let kind = known.into_iter().find(|it| *it == media_type)?;

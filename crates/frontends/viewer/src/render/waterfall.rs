@@ -1,4 +1,4 @@
-//! Calls over time, one below the other.
+//! Timeline of calls.
 
 use super::numbers::duration;
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
     timeline::{CallSpan, CompressedTimeline, spans, stages},
 };
 
-/// Calls on one page of the timeline.
+/// Calls per page of the timeline.
 const ON_PAGE: usize = 300;
 
-/// Bars in the overview at most.
+/// Maximum bars in the overview.
 const IN_OVERVIEW: usize = 2_000;
 
-/// Writes the timeline: all calls in lanes, and a page of them with their stages.
+/// Renders the timeline: an overview of all calls, and one page of calls with their stages.
 pub(crate) fn timeline(out: &mut Html, index: &LogIndex, page: Option<usize>) {
     let spans = spans(index);
     if spans.is_empty() {
@@ -106,7 +106,7 @@ fn one(out: &mut Html, index: &LogIndex, span: &CallSpan<'_>, time: &CompressedT
     out.text(&duration(span.stages.run.saturating_add(span.stages.after))).raw("</td></tr>\n");
 }
 
-/// All calls in lanes.
+/// Renders all calls in lanes.
 fn overview(out: &mut Html, spans: &[CallSpan<'_>]) {
     const LANE: f64 = 8.0;
     const MAX_LANES: usize = 12;

@@ -1,4 +1,4 @@
-//! What is asked for, and the answers.
+//! HTTP request handlers.
 
 use std::{
     io,
@@ -39,19 +39,19 @@ use crate::{
     timestamps::moment,
 };
 
-/// Rows in one answer.
+/// Maximum rows in a response.
 const MAX_ROWS: usize = 200;
 
-/// Rows of the end of a log that is not read yet.
+/// Rows shown from the end of a log that is not indexed yet.
 const TAIL_ROWS: usize = 60;
 
-/// Logs whose summaries are looked at.
+/// Maximum logs whose summaries are read.
 const MAX_LOGS: usize = 2_000;
 
-/// How often a followed log is looked at.
+/// Polling interval of a followed log.
 const FOLLOW: Duration = Duration::from_millis(100);
 
-/// Longest request.
+/// Maximum bytes of a request body.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 type ViewState = State<Arc<ViewerState>>;
@@ -76,7 +76,7 @@ pub(super) fn router(shared: Arc<ViewerState>) -> Router {
         .with_state(shared)
 }
 
-/// Does what waits for the disk where that is allowed.
+/// Runs blocking work on a blocking thread.
 async fn waiting<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Response> {
@@ -92,7 +92,7 @@ async fn waiting<T: Send + 'static>(
     })
 }
 
-/// Looks at a log, as it is now.
+/// Updates the index of a log and calls `look` with it on a blocking thread.
 async fn looking<T: Send + 'static>(
     shared: Arc<ViewerState>,
     key: String,
@@ -125,7 +125,7 @@ async fn sessions(State(shared): ViewState) -> Result<Response, Response> {
     .await
 }
 
-/// What is known of a log without reading it whole.
+/// Returns what is known about a log without reading all of it.
 fn listed(place: &LogLocation, shared: &ViewerState) -> Value {
     let since = place.modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let project =
@@ -166,7 +166,8 @@ async fn head(State(shared): ViewState, Path(key): Path<String>) -> Result<Respo
     .await
 }
 
-/// The last rows of a log that takes long to read; of others, that they are there.
+/// Returns the last rows of a log that takes long to read; for other logs, that they can be requested
+/// normally.
 async fn tail(State(shared): ViewState, Path(key): Path<String>) -> Result<Response, Response> {
     waiting(move || {
         let Some(end) = shared.tail(&key)? else { return Ok(Json(json!({"ready": true})).into_response()) };
@@ -299,14 +300,14 @@ async fn find(
     Ok(Json(json!({"hits": hits})).into_response())
 }
 
-/// How far a page knows the log, from what it was told before.
+/// What a page has seen of a log, from earlier events.
 #[derive(Deserialize)]
 struct FollowQuery {
     reading: Option<u64>,
     changes: Option<usize>,
 }
 
-/// Tells a page what is new, as long as it listens.
+/// Streams changes of a log to a page as server-sent events.
 async fn follow(
     State(shared): ViewState,
     Path(key): Path<String>,
@@ -336,7 +337,7 @@ async fn follow(
                 let looked = Arc::clone(&index);
                 tokio::task::spawn_blocking(move || extend(&looked)).await.ok()?.ok()?;
                 waited += 1;
-                // A page that is gone is noticed only when something is said to it.
+                // A closed page is only noticed when sending fails, so send something now and then.
                 if 50 < waited && mark(&index) == known {
                     return Some((Ok(String::from(": still here\n\n")), (index, follower, known, false)));
                 }
@@ -351,7 +352,7 @@ fn mark(index: &RwLock<LogIndex>) -> IndexCursor {
     index.read().unwrap_or_else(PoisonError::into_inner).mark()
 }
 
-/// What somebody does not know yet, and how far it is known then.
+/// Returns the changes since a cursor, and the new cursor.
 fn news_since(index: &RwLock<LogIndex>, known: IndexCursor) -> (String, IndexCursor) {
     let index = index.read().unwrap_or_else(PoisonError::into_inner);
     let now = index.mark();
@@ -366,7 +367,7 @@ struct UndoQuery {
     entry: String,
 }
 
-/// What taking a change back would do. Nothing is changed by asking.
+/// Returns what undoing a change would do, without doing it.
 async fn undo_plan(
     State(shared): ViewState,
     Path((key, entry)): Path<(String, String)>,
@@ -388,7 +389,7 @@ async fn undo_plan(
     Ok(told_or_why(told))
 }
 
-/// The record of changes a session has, and one of them that can be taken back.
+/// Returns the session's workspace and the change to undo.
 fn undoable(index: &LogIndex, shared: &ViewerState, entry: &str) -> Result<(Workspace, UndoTarget), String> {
     let dir = shared.setting.state_dir.as_deref();
     let known = JournalChange::all(index, dir);

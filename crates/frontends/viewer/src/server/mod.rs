@@ -1,4 +1,4 @@
-//! Pages of sessions, on this machine, for whoever has the address.
+//! Web server for session pages, on loopback and protected by a token.
 
 mod handlers;
 mod request_guard;
@@ -24,49 +24,48 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{log_index::LogIndex, log_locations::LogLocations};
 
-/// How pages are served.
+/// Settings of the server.
 #[derive(Clone, Debug)]
 pub struct ViewerConfig {
-    /// Where to listen; port 0 takes any that is free.
+    /// Address to listen on; port 0 selects a free one.
     pub listen: SocketAddr,
-    /// Whether pages may take changes back.
+    /// Whether pages may undo changes.
     pub allow_undo: bool,
-    /// Haft's own directory, with the record of changes.
+    /// Haft's state directory, with the undo journal.
     pub state_dir: Option<PathBuf>,
-    /// Ends after so long without a page.
+    /// Time without a page after which the server exits.
     pub idle: Duration,
 }
 
-/// Pages that are served.
+/// A running server.
 pub struct ViewServer {
-    /// Where.
     pub address: SocketAddr,
-    /// What whoever asks has to know.
+    /// Token that requests must present.
     pub token: String,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl ViewServer {
-    /// The address of a page: of one log, or of all of them. The token is in the
-    /// fragment, which no server and no log ever sees.
+    /// Returns the URL of a log's page, or of the overview. The token is in the fragment, which browsers
+    /// do not send.
     pub fn url(&self, key: Option<&str>) -> String {
         let session = key.map(|key| format!("&s={key}")).unwrap_or_default();
         format!("http://{}/#t={}{session}", self.address, self.token)
     }
 
-    /// Waits until nobody used it for long enough, or it is stopped.
+    /// Waits until the server is idle for long enough, or stopped.
     pub async fn wait(self) {
         self.task.await.ok();
     }
 
-    /// What stops it.
+    /// Returns a token that stops the server when cancelled.
     pub fn stopper(&self) -> CancellationToken {
         self.stop.clone()
     }
 }
 
-/// What requests share.
+/// State shared by requests.
 pub(crate) struct ViewerState {
     pub(crate) token: String,
     pub(crate) port: u16,
@@ -75,24 +74,24 @@ pub(crate) struct ViewerState {
     pub(crate) places: LogLocations,
     pub(crate) catalog: Arc<Catalog>,
     open: Mutex<HashMap<String, Arc<RwLock<LogIndex>>>>,
-    /// One log is read at a time, whoever waits for it.
+    /// Serialises reading of logs.
     reading: Mutex<()>,
     used: Mutex<Instant>,
-    /// Pages that follow a log now.
+    /// Number of pages that follow a log.
     following: AtomicUsize,
     pub(crate) stop: CancellationToken,
 }
 
-/// Logs whose indexes are in memory.
+/// Maximum indexes in memory.
 const MAX_OPEN: usize = 8;
 
-/// Reading so much of a log is not waited for.
+/// Maximum unindexed bytes of a log that are read before responding.
 const QUICKLY_READ: u64 = 8 << 20;
 
-/// How often it is looked whether anybody is there.
+/// How often idleness is checked.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A page that follows a log.
+/// Counts a page that follows a log while it exists.
 pub(crate) struct Follower(Arc<ViewerState>);
 
 impl Drop for Follower {
@@ -121,13 +120,13 @@ impl ViewerState {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// Where summaries and indexes are kept.
+    /// Returns the directory for cached summaries and indexes.
     pub(crate) fn kept_dir(&self) -> Option<PathBuf> {
         let dir = self.setting.state_dir.as_ref().map(|it| it.join("view"));
         dir.filter(|it| std::fs::create_dir_all(it).is_ok())
     }
 
-    /// The end of a log, where reading the rest of it would be waited for.
+    /// Returns the end of a log, if reading all of it would take long.
     pub(crate) fn tail(&self, key: &str) -> io::Result<Option<LogIndex>> {
         let path = self.places.path(key).ok_or(io::ErrorKind::NotFound)?;
         let is_quick = self.known(key).is_some()
@@ -135,7 +134,7 @@ impl ViewerState {
         if is_quick { Ok(None) } else { LogIndex::tail(&path, &self.catalog).map(Some) }
     }
 
-    /// The index of a log, read now if it is not in memory. Waits for the disk.
+    /// Returns the index of a log, reading it if it is not in memory. Blocks.
     pub(crate) fn index(&self, key: &str) -> io::Result<Arc<RwLock<LogIndex>>> {
         if let Some(index) = self.known(key) {
             return Ok(index);
@@ -157,7 +156,7 @@ impl ViewerState {
     }
 }
 
-/// Serves pages of these logs.
+/// Starts a server for these logs.
 pub async fn serve(
     places: LogLocations,
     setting: ViewerConfig,

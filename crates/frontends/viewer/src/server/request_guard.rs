@@ -1,4 +1,4 @@
-//! Who is answered, and what every answer says about itself.
+//! Access checks, and security headers of all responses.
 
 use std::sync::Arc;
 
@@ -12,12 +12,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::ViewerState;
 
-/// What pages may load: nothing but from here, and no script but ours.
+/// Content security policy: resources from this server only, no inline scripts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src \
                       'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// Answers only whoever reached us by a name of this machine, from a page of ours,
-/// and with the token where there is data.
+/// Rejects requests with a foreign host name or origin, and requests for data without the token.
 pub(super) async fn guard(State(shared): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
     let mut response = match judge(&shared, &request) {
         Ok(()) => {
@@ -46,7 +45,7 @@ fn judge(shared: &ViewerState, request: &Request) -> Result<(), &'static str> {
     if !hosts(shared).iter().any(|it| it == host) {
         return Err("another host is meant");
     }
-    // A proxy's way of asking names the host twice.
+    // A request in absolute form names the host twice.
     if request.uri().authority().is_some_and(|it| it.as_str() != host) {
         return Err("another host is meant");
     }
@@ -63,7 +62,7 @@ fn judge(shared: &ViewerState, request: &Request) -> Result<(), &'static str> {
     }
     if request.uri().path().starts_with("/api/") {
         let token = only(headers, &header::AUTHORIZATION)?.and_then(|it| it.strip_prefix("Bearer "));
-        // Compared by digests: the time it takes tells nothing.
+        // Compare hashes, so that timing reveals nothing about the token.
         let is_right = token.is_some_and(|it| Sha256::digest(it) == Sha256::digest(&shared.token));
         if !is_right {
             return Err("the token is missing or wrong");
@@ -72,7 +71,7 @@ fn judge(shared: &ViewerState, request: &Request) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The one value of a header.
+/// Returns a header's value; an error if there are several.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, &'static str> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
@@ -82,7 +81,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
     first.map(|it| it.to_str().map_err(|_| "a header is not text")).transpose()
 }
 
-/// The names we are reached by.
+/// Returns the host names under which the server is reached.
 fn hosts(shared: &ViewerState) -> Vec<String> {
     let port = shared.port;
     if shared.listen.ip().is_loopback() {

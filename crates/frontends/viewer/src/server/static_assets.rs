@@ -1,4 +1,4 @@
-//! What the browser is given that holds no data.
+//! Static files of the pages; they contain no data.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -14,7 +14,7 @@ const NET: &str = include_str!("../../assets/net.js");
 
 const ICON: &str = include_str!("../../assets/icon.svg");
 
-/// A file of the page.
+/// Returns a static file.
 pub(super) fn asset(path: &str) -> Response {
     let (kind, text) = match path {
         "/" => ("text/html; charset=utf-8", SHELL),

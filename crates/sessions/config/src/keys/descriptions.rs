@@ -1,7 +1,7 @@
-//! What each key that Haft reads is for. A key of the table that is not here is
-//! known from elsewhere and has no effect.
+//! Descriptions of the settings keys that Haft reads. Keys in the table without a description are known
+//! but ignored.
 
-/// Keys by their whole name, in the order of the page.
+/// Descriptions by full key name, in the order of the generated page.
 pub(super) const ABOUT: &[(&str, &str)] = &[
     ("model", "The model that answers; a name, an alias or the id of a provider."),
     ("fallbackModel", "The model that answers when that one cannot."),

@@ -14,7 +14,7 @@ fn is_false(value: &Value) -> bool {
     *value == Value::Bool(false)
 }
 
-/// Only this mode is stricter than whatever the person has chosen.
+/// Whether a mode is `plan`, the only one that is always stricter than the user's choice.
 fn is_plan(value: &Value) -> bool {
     value.as_str() == Some("plan")
 }
@@ -23,8 +23,8 @@ fn is_bypass(value: &Value) -> bool {
     value.as_str() == Some("bypassPermissions")
 }
 
-/// All top-level keys: first those Haft reads or gives a shape, then Haft's
-/// own, then those that are known from elsewhere and silently passed over.
+/// All top-level keys: those that Haft reads or validates, then Haft's own, then those of other programs
+/// that are silently ignored.
 pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::new("$schema", SettingShape::Text).tightens(),
     SettingKey::new("apiKeyHelper", SettingShape::Text),
@@ -111,7 +111,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::new("todoFeatureEnabled", SettingShape::Flag),
     SettingKey::new("skipAutoPermissionPrompt", SettingShape::Flag).never_from_project(),
     SettingKey::new("autoMode", SettingShape::Map),
-    // Haft's own.
+    // Keys that exist only in Haft.
     SettingKey::new("disabledHooks", SettingShape::Texts),
     SettingKey::new("strictHooks", SettingShape::Flag).tightens_if(is_true),
     SettingKey::new("features", SettingShape::FlagMap),
@@ -122,7 +122,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::new("hosts", SettingShape::Map).never_from_project(),
     SettingKey::new("host", SettingShape::Any).never_from_project(),
     SettingKey::new("toolHost", SettingShape::Map).never_from_project(),
-    // Known, not used by Haft.
+    // Known from other programs, ignored by Haft.
     SettingKey::new("processWrapper", SettingShape::Any),
     SettingKey::new("fileSuggestion", SettingShape::Any),
     SettingKey::new("syncClaudeAiSkills", SettingShape::Any),
@@ -243,8 +243,7 @@ const PERMISSIONS: &[SettingKey] = &[
     SettingKey::new("denyInsteadOfPrompting", SettingShape::Flag).tightens_if(is_true),
 ];
 
-/// What lets a call near this machine, or sends questions of the person to a
-/// server, is the person's own to say.
+/// Language server settings. `servers` starts programs, so it needs trust.
 const LSP: &[SettingKey] = &[
     SettingKey::new("servers", SettingShape::Map),
     SettingKey::new("disabled", SettingShape::Texts).tightens(),
@@ -274,17 +273,18 @@ const WORKTREE: &[SettingKey] = &[
     SettingKey::new("location", SettingShape::Text),
 ];
 
-/// Turning the sandbox on is not on the list of what tightens: commands may be
-/// allowed without a question because they are in it.
+/// `sandbox.enabled` is not a tightening key, so an untrusted project cannot set it: with
+/// `autoAllowBashIfSandboxed`, sandboxed commands run without a prompt.
 const SANDBOX: &[SettingKey] = &[
     SettingKey::new("enabled", SettingShape::Flag),
     SettingKey::new("failIfUnavailable", SettingShape::Flag).tightens_if(is_true),
     SettingKey::new("autoAllowBashIfSandboxed", SettingShape::Flag).tightens_if(is_false),
     SettingKey::new("allowUnsandboxedCommands", SettingShape::Flag).tightens_if(is_false),
     SettingKey::new("excludedCommands", SettingShape::Texts),
-    // Our own: local MCP servers are held too.
+    // Only in Haft: whether local MCP servers are sandboxed too.
     SettingKey::new("mcpServers", SettingShape::Flag).tightens_if(is_true),
-    // Our own: where nobody is asked, files of the home that a line does not name stay.
+    // Only in Haft: in `bypassPermissions`, files of the home directory that a command line does not
+    // name are read-only.
     SettingKey::new("keepHome", SettingShape::Flag).tightens_if(is_true),
     SettingKey::new("network", SettingShape::Object(SANDBOX_NETWORK)),
     SettingKey::new("filesystem", SettingShape::Object(SANDBOX_FILES)),

@@ -1,6 +1,5 @@
-//! Every key a settings file may hold: its shape, how layers are joined, and
-//! what a project may say about it before it is trusted. One list; checking,
-//! merging, trust and help all read it.
+//! All keys of settings files: type, merge rule, and what an untrusted project may set. Validation,
+//! merging, trust and help use this one table.
 
 mod descriptions;
 mod key_table;
@@ -9,7 +8,7 @@ use serde_json::Value;
 
 pub(crate) use key_table::KEYS;
 
-/// The page about the keys of settings files.
+/// Returns the documentation page of all settings keys, as Markdown.
 pub fn settings_page() -> String {
     let mut page = String::from(
         "# Keys of settings files\n\nWhat each key is for. Written by `cargo xtask docs`; do not edit. Where the files \
@@ -34,7 +33,7 @@ pub fn settings_page() -> String {
     page
 }
 
-/// Whether Haft does something with a key, named with dots.
+/// Whether Haft uses a key, given by its dotted name.
 pub(crate) fn has_effect(name: &str) -> bool {
     descriptions::ABOUT.iter().any(|(it, _)| *it == name)
 }
@@ -53,7 +52,7 @@ fn key_named(name: &str) -> Option<&'static SettingKey> {
     None
 }
 
-/// Whole names of all keys but those that only hold others.
+/// Returns the dotted names of all keys except containers.
 fn all_names() -> Vec<String> {
     fn collect(keys: &[SettingKey], lead: &str, names: &mut Vec<String>) {
         for key in keys {
@@ -101,7 +100,7 @@ impl ProjectTrustRule {
     }
 }
 
-/// What is known about one key of a settings file.
+/// Properties of one settings key.
 #[derive(Debug)]
 pub(crate) struct SettingKey {
     pub(crate) name: &'static str,
@@ -110,65 +109,64 @@ pub(crate) struct SettingKey {
     pub(crate) from: AllowedLayers,
 }
 
-/// What a value looks like; this also says how layers are joined.
+/// Type of a value, which also determines how layers are merged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SettingShape {
-    /// True or false. The strongest layer wins.
+    /// Boolean. The highest-precedence layer wins.
     Flag,
-    /// A number. The strongest layer wins.
+    /// Number. The highest-precedence layer wins.
     Number,
-    /// Text. The strongest layer wins.
+    /// String. The highest-precedence layer wins.
     Text,
-    /// One of these words. The strongest layer wins.
+    /// One of these strings. The highest-precedence layer wins.
     Word(&'static [&'static str]),
-    /// A list of texts. The strongest layer wins.
+    /// List of strings. The highest-precedence layer wins.
     List,
-    /// A list of texts. All layers count together.
+    /// List of strings. All layers are concatenated.
     Texts,
-    /// A list of anything. All layers count together.
+    /// List of any values. All layers are concatenated.
     Values,
-    /// Texts by name. All layers count together, the strongest wins a name.
+    /// Map of strings. Layers are merged by name.
     TextMap,
-    /// Switches by name. All layers count together, the strongest wins a name.
+    /// Map of booleans. Layers are merged by name.
     FlagMap,
-    /// Anything by name. All layers count together, the strongest wins a name.
+    /// Map of any values. Layers are merged by name.
     Map,
-    /// Known keys again.
+    /// Object with known keys.
     Object(&'static [SettingKey]),
-    /// Hook definitions. All layers count together.
+    /// Hook definitions. All layers are concatenated.
     Hooks,
-    /// Not looked at. The strongest layer wins.
+    /// Not validated. The highest-precedence layer wins.
     Any,
 }
 
-/// What a project may say before it is trusted.
+/// What a project may set before it is trusted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProjectTrustRule {
     /// Nothing.
     NeedsTrust,
-    /// Everything: it can only make things stricter.
+    /// Any value: the key can only restrict.
     Tightens,
-    /// Everything: it runs nothing and allows nothing.
+    /// Any value: the key neither runs nor allows anything.
     Harmless,
-    /// What makes things stricter; the rest needs trust.
+    /// Values that match the function, because they restrict; others need trust.
     TightensIf(fn(&Value) -> bool),
-    /// Nothing, trusted or not: only the person can say this.
+    /// Nothing, even if trusted: only the user can set this.
     Never,
-    /// Some values never, the rest needs trust unless it tightens.
+    /// Some values never; others need trust unless they restrict.
     NeverIf {
-        /// What a project can never say.
+        /// Matches the values a project may never set.
         never: fn(&Value) -> bool,
-        /// What makes things stricter.
+        /// Matches the values that restrict.
         tightens: fn(&Value) -> bool,
     },
 }
 
-/// Who may use a key.
+/// Which layers may set a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum AllowedLayers {
-    /// Every layer.
     All,
-    /// The organisation only.
+    /// The organisation's managed settings only.
     Managed,
 }
 
@@ -203,12 +201,12 @@ impl SettingKey {
     }
 }
 
-/// A key of a list, by name.
+/// Finds a key by name.
 pub(crate) fn find(keys: &'static [SettingKey], name: &str) -> Option<&'static SettingKey> {
     keys.iter().find(|key| key.name == name)
 }
 
-/// Every setting a caller may ask for, with dots for nested ones, sorted.
+/// Returns the dotted names of all settings, sorted.
 pub fn known_settings() -> Vec<String> {
     fn collect(keys: &[SettingKey], prefix: &str, into: &mut Vec<String>) {
         for key in keys.iter().filter(|key| !key.name.starts_with('$')) {
@@ -227,7 +225,7 @@ pub fn known_settings() -> Vec<String> {
 }
 
 impl SettingShape {
-    /// What is expected, in words, if the value is something else.
+    /// Returns a description of the expected type if the value has another one.
     pub(crate) fn misfit(self, value: &Value) -> Option<String> {
         let is_text = |value: &Value| value.is_string();
         let all = |test: fn(&Value) -> bool| value.as_array().is_some_and(|list| list.iter().all(test));
@@ -246,7 +244,7 @@ impl SettingShape {
             Self::TextMap => (all_named(is_text), "an object of texts".to_owned()),
             Self::FlagMap => (all_named(Value::is_boolean), "an object of true and false".to_owned()),
             Self::Map | Self::Object(_) => (value.is_object(), "an object".to_owned()),
-            // The hooks crate looks at these itself.
+            // Hooks are validated by the hooks crate.
             Self::Hooks | Self::Any => (true, String::new()),
         };
         (!fits).then_some(expected)
@@ -268,7 +266,7 @@ mod tests {
 
     #[test]
     fn every_public_top_level_key_is_known() {
-        // Spelled as one text, to be compared with the public list at a glance.
+        // One name per word, easy to compare with the public list of keys.
         const PUBLIC: &str = include_str!("public.txt");
         for name in PUBLIC.split_whitespace() {
             assert!(find(KEYS, name).is_some(), "{name}");

@@ -1,4 +1,4 @@
-//! The project's own files that a command names.
+//! Finds the project's own files that a command refers to.
 
 use std::{
     collections::BTreeSet,
@@ -11,15 +11,14 @@ use sha2::{Digest, Sha256};
 use super::{BoundFile, hex};
 use crate::stable_read::{FileFingerprint, read};
 
-/// The largest script whose content is read each time. Larger ones are known by
-/// size, times and inode: any change shows there too.
+/// Maximum bytes of a script that is hashed. Larger ones are identified by size, times and inode, which
+/// also change with every modification.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
-/// How much is read for one item, so that a hostile list of files cannot keep
-/// us reading.
+/// Maximum bytes hashed for one item, as a defence against a hostile list of files.
 const BUDGET: u64 = 256 * 1024 * 1024;
 
-/// A file of the project, and the state in which it was read.
+/// A file of the project, and its state when it was read.
 #[derive(Debug)]
 pub(super) struct NamedFile {
     pub(super) file: BoundFile,
@@ -27,10 +26,9 @@ pub(super) struct NamedFile {
     pub(super) print: FileFingerprint,
 }
 
-/// Every regular file inside the project that a text of this value names, as a
-/// word of a command or as a whole. It need not be certain that the file is
-/// run: one file too many asks once too often, one too few runs what nobody has
-/// seen.
+/// Returns every regular file inside the project that a string in this value names, as a word of a
+/// command or as a whole. Over-approximates on purpose: an unnecessary file causes an extra prompt, a
+/// missing one would run code the user has not seen.
 pub(super) fn named_in(value: &Value, project: &Path) -> Vec<NamedFile> {
     let mut words = BTreeSet::new();
     collect(value, &mut words);
@@ -46,7 +44,7 @@ fn collect(value: &Value, words: &mut BTreeSet<String>) {
             words.insert(text.clone());
             let separators = |it: char| it.is_whitespace() || ";|&()<>\"'`=,".contains(it);
             words.extend(text.split(['"', '\'']).map(str::to_owned));
-            // Quotes go, so that "$DIR"/x stays one word.
+            // Remove quotes, so that "$DIR"/x stays one word.
             let bare: String = text.chars().filter(|it| *it != '"' && *it != '\'').collect();
             words.extend(bare.split(separators).filter(|it| !it.is_empty()).map(str::to_owned));
         }
@@ -56,7 +54,7 @@ fn collect(value: &Value, words: &mut BTreeSet<String>) {
     }
 }
 
-/// The real file a word names, if it is one of the project's.
+/// Resolves a word to a file inside the project, if it names one.
 fn file_of(word: &str, project: &Path) -> Option<PathBuf> {
     let mut rest = word;
     for name in ["CLAUDE_PROJECT_DIR", "HAFT_PROJECT_DIR", "PWD"] {
@@ -78,7 +76,7 @@ fn bound(path: PathBuf, project: &Path, budget: &mut u64) -> Option<NamedFile> {
             *budget -= contents.bytes.len() as u64;
             (hex(&Sha256::digest(&contents.bytes)), contents.print)
         }
-        // Too large, or not ours to read: known by everything but its content.
+        // Too large or unreadable: identified by metadata only.
         Err(_) => {
             let print = FileFingerprint::at(&path);
             (hex(&Sha256::digest(print.without_content())), print)

@@ -1,10 +1,9 @@
-//! What a project wants, and what of it the person has agreed to.
+//! Trust: what a project's settings request, and which of it the user has approved.
 //!
-//! A project's files can run code (hooks, MCP servers), change the environment
-//! and widen what is allowed. None of it counts before a person has seen it and
-//! said yes, and a yes is for exactly what was seen: it is bound to the real
-//! directory and to the content of each item, down to the scripts a command
-//! names. What changes asks again; the rest goes on.
+//! A project's files can run code (hooks, MCP servers), change the environment and widen permissions.
+//! None of that takes effect before the user has seen and approved it. An approval is bound to the real
+//! path of the project and to the content of each item, including the scripts a command names. A changed
+//! item needs a new approval; the others stay trusted.
 
 mod bound_files;
 mod trust_list;
@@ -23,67 +22,65 @@ use crate::{
     stable_read::FileFingerprint,
 };
 
-/// What kind of thing an item is, for a face that shows it to a person.
+/// Kind of an item, for display.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ItemKind {
     /// Runs code at events.
     Hook,
-    /// Runs a program, or talks to a server, and offers its tools.
+    /// Runs a program or connects to a server, and offers its tools.
     McpServer,
-    /// Changes the environment of Haft and of what it runs.
+    /// Changes the environment of Haft and its child processes.
     Environment,
-    /// Lets calls run without a question.
+    /// Allows calls without a prompt.
     AllowRule,
-    /// Makes a directory part of the workspace.
+    /// Adds a directory to the workspace.
     Directory,
-    /// Anything else that is not stricter than what the person has.
+    /// Any other setting that is not stricter than the user's.
     Setting,
 }
 
-/// One thing of a project that needs a yes.
+/// A part of a project's settings that needs approval.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TrustItem {
-    /// What kind of thing it is.
     pub kind: ItemKind,
-    /// The setting it belongs to.
+    /// Dotted name of the setting.
     pub name: String,
-    /// What it says, as JSON with sorted keys.
+    /// Its value as JSON with sorted keys.
     pub text: String,
-    /// The project's files it would run, with their content.
+    /// The project's files it would run, with content hashes.
     pub files: Vec<BoundFile>,
 }
 
-/// A file of the project that an item names.
+/// A file of the project that an item refers to.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct BoundFile {
-    /// Its path, from the project.
+    /// Path relative to the project.
     pub path: PathBuf,
-    /// What it holds, as a SHA-256 in hexadecimal digits.
+    /// SHA-256 of the content in hexadecimal.
     pub sha256: String,
 }
 
-/// An item nobody has agreed to yet.
+/// An item that is not approved yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PendingItem {
-    /// The hook, server, variable or rule that waits.
     pub item: TrustItem,
-    /// What stood in its place when the person last agreed.
+    /// The approved item it probably replaces.
     pub before: Option<TrustItem>,
-    /// Where it stands.
+    /// Where it was set.
     pub origin: SettingsOrigin,
 }
 
-/// Everything of a project that waits for a yes.
+/// All items of a project that are not approved yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PendingTrust {
-    /// The real directory a yes is bound to.
+    /// The real path an approval is bound to.
     pub folder: PathBuf,
     /// The items, in the order of the files.
     pub items: Vec<PendingItem>,
 }
 
 impl TrustItem {
-    /// Differs whenever anything about the item differs.
+    /// Returns a hash of the whole item.
     pub(crate) fn id(&self) -> String {
         let mut digest = Sha256::new();
         let mut feed = |part: &[u8]| {
@@ -99,8 +96,8 @@ impl TrustItem {
         hex(&digest.finalize())
     }
 
-    /// What a unit of a project's settings is to trust.
-    /// Also the scripts it names, each in the state in which it was read.
+    /// Builds the trust item of a unit. Also returns the scripts it names, each with its state when it
+    /// was read.
     pub(crate) fn from_unit(
         unit: &SettingUnit,
         project: &std::path::Path,
@@ -128,8 +125,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The same value with the keys of every object in order: moving a line is not
-/// a change.
+/// Returns the value with the keys of all objects sorted, so that reordering is not a change.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -142,30 +138,31 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// What a project's text may say now.
+/// Result of the trust check of a project's text.
 #[derive(Debug, Default)]
 pub(crate) struct AdmittedSettings {
-    /// The units of the project that count, agreed to or harmless.
+    /// Units that take effect: approved or harmless.
     pub(crate) units: Vec<SettingUnit>,
-    /// What waits for a yes.
+    /// Units that need approval.
     pub(crate) pending: Vec<PendingItem>,
-    /// Settings no project can ever decide, with their pointers.
+    /// Settings a project may never set: dotted names and pointers.
     pub(crate) refused: Vec<(String, String)>,
-    /// The scripts that were looked at.
+    /// The scripts that were read.
     pub(crate) scripts: Vec<(PathBuf, FileFingerprint)>,
 }
 
-/// Whether a person is asked, or the caller has answered for everything.
+/// Whether project settings need approval.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TrustMode {
-    /// What is new waits for a yes.
+    /// New items need the user's approval.
     #[default]
     Ask,
-    /// The host that started us answers for the project's content.
+    /// All items count as approved; the embedding host vouches for the project.
     Assume,
 }
 
-/// Divides what a project says into what counts and what waits.
+/// Splits a project's units into those that take effect, those that need approval, and those that are
+/// refused.
 pub(crate) fn admit(
     units: Vec<SettingUnit>,
     source: &Arc<SettingsText>,
@@ -201,7 +198,7 @@ pub(crate) fn admit(
     admitted
 }
 
-/// What a project may say with one unit.
+/// What a unit of a project's settings may do.
 enum TrustState {
     Counts,
     Asks,

@@ -8,18 +8,18 @@ use serde_json::{Map, Value, json};
 
 use super::{BoundFile, ItemKind, TrustItem, hex};
 
-/// What was agreed to for one directory.
+/// Approvals for one directory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TrustList {
     records: Vec<TrustRecord>,
 }
 
-/// One agreed item, as it is kept.
+/// One approval as it is stored.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct TrustRecord {
-    /// Of the whole item: this decides.
+    /// Hash of the whole item; the only field that decides about trust.
     id: String,
-    /// The rest is for showing what has changed.
+    /// This and the following fields are for showing what has changed.
     kind: String,
     name: String,
     text: String,
@@ -27,7 +27,7 @@ struct TrustRecord {
     files: Map<String, Value>,
 }
 
-/// The directory in the list: the real one, whatever names lead there.
+/// Returns the key of a directory in the list; `real` must be its real path.
 pub(crate) fn folder_key(real: &Path) -> String {
     match real.to_str() {
         Some(text) => text.to_owned(),
@@ -36,22 +36,21 @@ pub(crate) fn folder_key(real: &Path) -> String {
 }
 
 impl TrustList {
-    /// What a trust file says about a directory. Entries that make no sense
-    /// are trust for nothing.
+    /// Reads the approvals of a directory from a trust file. Invalid entries are ignored.
     pub(crate) fn read(file: &Map<String, Value>, folder: &str) -> Self {
         let items = file.get("folders").and_then(|it| it.get(folder)?.get("trusted")?.as_array());
         let record = |it: &Value| serde_json::from_value(it.clone()).ok();
         Self { records: items.into_iter().flatten().filter_map(record).collect() }
     }
 
-    /// Whether exactly this was agreed to.
+    /// Whether exactly this item is approved.
     pub(crate) fn trusts(&self, item: &TrustItem) -> bool {
         let id = item.id();
         self.records.iter().any(|record| record.id == id)
     }
 
-    /// What was last agreed to under the same name and is not there any more:
-    /// most likely what this item was before it changed. With its id.
+    /// Returns the newest approved item with the same name and kind that is no longer present, with its
+    /// id: probably an earlier version of this item.
     pub(crate) fn before(&self, item: &TrustItem, there: &HashSet<String>) -> Option<(String, TrustItem)> {
         let fits = |record: &&TrustRecord| {
             record.name == item.name && record.kind == kind_word(item.kind) && !there.contains(&record.id)
@@ -61,11 +60,11 @@ impl TrustList {
     }
 }
 
-/// How much is remembered for one directory. What was agreed to stays agreed
-/// to while branches come and go, but not without end.
+/// Maximum approvals stored per directory; the oldest are dropped. Old ones are kept because switching
+/// branches brings items back.
 const MAX_RECORDS: usize = 1000;
 
-/// Adds items to a trust file.
+/// Adds approvals to a trust file.
 pub(crate) fn agree(file: &mut Map<String, Value>, folder: &str, items: &[TrustItem]) {
     let mut records = TrustList::read(file, folder).records;
     for item in items {
@@ -82,7 +81,7 @@ pub(crate) fn agree(file: &mut Map<String, Value>, folder: &str, items: &[TrustI
     folders[folder] = json!({"trusted": records});
 }
 
-/// Takes back everything that was agreed to for a directory.
+/// Removes all approvals of a directory.
 pub(crate) fn forget(file: &mut Map<String, Value>, folder: &str) {
     if let Some(folders) = file.get_mut("folders").and_then(Value::as_object_mut) {
         folders.shift_remove(folder);

@@ -1,4 +1,4 @@
-//! Files that are broken, hostile, changed by others, or changed by us.
+//! Settings files that are broken, hostile, or changed concurrently.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -22,7 +22,7 @@ fn a_broken_file_is_named_and_its_last_good_version_counts() {
     assert_eq!(world.load().problems, []);
     let broken = "{\n  \"model\": \"new\",\n  \"permissions\": {\"deny\": []},,\n}";
     world.write(USER, broken);
-    // A new process finds the last good version too.
+    // A new process finds the last valid version too.
     let loaded = world.load();
     let want = format!(
         "{}:3:31: key must be a string; the last good version of this file counts until it is repaired",
@@ -31,7 +31,7 @@ fn a_broken_file_is_named_and_its_last_good_version_counts() {
     assert_eq!(lines(&loaded.problems), [want]);
     assert_eq!(loaded.settings.model.as_ref().unwrap().value, "good");
     assert_eq!(loaded.settings.permissions.deny.len(), 1);
-    // And nobody writes over it.
+    // The broken file is not overwritten.
     let failed = world.store().update(SettingsScope::User, |it| it.insert("theme".into(), json!("dark")));
     assert!(
         matches!(&failed, Err(UpdateError::Broken(notice)) if notice.position == Some((3, 31))),
@@ -39,7 +39,7 @@ fn a_broken_file_is_named_and_its_last_good_version_counts() {
     );
     assert_eq!(world.read(USER), broken);
     assert_eq!(names(&world.path("home/.haft")), ["cache", "settings.json"]);
-    // A file that was taken away is not broken.
+    // A deleted file has no last valid version.
     fs::remove_file(&path).unwrap();
     assert!(world.load().settings.model.is_none());
     world.write(USER, broken);
@@ -85,7 +85,7 @@ fn what_is_too_large_or_no_file_is_refused() {
     assert!(loaded.settings.model.is_none());
     fs::remove_file(world.path(USER)).unwrap();
     fs::create_dir(world.path(USER)).unwrap();
-    // A pipe in a project must not make us wait for its other end.
+    // Opening a pipe in a project must not block.
     let made = std::process::Command::new("mkfifo").arg(world.path("project/.claude/settings.json")).status();
     assert!(made.unwrap().success());
     symlink("loop", world.path("project/.haft/loop")).unwrap();
@@ -103,12 +103,12 @@ fn changes_are_noticed_and_quiet_means_no_work() {
     world.write(USER, r#"{"model": "one"}"#);
     assert_eq!(store.reload_if_changed().unwrap().settings.model.as_ref().unwrap().value, "one");
     assert!(store.reload_if_changed().is_none());
-    // The same size, the same time, the same inode.
+    // Same size, timestamp and inode.
     let before = fs::metadata(world.path(USER)).unwrap().modified().unwrap();
     world.write(USER, r#"{"model": "two"}"#);
     fs::File::options().write(true).open(world.path(USER)).unwrap().set_modified(before).unwrap();
     assert_eq!(store.reload_if_changed().unwrap().settings.model.as_ref().unwrap().value, "two");
-    // A new file, a removed file, a link turned elsewhere, a new managed file.
+    // A new file, a removed file, a retargeted symlink, a new managed file.
     world.write("project/.claude/settings.json", r#"{"permissions": {"deny": ["X"]}}"#);
     assert_eq!(store.reload_if_changed().unwrap().settings.permissions.deny.len(), 1);
     fs::remove_file(world.path("project/.claude/settings.json")).unwrap();
@@ -142,7 +142,7 @@ fn an_update_changes_one_thing_and_keeps_the_rest() {
     assert_eq!(world.read(USER), text.replace("[\"Read\"]", "[\"Read\", \"Bash(ls *)\"]"));
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
     assert_eq!(store.current().settings.permissions.allow.len(), 2, "the change counts at once");
-    // Nothing to change is nothing written.
+    // An update that changes nothing writes nothing.
     let before = fs::metadata(&path).unwrap().ino();
     store.update(SettingsScope::User, |_| ()).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().ino(), before);
@@ -202,7 +202,7 @@ fn links_are_followed_but_never_out_of_the_project() {
     assert!(fs::symlink_metadata(world.path(USER)).unwrap().is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("\"m\""));
     assert_eq!(names(&world.path("dotfiles")), ["haft.json"]);
-    // A repository that points its own file at the person's.
+    // A repository whose settings file is a symlink to the user's.
     let before = fs::read_to_string(&real).unwrap();
     symlink(&real, world.path("project/.haft/settings.local.json")).unwrap();
     let failed = store.update(SettingsScope::Local, |it| it.insert("model".into(), json!("evil")));
@@ -259,7 +259,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever a file holds, setting one key loses none of the others.
+    /// Setting one key loses none of the others, whatever the file contains.
     #[test]
     fn an_update_of_any_file_loses_nothing(
         file in prop::collection::vec(("\\PC{0,4}", any_json()), 0..6),

@@ -1,4 +1,4 @@
-//! Who wins, what is joined, and where every value comes from.
+//! Precedence, merging and origins.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -39,7 +39,7 @@ fn single_values_by_strength_and_lists_together() {
             "env": {format!("V{index}"): "x", "V": format!("v{index}")},
         });
         world.write(file, &text.to_string());
-        // With each stronger file, its words win, and everything before still counts.
+        // Each higher-precedence file overrides values, and list entries of all files count.
         let loaded = world.load();
         let settings = &loaded.settings;
         assert_eq!(settings.model.as_ref().unwrap().value, format!("m{index}"));
@@ -51,7 +51,7 @@ fn single_values_by_strength_and_lists_together() {
         assert_eq!(settings.get("env.V").unwrap().value, format!("v{index}"));
         assert_eq!(lines(&loaded.problems), Vec::<String>::new());
     }
-    // The command line stands between the local file and the organisation.
+    // The command line ranks between the local file and the organisation.
     world.options.arguments =
         vec![FlagSettings::settings(r#"{"model": "flag", "theme": "dark"}"#, &world.path("project"))];
     let loaded = world.load();
@@ -82,7 +82,7 @@ fn every_value_names_its_file_and_line() {
     assert_eq!(origins, [format!("{home}:4"), format!("{home}:5"), format!("{project}:3")]);
     let mode = settings.permissions.default_mode.clone().unwrap();
     assert_eq!((mode.value, mode.origin.line()), (PermissionMode::AcceptEdits, Some(2)));
-    // What `/` means in a path rule depends on the file.
+    // What `/` in a path rule refers to depends on the file.
     let bases: Vec<_> = settings.permissions.allow.iter().map(|it| it.origin.source.base.clone()).collect();
     assert_eq!(bases, [world.path("home/.haft"), world.path("home/.haft"), world.path("project")]);
 }
@@ -170,7 +170,7 @@ fn the_organisation_has_the_last_word() {
     let hooks: Vec<&str> = settings.hooks.iter().map(|it| it.id.as_str()).collect();
     assert_eq!(hooks, ["theirs"]);
     assert_eq!(values(&settings.permissions.allow), ["Grep"]);
-    // Refusing more is always possible.
+    // Deny rules of all layers apply.
     assert_eq!(values(&settings.permissions.deny), ["Write"]);
 }
 

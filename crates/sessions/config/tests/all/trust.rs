@@ -1,4 +1,4 @@
-//! Opening a repository runs nothing of it, and a yes is for what was seen.
+//! Opening a repository runs none of its code, and an approval covers exactly what was shown.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const PROJECT: &str = "project/.claude/settings.json";
 
-/// A repository that wants everything.
+/// Settings of a repository that request everything.
 fn greedy() -> Value {
     json!({
         "permissions": {
@@ -66,7 +66,7 @@ fn before_trust_a_project_can_only_tighten() {
     assert!(settings.permissions.default_mode.is_none());
     assert!(settings.env.is_empty() && settings.hooks.is_empty() && settings.mcp_servers.is_empty());
     assert!(settings.get("apiKeyHelper").is_none());
-    // What runs nothing and allows nothing counts.
+    // Harmless settings take effect.
     assert_eq!(settings.model.as_ref().unwrap().value, "expensive");
     assert_eq!(settings.get("outputStyle").unwrap().value, "Terse");
     assert_eq!(settings.cleanup_period_days, 30);
@@ -106,7 +106,7 @@ fn a_yes_counts_for_everything_that_was_shown() {
     assert_eq!(settings.env[0].1.value, "http://evil");
     assert_eq!(settings.mcp_servers[0].name, "s");
     assert_eq!(settings.permissions.default_mode.as_ref().unwrap().value, PermissionMode::AcceptEdits);
-    // For another process too, and until it is taken back.
+    // Also for another process, until trust is revoked.
     assert!(open(&world).pending_trust.is_none());
     let loaded = store.revoke_trust().unwrap();
     assert_eq!(pending(&loaded).len(), 10);
@@ -127,7 +127,7 @@ fn what_changes_asks_again_and_shows_what_it_was() {
         let item = &loaded.pending_trust.as_ref().unwrap().items[0];
         let shown = item.before.as_ref().map(|it| it.text.clone()).unwrap_or_default();
         assert!(shown.contains(before), "{shown}");
-        // What did not change goes on.
+        // Unchanged items stay trusted.
         assert_eq!(loaded.settings.mcp_servers.len(), 1);
     };
     change(
@@ -141,7 +141,7 @@ fn what_changes_asks_again_and_shows_what_it_was() {
         "bash ./hook.sh\"",
     );
     change(&|it| it["permissions"]["allow"][0] = json!("Bash(*)"), "permissions.allow", "Bash(curl *)");
-    // Moving lines about is not a change.
+    // Reordering is not a change.
     let text = format!("{:#}", greedy());
     world.write(PROJECT, &text);
     assert!(store.reload_if_changed().unwrap().pending_trust.is_none());
@@ -170,7 +170,7 @@ fn a_yes_is_for_what_was_shown_not_for_what_came_after() {
     let world = repository();
     let store = world.store();
     let shown = store.current().pending_trust.clone().unwrap();
-    // The file changes while the person reads.
+    // The file changes while the user reads the prompt.
     let mut worse = greedy();
     worse["hooks"]["SessionStart"][0]["hooks"][0]["command"] = json!("rm -rf ~");
     world.write(PROJECT, &worse.to_string());
@@ -184,7 +184,7 @@ fn trust_belongs_to_the_real_directory() {
     let world = repository();
     let store = world.store();
     store.trust(store.current().pending_trust.as_ref().unwrap()).unwrap();
-    // The same content elsewhere is not trusted; another name for the place is.
+    // The same content in another directory is not trusted; the same directory under another name is.
     let mut places = world.places();
     fs::create_dir_all(world.path("copy/.claude")).unwrap();
     fs::copy(world.path(PROJECT), world.path("copy/.claude/settings.json")).unwrap();
@@ -230,7 +230,7 @@ fn what_haft_writes_for_the_person_is_agreed_to() {
     let loaded = store.current();
     assert_eq!(loaded.settings.permissions.allow[0].value, "Bash(npm test *)");
     assert_eq!(pending(&loaded), before, "and nothing else is");
-    // The same rule written by somebody else, into another file, is not.
+    // The same rule in another file is not trusted.
     world.write(
         "project/.haft/settings.local.json",
         r#"{"permissions": {"allow": ["Bash(npm test *)", "Bash(*)"]}}"#,
@@ -292,7 +292,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Settings with real names and any values, right or wrong.
+/// Settings with real key names and any values, valid or not.
 fn any_settings() -> impl Strategy<Value = Value> {
     let setting = (prop::sample::select(haft_config::known_settings()), any_json());
     prop::collection::vec(setting, 0..8).prop_map(|settings| {
@@ -320,8 +320,7 @@ fn any_settings() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Whatever a repository says, before anybody agreed nothing of it runs and
-    /// nothing is wider than without it.
+    /// An untrusted repository can neither run anything nor widen permissions.
     #[test]
     fn no_repository_can_widen_anything(project in any_settings(), local in any_settings(), servers in any_json()) {
         let world = World::default();
@@ -338,7 +337,7 @@ proptest! {
         let mode = permissions.default_mode.as_ref().map(|it| it.value);
         prop_assert!(matches!(mode, None | Some(PermissionMode::Plan)));
         prop_assert!(settings.sandbox.excluded_commands.is_empty() && settings.sandbox.filesystem.allow_write.is_empty());
-        // And agreeing works for whatever it was, once.
+        // Approving once is enough, whatever the items are.
         if let Some(pending) = &loaded.pending_trust {
             prop_assert!(store.trust(pending).unwrap().pending_trust.is_none());
         }

@@ -1,5 +1,5 @@
-//! Many processes change one file, some are killed in the middle, the disk is
-//! full for a while: nothing that was acknowledged is lost.
+//! Many processes change one file, some are killed in the middle, and the disk is full for a while: no
+//! acknowledged change is lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -50,7 +50,7 @@ fn writer() {
     let store = SettingsStore::open(places(Path::new(&root)), LoadOptions::default());
     let mut out = std::io::stdout();
     for at in first..KEYS {
-        // A full disk is an error, not an end: try until there is room.
+        // A full disk is an error: retry until there is space.
         while let Err(error) = store.update(SettingsScope::User, |it| {
             it.entry("env").or_insert_with(|| json!({}))[key(writer, at)] = json!(at.to_string());
         }) {
@@ -62,7 +62,7 @@ fn writer() {
     }
 }
 
-/// One writer process, started again whenever it was killed.
+/// A writer process that is restarted after it was killed.
 struct Writer {
     number: usize,
     root: PathBuf,
@@ -103,7 +103,7 @@ impl Writer {
         self.acknowledged.lock().unwrap().len() == KEYS
     }
 
-    /// Collects a writer that has ended, and starts it again if it was not done.
+    /// Reaps a writer that has exited, and restarts it if it was not finished.
     fn tend(&mut self) {
         if let Some((mut child, reader)) = self.running.take() {
             match child.try_wait().unwrap() {
@@ -116,8 +116,8 @@ impl Writer {
         }
     }
 
-    /// Kills it, unless it has only just begun: on a loaded machine it might
-    /// otherwise never get anywhere.
+    /// Kills the process unless it has only just started; otherwise it might never make progress on a
+    /// loaded machine.
     fn kill_if_under_way(&mut self) -> bool {
         let under_way = self.started_with + 5 <= self.acknowledged.lock().unwrap().len();
         if under_way {
@@ -128,13 +128,13 @@ impl Writer {
 
     fn kill(&mut self) {
         if let Some((child, _)) = &mut self.running {
-            // It may have ended by itself a moment ago.
+            // It may have exited in the meantime.
             let _ = child.kill();
         }
     }
 }
 
-/// Nobody is left behind when the test fails.
+/// Leave no process behind when the test fails.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.kill();
@@ -144,7 +144,7 @@ impl Drop for Writer {
     }
 }
 
-/// A small file system of its own, if we may have one.
+/// A small file system, if mounting is permitted.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -162,7 +162,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Reads the file all the time, as other processes do, and never finds a part.
+/// Reads the file continuously and checks that it is never partial.
 fn watch(file: PathBuf, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<usize> {
     std::thread::spawn(move || {
         let mut seen = 0;
@@ -213,7 +213,7 @@ fn eight_writers_killed_and_starved_lose_nothing() {
         kills += usize::from(writers[round % WRITERS].kill_if_under_way());
         round += 1;
         let done: usize = writers.iter().map(|it| it.acknowledged.lock().unwrap().len()).sum();
-        // Twice, a third and two thirds through, the disk is full until somebody has noticed.
+        // Twice, at one third and two thirds, the disk stays full until a writer has failed.
         if disk.is_some() && filled < 2 && (filled + 1) * WRITERS * KEYS / 3 <= done {
             filled += 1;
             fill_until_noticed(&root, &failures, &mut writers);
@@ -228,7 +228,7 @@ fn eight_writers_killed_and_starved_lose_nothing() {
     }
     stop.store(true, Ordering::SeqCst);
     reader.join().unwrap();
-    // One more change, by somebody who lives, tidies up after the dead.
+    // A further change by a living process cleans up after the killed ones.
     let store = SettingsStore::open(places(&root), LoadOptions::default());
     store.update(SettingsScope::User, |it| it.insert("model".into(), json!("still mine"))).unwrap();
     let text = fs::read_to_string(&file).unwrap();
@@ -250,8 +250,7 @@ fn eight_writers_killed_and_starved_lose_nothing() {
     assert!(disk.is_none() || 2 <= failures.load(Ordering::SeqCst));
 }
 
-/// Fills the disk to the last byte, waits until a writer has failed, and makes
-/// room again.
+/// Fills the disk completely, waits until a writer has failed, and frees the space.
 fn fill_until_noticed(root: &Path, failures: &AtomicUsize, writers: &mut [Writer]) {
     let before = failures.load(Ordering::SeqCst);
     let filler = root.join("filler");
@@ -261,7 +260,7 @@ fn fill_until_noticed(root: &Path, failures: &AtomicUsize, writers: &mut [Writer
     while failures.load(Ordering::SeqCst) <= before {
         assert!(Instant::now() < deadline, "nobody noticed that the disk is full");
         writers.iter_mut().for_each(Writer::tend);
-        // What writers freed in the meantime is filled again.
+        // Fill the space that writers have freed in the meantime.
         while file.write_all(&[0; 512]).is_ok() {}
         std::thread::sleep(Duration::from_millis(5));
     }

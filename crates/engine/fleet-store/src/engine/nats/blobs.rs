@@ -1,4 +1,4 @@
-//! Blobs, in messages of half a megabyte and one at the end that says it is whole.
+//! Blobs as messages of half a megabyte, and a final message that marks the blob complete.
 
 use async_nats::HeaderMap;
 use bytes::{Bytes, BytesMut};
@@ -13,7 +13,7 @@ use crate::{BlobHash, FleetName, StoreError, StoreFuture, engine::RawBlobs};
 
 const PART: usize = 512 * 1_024;
 
-/// So many parts are under way at once.
+/// Maximum parts in flight.
 const AT_ONCE: usize = 8;
 
 fn subject(tenant: &FleetName, hash: BlobHash, part: &str) -> String {
@@ -21,14 +21,14 @@ fn subject(tenant: &FleetName, hash: BlobHash, part: &str) -> String {
 }
 
 impl NatsEngine {
-    /// How many parts a blob has, if it is whole.
+    /// Returns the number of parts of a complete blob.
     async fn parts(&self, tenant: &FleetName, hash: BlobHash) -> Result<Option<usize>, StoreError> {
         let end = self.connection.newest(BLOBS, &subject(tenant, hash, "end")).await?;
         Ok(end.and_then(|it| std::str::from_utf8(&it.payload).ok()?.parse().ok()))
     }
 
     pub(super) async fn remove_blob(&self, tenant: &FleetName, hash: BlobHash) -> Result<(), StoreError> {
-        // The end first: nobody may find a blob that is not whole.
+        // Delete the end marker first, so that nobody finds an incomplete blob.
         for part in ["end", "*"] {
             self.connection.purge(BLOBS, &json!({ "filter": subject(tenant, hash, part) })).await?;
         }

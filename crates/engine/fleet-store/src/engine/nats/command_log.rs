@@ -1,4 +1,4 @@
-//! The ordered list of commands, as messages of one stream.
+//! The command log as messages of one stream.
 
 use std::{
     cmp::Ordering::{Equal, Greater, Less},
@@ -24,13 +24,13 @@ use crate::{
     store::{LedgerEntry, Mirror},
 };
 
-/// Longer entries lie in a blob.
+/// Maximum bytes of an entry in a message; larger ones are stored as a blob.
 const ENTRY: usize = 600 * 1_024;
 
-/// So many entries stay behind a snapshot, for those that are a little behind.
+/// Entries kept behind a snapshot, for processes that lag a little.
 const TAIL: u64 = 1_000;
 
-/// The header that says where an entry lies.
+/// Header that names the blob of an entry.
 const BLOB: &str = "Haft-Blob";
 
 #[derive(Serialize, Deserialize)]
@@ -66,8 +66,7 @@ impl NatsEngine {
         })
     }
 
-    /// Applies entries up to one that is known to be there, whoever has to be asked for
-    /// them until one has it.
+    /// Applies entries up to one that is known to exist, asking several nodes if necessary.
     async fn apply_up_to(&self, mirror: &Mirror, end: u64) -> Result<(), StoreError> {
         let begin = Instant::now();
         while mirror.number() < end {
@@ -79,7 +78,7 @@ impl NatsEngine {
         Ok(())
     }
 
-    /// Applies the next entries, or passes over a number that none has.
+    /// Applies the next entries, or skips a number that has no entry.
     async fn apply_some(&self, mirror: &Mirror, end: u64) -> Result<(), StoreError> {
         if mirror.number() == 0 && end > 1 {
             self.load_snapshot(mirror).await?;
@@ -94,7 +93,7 @@ impl NatsEngine {
             None if from < end => Err(self.connection.is_behind()),
             Some(first) if first.sequence == from => {
                 for stored in stored {
-                    // A number nobody got: the next round looks into it.
+                    // An unused sequence number: handled in the next round.
                     if stored.sequence > mirror.number() && !mirror.apply(&self.entry(stored).await?) {
                         break;
                     }
@@ -105,9 +104,9 @@ impl NatsEngine {
         }
     }
 
-    /// An entry is not there: it lies behind a snapshot, or there never was one, or
-    /// whoever was asked does not have it yet. One answer of one node decides which: a
-    /// node that is behind has the same gaps as the others, and fewer entries.
+    /// Handles a missing entry: it was replaced by a snapshot, never existed, or the queried node lags.
+    /// Decided by a single response of one node: a lagging node has the same gaps as the others, and
+    /// fewer entries.
     async fn close_gap(&self, mirror: &Mirror, missing: u64) -> Result<(), StoreError> {
         let entries = self.connection.ledger_entries().await?;
         if missing >= entries.first {
@@ -136,7 +135,7 @@ impl NatsEngine {
     }
 
     async fn load_snapshot(&self, mirror: &Mirror) -> Result<(), StoreError> {
-        // A newer one may replace the one that is being read.
+        // The snapshot may be replaced while it is read.
         for _ in 0..5 {
             let (_, Some(place)) = self.snapshot_place().await? else { return Ok(()) };
             if let Some(bytes) = self.own_blob(place.blob).await? {
@@ -203,7 +202,7 @@ impl CommandLog for NatsEngine {
                 .store(SNAPSHOT_SUBJECT, &id, Some(sequence), HeaderMap::new(), place.into())
                 .await;
             match stored {
-                // Somebody else has made one meanwhile.
+                // Another process has stored one in the meantime.
                 Err(failure) if failure.is_wrong_sequence() => return Ok(()),
                 stored => stored.map_err(|failure| self.connection.problem(failure))?,
             };

@@ -1,4 +1,4 @@
-//! Requests to the servers, and what their answers mean.
+//! Requests to NATS servers, and the mapping of their errors.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -18,25 +18,25 @@ use url::Url;
 
 use crate::StoreError;
 
-/// The oldest server that can be asked for many messages at once.
+/// Oldest supported server version; the first with batched reads.
 const OLDEST: (u32, u32) = (2, 11);
 
-/// One request waits so long.
+/// Timeout of one request.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Requests are repeated for so long: an election takes seconds.
+/// How long requests are retried: a leader election takes seconds.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(25);
 
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
-/// Who hears nothing for so long asks another server: the one it has may be cut off
-/// from the others.
+/// Time without an answer after which the client connects to another server, because the current one may
+/// be partitioned.
 const STUCK: Duration = Duration::from_secs(8);
 
-/// Where everybody hears that the ledger goes on.
+/// Subject on which new ledger entries are announced.
 pub(super) const LEDGER_NEWS: &str = "haft.news.ledger";
 
-/// Looked at without being told.
+/// Polling interval without notifications.
 const GLANCE: Duration = Duration::from_secs(1);
 
 /// A message of a stream.
@@ -58,7 +58,7 @@ impl StoredMessage {
     }
 }
 
-/// What a server says of a request it did not do.
+/// An error response of a server.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct NatsApiError {
     #[serde(default)]
@@ -69,17 +69,17 @@ pub(super) struct NatsApiError {
     pub(super) description: String,
 }
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Debug, Clone)]
 pub(super) enum NatsFailure {
-    /// Nobody answered.
+    /// No response.
     Silence(String),
-    /// The server said no.
+    /// The server returned an error.
     Said(NatsApiError),
 }
 
 impl NatsFailure {
-    /// The newest message of the subject is another one.
+    /// Whether the subject's last message is not the expected one (compare-and-swap failed).
     pub(super) fn is_wrong_sequence(&self) -> bool {
         matches!(self, Self::Said(err) if matches!(err.err_code, 10_070 | 10_071 | 10_164))
     }
@@ -88,7 +88,7 @@ impl NatsFailure {
         matches!(self, Self::Said(err) if err.code == 404)
     }
 
-    /// Elections, restarts, replicas that catch up.
+    /// Whether the error is transient: elections, restarts, lagging replicas.
     fn is_passing(&self) -> bool {
         match self {
             Self::Silence(_) => true,
@@ -99,7 +99,7 @@ impl NatsFailure {
         }
     }
 
-    /// No room: of the account, the stream, the disk.
+    /// Whether an account, stream or disk is full.
     pub(super) fn is_full(&self) -> bool {
         let Self::Said(err) = self else { return false };
         matches!(err.err_code, 10_002 | 10_023 | 10_028 | 10_047 | 10_077 | 10_122)
@@ -134,12 +134,12 @@ struct RawMessage {
     time: jiff::Timestamp,
 }
 
-/// A client that asks again while servers elect and restart.
+/// A client that retries during elections and restarts.
 #[derive(Clone)]
 pub(super) struct Connection {
     client: Client,
     name: Arc<str>,
-    /// When this client last turned to another server, if there are several.
+    /// When the client last switched servers; `None` with a single server.
     turned: Option<Arc<Mutex<Instant>>>,
 }
 
@@ -216,8 +216,8 @@ impl Connection {
         StoreError::Corrupt { place: format!("NATS at {}", self.name), said }
     }
 
-    /// Whoever answered does not have yet what is known to be there: a leader that was
-    /// cut off from the others and does not know it, a copy that lags.
+    /// Returns the error for a node that lacks data known to exist: a partitioned former leader, or a
+    /// lagging replica.
     pub(super) fn is_behind(&self) -> StoreError {
         self.problem(NatsFailure::Silence(String::from("the node that answers is behind the others")))
     }
@@ -236,7 +236,7 @@ impl Connection {
         }
     }
 
-    /// Asks until there is an answer or patience ends.
+    /// Sends a request until there is an answer or [`TIMEOUT`] has passed.
     async fn insist(
         &self,
         subject: &str,
@@ -257,7 +257,7 @@ impl Connection {
         }
     }
 
-    /// Connects anew, to any of the servers; one request does it for all that wait.
+    /// Reconnects to any of the servers; concurrent callers share one attempt.
     async fn turn_to_another(&self) {
         let Some(turned) = &self.turned else { return };
         let is_due = {
@@ -269,12 +269,12 @@ impl Connection {
             is_due
         };
         if is_due {
-            // Whoever cannot is connecting already.
+            // On failure the client is already reconnecting.
             let _ = self.client.force_reconnect().await;
         }
     }
 
-    /// Stores a message; the same id twice is the same message.
+    /// Stores a message. Idempotent for the same id.
     pub(super) async fn store(
         &self,
         subject: &str,
@@ -296,8 +296,8 @@ impl Connection {
         Ok(stored.seq)
     }
 
-    /// A server that answers everything but writes has no room for them, or has stopped
-    /// its streams because of that.
+    /// Finds out why a server does not answer writes: it may be out of space, or have stopped its
+    /// streams because of that.
     async fn why_silent(&self, failure: NatsFailure) -> NatsFailure {
         let stopped = |how: &str| {
             let description = format!(
@@ -307,7 +307,7 @@ impl Connection {
         };
         match self.ask("$JS.API.INFO", HeaderMap::new(), Bytes::new()).await {
             Ok(_) => stopped("it answers and takes no write"),
-            // Not enabled, although it was when we connected.
+            // JetStream was enabled when the client connected but is not now.
             Err(NatsFailure::Said(err)) if matches!(err.err_code, 10_039 | 10_076) => {
                 stopped("it has switched JetStream off")
             }
@@ -321,7 +321,7 @@ impl Connection {
         serde_json::from_slice(&answer.payload).map_err(|err| NatsFailure::Silence(err.to_string()))
     }
 
-    /// A message as the stream's leader has it.
+    /// Reads a message from the stream's leader.
     async fn leader_get(&self, stream: &str, which: &Value) -> Result<Option<StoredMessage>, StoreError> {
         let found: RawAnswer = match self.api(&format!("STREAM.MSG.GET.{stream}"), which).await {
             Ok(found) => found,
@@ -339,7 +339,7 @@ impl Connection {
         }))
     }
 
-    /// The newest message of a subject.
+    /// Returns the newest message of a subject.
     pub(super) async fn newest(
         &self,
         stream: &str,
@@ -348,7 +348,7 @@ impl Connection {
         self.leader_get(stream, &json!({ "last_by_subj": subject })).await
     }
 
-    /// The message with a number.
+    /// Returns the message with a sequence number.
     pub(super) async fn message(
         &self,
         stream: &str,
@@ -357,8 +357,8 @@ impl Connection {
         self.leader_get(stream, &json!({ "seq": sequence })).await
     }
 
-    /// Messages of a subject from a number up to one that the leader has: the
-    /// replica that answers may be behind, and is asked until it is not.
+    /// Returns messages of a subject from a sequence number up to one that the leader has. The replica
+    /// that answers may lag, so it is asked until it has them.
     pub(super) async fn messages(
         &self,
         stream: &str,
@@ -418,7 +418,7 @@ impl Connection {
             let (Some(sequence), Some(at)) = (sequence, at) else {
                 return Err(silence(String::from("an answer without a number")));
             };
-            // One that comes twice is there already.
+            // A duplicate.
             if found.last().is_some_and(|it: &StoredMessage| sequence <= it.sequence) {
                 continue;
             }
@@ -431,9 +431,9 @@ impl Connection {
         }
     }
 
-    /// Says something on a subject nobody stores.
+    /// Publishes on a subject that is not stored.
     pub(super) async fn tell(&self, subject: String, payload: Bytes) {
-        // Lost or not: whoever listens looks by itself as well.
+        // Best effort: listeners also poll.
         let _ = self.client.publish(subject, payload).await;
     }
 
@@ -442,7 +442,7 @@ impl Connection {
         subscribed.map_err(|err| self.problem(NatsFailure::Silence(err.to_string())))
     }
 
-    /// Counts up with every entry of the ledger somebody tells of.
+    /// Receives announcements of new ledger entries as a counter.
     pub(super) async fn listen_for_news(&self) -> Result<(watch::Receiver<u64>, AbortHandle), StoreError> {
         let mut heard = self.subscribe(LEDGER_NEWS.to_owned()).await?;
         let (told, news) = watch::channel(0);
@@ -458,7 +458,7 @@ impl Connection {
     }
 }
 
-/// Headers as they are stored: a first line, then `name: value`.
+/// Parses stored headers: a status line, then `name: value`.
 fn read_headers(bytes: &[u8]) -> HeaderMap {
     let text = String::from_utf8_lossy(bytes);
     let mut headers = HeaderMap::new();

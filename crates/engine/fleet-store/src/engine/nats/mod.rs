@@ -1,12 +1,11 @@
-//! NATS JetStream: the engine of a fleet.
+//! NATS JetStream engine, for fleets of several machines.
 //!
-//! One stream is the ledger, eight hold the logs of runs, one holds blobs. Logs
-//! are fenced by the server: a line is taken only if the newest message of the
-//! run's subject is the one its writer knows, and a takeover writes a message of
-//! its own. What must not be missed is asked of a stream's leader.
+//! One stream holds the ledger, eight hold logs of runs, one holds blobs. The server fences logs: a line
+//! is accepted only if the last message of the run's subject is the one its writer expects, and a
+//! takeover writes a message of its own. Reads that must not miss anything go to the stream's leader.
 //!
-//! Nobody waits for a consumer: whoever has written says so on a subject that is
-//! not stored, and others read.
+//! There are no consumers: a writer announces its write on a subject that is not stored, and others then
+//! read.
 
 mod blobs;
 mod command_log;
@@ -34,9 +33,9 @@ pub(crate) struct NatsEngine {
     connection: Connection,
     monitor: Option<String>,
     is_lazy: bool,
-    /// The newest message of logs this process writes.
+    /// Newest message of logs this process writes.
     tails: Mutex<HashMap<RunId, LogTailMessage>>,
-    /// Where reading of a log goes on: the line and its message.
+    /// Where the next read of a log continues: line number and message.
     places: Mutex<HashMap<RunId, (u64, u64)>>,
     snapshot_number: AtomicU64,
     news: tokio::sync::watch::Receiver<u64>,
@@ -50,7 +49,7 @@ impl Drop for NatsEngine {
 }
 
 impl NatsEngine {
-    /// Connects, looks whether the servers will do, and makes the streams.
+    /// Connects, checks the servers' versions, and creates the streams.
     pub(crate) async fn open(urls: &[Url], name: String) -> Result<Self, StoreError> {
         let options: HashMap<String, String> =
             urls.iter().flat_map(|it| it.query_pairs().into_owned().collect::<Vec<_>>()).collect();

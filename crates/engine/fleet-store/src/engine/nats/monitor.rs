@@ -1,4 +1,4 @@
-//! What a server says about itself on its monitoring port.
+//! Reads a server's monitoring port.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use tokio::{
 
 use crate::StoreError;
 
-/// Longer answers are not read.
+/// Maximum bytes of a response.
 const ANSWER: u64 = 1_048_576;
 
-/// Whether servers sync every write: those of the addresses, joined by `+`, that
-/// answer. A server that is down loses nothing it acknowledges now.
+/// Whether all reachable servers sync every write. `addresses` is separated by `+`. A server that is
+/// down cannot lose acknowledged writes now.
 pub(super) async fn sync_of(addresses: &str) -> Result<bool, String> {
     let mut answer = Err(String::from("no monitoring address is named"));
     // In a URL `+` means a space.
@@ -52,7 +52,7 @@ async fn ask(address: &str) -> std::io::Result<String> {
     body.ok_or_else(|| std::io::Error::other("not an answer"))
 }
 
-/// Refuses a server that would lose what it has acknowledged.
+/// Rejects a server that may lose acknowledged writes.
 pub(super) async fn require_sync(address: &str, server: &str) -> Result<(), StoreError> {
     match sync_of(address).await {
         Ok(true) => Ok(()),

@@ -1,4 +1,4 @@
-//! Logs of runs: each line knows the message before it.
+//! Logs of runs: each message names its predecessor.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -23,19 +23,19 @@ use crate::{
 };
 
 const EPOCH: &str = "Haft-Epoch";
-/// The number of the first line of a message.
+/// Header: number of the first line of a message.
 const AT: &str = "Haft-At";
-/// How many lines it has; none for the mark of a new owner.
+/// Header: number of lines; none for the marker of a new owner.
 const LINES: &str = "Haft-Lines";
-/// Takeovers without a line so far, in the mark of an owner.
+/// Header of an owner's marker: consecutive takeovers without a line.
 const STALLED: &str = "Haft-Stalled";
-/// The hash of the lines: which of two writes at one place it is.
+/// Header: hash of the lines, to tell apart two writes at one position.
 const HASH: &str = "Haft-Hash";
 
-/// So many messages are read at once.
+/// Maximum messages read at once.
 const PAGE: usize = 200;
 
-/// Looked at without being told.
+/// Polling interval without notifications.
 const GLANCE: Duration = Duration::from_secs(1);
 
 /// The newest message of a log.
@@ -77,7 +77,7 @@ struct StoredControl {
     body: Value,
 }
 
-/// How subjects call it.
+/// Returns the part of a subject that names the kind.
 fn subject_of(kind: RunChange) -> &'static str {
     match kind {
         RunChange::Lines => "log",
@@ -89,7 +89,7 @@ fn news_subject(run: &RunId, kind: &str) -> String {
     format!("haft.news.{kind}.{}", token(run.as_str()))
 }
 
-/// Waits on a subject where whoever wrote says so.
+/// Waits on a subject on which writers announce their writes.
 struct SubjectWaiter {
     connection: Connection,
     subject: String,
@@ -101,7 +101,7 @@ impl ChangeWaiter for SubjectWaiter {
         Box::pin(async move {
             match &mut self.heard {
                 Some(heard) => drop(timeout(GLANCE, heard.next()).await),
-                // The first time: what came before is read again right after.
+                // The first wait: earlier lines are read right after it.
                 None => match self.connection.subscribe(self.subject.clone()).await {
                     Ok(heard) => self.heard = Some(heard),
                     Err(_) => tokio::time::sleep(GLANCE).await,
@@ -112,8 +112,8 @@ impl ChangeWaiter for SubjectWaiter {
 }
 
 impl NatsEngine {
-    /// The newest message of a log; never an older one than this process was told of,
-    /// whoever has to be asked until one has it.
+    /// Returns the newest message of a log, never an older one than this process already knows; asks
+    /// several nodes if necessary.
     async fn tail(&self, run: &RunId) -> Result<LogTailMessage, StoreError> {
         let begin = Instant::now();
         loop {
@@ -122,7 +122,7 @@ impl NatsEngine {
             let told =
                 self.tails.lock().unwrap_or_else(PoisonError::into_inner).get(run).map(|it| it.sequence);
             match told {
-                // Removed by somebody else.
+                // Deleted by another process.
                 Some(_) if newest.is_none() => self.forget_tail(run),
                 Some(told) if tail.sequence < told && begin.elapsed() < TIMEOUT => {
                     sleep(RETRY).await;
@@ -152,7 +152,7 @@ impl NatsEngine {
         self.tails.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
     }
 
-    /// Writes the message that follows another; `None` when there is one already.
+    /// Writes the message that follows `before`; `None` if another message already does.
     async fn follow_up(
         &self,
         key: &LeaseKey,
@@ -228,7 +228,7 @@ impl NatsEngine {
         }
     }
 
-    /// Lines, and where to go on.
+    /// Returns lines, and stores where the next read continues.
     async fn lines(&self, run: &RunId, from: u64, most: usize) -> Result<Vec<LogLine>, StoreError> {
         let tail = self.tail(run).await?;
         let mut lines = Vec::new();
@@ -237,7 +237,7 @@ impl NatsEngine {
         while sequence <= tail.sequence && lines.len() < most && from < tail.end() {
             let (stream, subject) = (run_stream(run), run_subject(run, "log"));
             let page = self.connection.messages(&stream, &subject, sequence, tail.sequence, PAGE).await?;
-            // Its newest message is there, so an answer without any is not the whole.
+            // The newest message exists, so an empty answer is incomplete.
             let Some(last) = page.last() else { return Err(self.connection.is_behind()) };
             let mut next = last.sequence + 1;
             for stored in page {
@@ -255,7 +255,7 @@ impl NatsEngine {
                         lines.push(LogLine { number, epoch: it.epoch, text: line.to_owned() });
                     }
                 }
-                // A message that was read in part is read again.
+                // A partly used message is read again.
                 if lines.last().is_some_and(|last| last.number + 1 < it.end()) {
                     next = next.min(stored.sequence);
                 }

@@ -1,4 +1,4 @@
-//! The streams, as they have to be.
+//! Stream definitions.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ pub(super) const LEDGER_SUBJECT: &str = "haft.ledger";
 pub(super) const BLOBS: &str = "HAFT_BLOBS";
 pub(super) const SNAPSHOT_SUBJECT: &str = "haft.blob.snapshot";
 
-/// So many streams share the runs: a server that syncs every write does it for
-/// each stream by itself.
+/// Number of streams that share the runs. A server that syncs every write does so separately for each
+/// stream.
 const RUN_STREAMS: u64 = 8;
 
-/// What a cluster answers that has not enough nodes for a stream.
+/// Error codes for too few nodes in a cluster.
 const MISSING_NODES: [u32; 2] = [10_005, 10_074];
-/// How long, and how often, nodes are waited for that may be starting.
+/// How long to wait for nodes that may be starting.
 const CLUSTER_TIMEOUT: Duration = Duration::from_secs(10);
 const CLUSTER_PAUSE: Duration = Duration::from_millis(200);
 
@@ -60,25 +60,25 @@ struct StreamConfig {
 struct StreamState {
     first_seq: u64,
     last_seq: u64,
-    /// Numbers in between that no message has, where they were asked for.
+    /// Sequence numbers without a message, if requested.
     #[serde(default)]
     deleted: Vec<u64>,
 }
 
-/// Which entries the ledger has.
+/// The sequence numbers of ledger entries.
 pub(super) struct EntryNumbers {
     pub(super) first: u64,
     pub(super) last: u64,
-    /// Numbers in between that no entry has.
+    /// Numbers in between without an entry.
     pub(super) gaps: Vec<u64>,
 }
 
-/// A name as a part of a subject.
+/// Encodes a name as one token of a subject.
 pub(super) fn token(name: &str) -> String {
     name.replace('.', "=")
 }
 
-/// The stream of a run.
+/// Returns the stream of a run.
 pub(super) fn run_stream(run: &RunId) -> String {
     format!("HAFT_RUNS_{}", shard(run))
 }
@@ -88,7 +88,7 @@ fn shard(run: &RunId) -> u64 {
     u64::from(hash.as_bytes()[0]) % RUN_STREAMS
 }
 
-/// A subject of a run.
+/// Returns a subject of a run.
 pub(super) fn run_subject(run: &RunId, kind: &str) -> String {
     format!("haft.run.{}.{}.{kind}", shard(run), token(run.as_str()))
 }
@@ -99,7 +99,7 @@ fn config(name: &str, subjects: &[String], replicas: u64, per_subject: i64) -> V
         "subjects": subjects,
         "retention": "limits",
         "storage": "file",
-        // Full means refused: nothing old is ever dropped for something new.
+        // A full stream rejects writes; old messages are never dropped.
         "discard": "new",
         "max_msgs_per_subject": per_subject,
         "max_consumers": -1, "max_msgs": -1, "max_bytes": -1, "max_age": 0,
@@ -110,12 +110,12 @@ fn config(name: &str, subjects: &[String], replicas: u64, per_subject: i64) -> V
 }
 
 impl Connection {
-    /// Makes the streams, three times each in a cluster.
+    /// Creates the streams, with three replicas in a cluster.
     pub(super) async fn make_streams(&self) -> Result<(), StoreError> {
         let replicas = if self.server().cluster.is_some() { 3 } else { 1 };
         let mut streams = vec![
             config(LEDGER, &[LEDGER_SUBJECT.to_owned()], replicas, -1),
-            // A blob that is put again replaces itself.
+            // Storing a blob again replaces it.
             blobs_config(replicas),
         ];
         for shard in 0..RUN_STREAMS {
@@ -126,7 +126,7 @@ impl Connection {
                 -1,
             ));
         }
-        // Somebody who finds the newest one finds them all.
+        // The last stream is created last: if it exists, all do.
         let last = streams.last().and_then(|it| it["name"].as_str()).unwrap_or_default();
         if self.info(last).await?.is_some() {
             return self.check_ledger().await;
@@ -137,8 +137,8 @@ impl Connection {
         self.check_ledger().await
     }
 
-    /// Makes a stream. A cluster that has just started does not know all of its
-    /// nodes yet, which it says as if they were missing: it gets a moment.
+    /// Creates a stream. A cluster that has just started reports nodes as missing that it does not know
+    /// yet, so this is retried for a moment.
     async fn make(&self, stream: &Value) -> Result<(), StoreError> {
         let name = stream["name"].as_str().unwrap_or_default();
         let until = Instant::now() + CLUSTER_TIMEOUT;
@@ -146,7 +146,7 @@ impl Connection {
             let made = self.api::<Value>(&format!("STREAM.CREATE.{name}"), stream).await;
             match made {
                 Ok(_) => return Ok(()),
-                // There, with settings somebody chose.
+                // The stream exists with settings chosen by an administrator.
                 Err(NatsFailure::Said(err)) if err.err_code == 10_058 => return Ok(()),
                 Err(NatsFailure::Said(err)) if !MISSING_NODES.contains(&err.err_code) => {
                     return Err(self.problem(NatsFailure::Said(err)));
@@ -186,7 +186,7 @@ impl Connection {
         Err(StoreError::Refused(format!("{what}: it has to keep in file and discard new")))
     }
 
-    /// Which entries the ledger has, as its leader knows them.
+    /// Returns the sequence numbers of ledger entries, from the leader.
     pub(super) async fn ledger_entries(&self) -> Result<EntryNumbers, StoreError> {
         let asked = json!({ "deleted_details": true });
         let info: Result<StreamInfo, NatsFailure> = self.api(&format!("STREAM.INFO.{LEDGER}"), &asked).await;
@@ -201,7 +201,7 @@ impl Connection {
         }
     }
 
-    /// Removes what lies before a message, or all of a subject.
+    /// Deletes messages before a sequence number, or all of a subject.
     pub(super) async fn purge(&self, stream: &str, which: &Value) -> Result<(), StoreError> {
         let purged: Result<Value, NatsFailure> = self.api(&format!("STREAM.PURGE.{stream}"), which).await;
         purged.map(drop).map_err(|failure| self.problem(failure))
@@ -235,7 +235,7 @@ impl Connection {
 fn blobs_config(replicas: u64) -> Value {
     let mut blobs = config(BLOBS, &[String::from("haft.blob.>")], replicas, 1);
     blobs["duplicate_window"] = json!(1_000_000_000_u64);
-    // One message for each subject: the newest. `new` would refuse the second.
+    // Only the newest message per subject is kept; `new` would reject the second.
     blobs["discard"] = json!("new");
     blobs
 }

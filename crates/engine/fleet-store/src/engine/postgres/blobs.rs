@@ -1,4 +1,4 @@
-//! Blobs, in rows of a megabyte and one that says it is whole.
+//! Blobs as rows of one megabyte, and a final row that marks the blob complete.
 
 use bytes::{Bytes, BytesMut};
 

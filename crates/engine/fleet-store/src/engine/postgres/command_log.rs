@@ -1,4 +1,4 @@
-//! The ordered list of commands, as rows.
+//! The command log as rows.
 
 use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 
@@ -16,13 +16,13 @@ use crate::{
     store::{LedgerEntry, Mirror},
 };
 
-/// So many entries stay behind a snapshot, for those that are a little behind.
+/// Entries kept behind a snapshot, for processes that lag a little.
 const TAIL: u64 = 500;
 
-/// At most so many entries are read at once.
+/// Maximum entries read at once.
 const PAGE: i64 = 256;
 
-/// Looked at without being told.
+/// Polling interval without notifications.
 const GLANCE: Duration = Duration::from_secs(1);
 
 struct LedgerWaiter {
@@ -41,7 +41,7 @@ impl ChangeWaiter for LedgerWaiter {
 }
 
 impl PostgresEngine {
-    /// Loads a snapshot that is ahead; `false` when there is none.
+    /// Loads a newer snapshot; `false` if there is none.
     async fn load_snapshot(&self, mirror: &Mirror) -> Result<bool, StoreError> {
         let after = signed(mirror.number());
         let rows = self

@@ -1,4 +1,4 @@
-//! Connections that come back, and what the server's errors mean.
+//! Connections that reconnect, and the mapping of the server's errors.
 
 use std::{
     sync::{
@@ -24,27 +24,26 @@ use tokio_postgres::{
 use super::tls::CheckedTls;
 use crate::StoreError;
 
-/// The form of the tables.
+/// Version of the table layout.
 const SCHEMA_VERSION: i64 = 1;
 
-/// The oldest server whose SQL we write.
+/// Oldest supported server version.
 const OLDEST: i32 = 120_000;
 
-/// So many connections for logs and reading; one more writes the ledger, one
-/// listens and tells.
+/// Connections for logs and reads; one more writes the ledger, one listens and notifies.
 const SHARED: usize = 4;
 
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A statement that takes longer is a connection that was cut.
+/// Timeout of a statement; beyond it the connection counts as broken.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// Statements are repeated for so long: a server that was killed takes seconds.
+/// How long statements are retried: a killed server needs seconds to restart.
 const TIMEOUT: Duration = Duration::from_secs(25);
 
 const RETRY: Duration = Duration::from_millis(100);
 
-/// How a server that takes no connections yet is told from others.
+/// Text that marks a server that does not accept connections yet.
 const STARTING: &str = "it is not ready";
 
 pub(super) const LEDGER_CHANNEL: &str = "haft_fleet_ledger";
@@ -53,14 +52,14 @@ pub(super) const LIVE_CHANNEL: &str = "haft_fleet_live";
 
 type SqlParams<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// What the server tells without being asked.
+/// Notifications of the server.
 struct PgNotifications {
     ledger: watch::Sender<u64>,
     runs: watch::Sender<u64>,
     live: broadcast::Sender<String>,
 }
 
-/// The connections of one process to one database.
+/// The connections of this process to a database.
 pub(super) struct PgConnections {
     config: Config,
     name: String,
@@ -103,9 +102,9 @@ impl PgConnections {
         Ok(connections)
     }
 
-    /// Looks at the server and makes the tables.
+    /// Checks the server and creates the tables.
     async fn prepare(&self) -> Result<(), StoreError> {
-        // The first connection is tried once: an address may be wrong.
+        // The first connection is not retried, because the address may be wrong.
         let client = self.connect().await?;
         let asked = client
             .query_one(
@@ -153,7 +152,7 @@ impl PgConnections {
         self.hear(LEDGER_CHANNEL).await
     }
 
-    /// Connects; a server that is just starting is waited for.
+    /// Connects; waits for a server that is starting.
     async fn connect(&self) -> Result<Client, StoreError> {
         let begin = Instant::now();
         loop {
@@ -191,7 +190,7 @@ impl PgConnections {
             self.drive(connection);
             client
         };
-        // Whatever the server's usual setting is: acknowledged means on disk.
+        // Overrides the server's default: acknowledged means on disk.
         client
             .batch_execute(
                 "set synchronous_commit = on; set lock_timeout = '15s'; set statement_timeout = '18s'; \
@@ -202,7 +201,7 @@ impl PgConnections {
         Ok(client)
     }
 
-    /// Lets a connection run, and hears what it tells.
+    /// Drives a connection and receives its notifications.
     fn drive<S, T>(&self, mut connection: Connection<S, T>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -219,7 +218,7 @@ impl PgConnections {
                     _ => drop(told.live.send(it.payload().to_owned())),
                 }
             }
-            // Those who listened look for themselves what they missed.
+            // Notifications may have been missed: wake all listeners.
             told.ledger.send_modify(|it| *it += 1);
         });
     }
@@ -251,7 +250,7 @@ impl PgConnections {
         }
     }
 
-    /// Runs a statement that may be repeated.
+    /// Runs an idempotent statement, with retries.
     async fn run(
         &self,
         slot: &Mutex<Option<Client>>,
@@ -293,7 +292,7 @@ impl PgConnections {
         }
     }
 
-    /// Reads, or writes something of one run.
+    /// Reads, or writes data of one run.
     pub(super) async fn rows(&self, sql: &str, params: SqlParams<'_>) -> Result<Vec<Row>, StoreError> {
         let begin = self.next.fetch_add(1, Ordering::Relaxed);
         let free = (0..SHARED).map(|it| (begin + it) % SHARED).find(|it| self.shared[*it].try_lock().is_ok());
@@ -305,10 +304,10 @@ impl PgConnections {
         self.run(&self.writer, sql, params).await
     }
 
-    /// Tells others; nobody depends on it.
+    /// Sends a notification, best effort.
     pub(super) async fn tell(&self, channel: &str, payload: &str) {
         let mut slot = self.teller.lock().await;
-        // A connection that listens is made elsewhere.
+        // A connection that listens is opened elsewhere.
         if slot.as_ref().is_none_or(Client::is_closed) {
             return;
         }
@@ -319,7 +318,7 @@ impl PgConnections {
         }
     }
 
-    /// Listens on a channel, and goes on when the connection comes back.
+    /// Listens on a channel, also after a reconnect.
     async fn hear(&self, channel: &'static str) -> Result<(), StoreError> {
         let mut slot = self.teller.lock().await;
         if slot.as_ref().is_none_or(Client::is_closed) {
@@ -334,7 +333,7 @@ impl PgConnections {
         Ok(())
     }
 
-    /// Listens again after the connection was lost; cheap when it was not.
+    /// Listens again if the connection was lost.
     pub(super) async fn hear_again(&self) {
         let is_lost = self.teller.try_lock().is_ok_and(|it| it.as_ref().is_none_or(Client::is_closed));
         if is_lost && self.hear(LEDGER_CHANNEL).await.is_ok() {
@@ -366,7 +365,7 @@ impl PgConnections {
     }
 }
 
-/// An error with what it came from: the outer one only says "error connecting".
+/// Formats an error with its source; the outer one only says "error connecting".
 fn source_of(err: &tokio_postgres::Error) -> String {
     match std::error::Error::source(err) {
         Some(source) => format!("{err}: {source}"),

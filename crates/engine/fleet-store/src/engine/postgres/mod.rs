@@ -1,13 +1,11 @@
-//! PostgreSQL: the second engine of a fleet, for those who have it already.
+//! PostgreSQL engine, for installations that already run PostgreSQL.
 //!
-//! Every write is one call of a function in the database, safe to repeat: a
-//! connection that broke while it committed is asked the same again. Entries of
-//! the ledger are written one after another; logs of runs lock their own row
-//! only, so their syncs are shared by the server.
+//! Every write is one call of a database function that is safe to retry, so that it is simply repeated
+//! when a connection breaks during a commit. Ledger entries are written one after another. Logs of runs
+//! lock only their own row, so the server can group their syncs.
 //!
-//! Others are woken by `notify`, sent apart from what was written (a commit with a
-//! notification waits for all others with one), and look by themselves every
-//! second.
+//! Other processes are woken by `notify`, which is sent separately from the write (a commit with a
+//! notification waits for all other such commits). They also poll every second.
 
 mod blobs;
 mod command_log;
@@ -30,7 +28,7 @@ pub(crate) struct PostgresEngine {
 }
 
 impl PostgresEngine {
-    /// Connects, looks whether the server will do, and makes the tables.
+    /// Connects, checks the server's version, and creates the tables.
     pub(crate) async fn open(address: &str, name: String) -> Result<Self, StoreError> {
         let connections = PgConnections::open(address, name).await?;
         Ok(Self { connections, snapshot_number: AtomicU64::new(0) })

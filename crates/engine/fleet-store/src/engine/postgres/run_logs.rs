@@ -1,4 +1,4 @@
-//! Logs of runs, as rows.
+//! Logs of runs as rows.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
     engine::{ChangeWaiter, Pause, RunChange, RunLogs, stale},
 };
 
-/// A notification has less than 8,000 bytes; the run's id comes first.
+/// Maximum bytes of text in a notification; PostgreSQL's limit is 8,000 including the run's id.
 const LIVE_PART: usize = 7_800;
 
-/// Looked at without being told.
+/// Polling interval without notifications.
 const GLANCE: Duration = Duration::from_secs(1);
 
 fn end_of(row: &Row) -> LogEnd {
@@ -81,8 +81,8 @@ impl ChangeWaiter for RunWaiter {
         Box::pin(async move {
             match &mut self.news {
                 Some(news) => drop(timeout(GLANCE, news.changed()).await),
-                // The first time: what came before is read again right after.
-                // On a task of its own, for it holds a connection that its caller may wait for.
+                // The first wait: earlier lines are read right after it. Spawned, because it holds a
+                // connection its caller may be waiting for.
                 None => {
                     let connections = Arc::clone(&self.connections);
                     self.news = tokio::spawn(async move { connections.run_news().await }).await.ok();
@@ -92,7 +92,7 @@ impl ChangeWaiter for RunWaiter {
     }
 }
 
-/// A text in parts of a length, cut between characters.
+/// Splits a text into parts of a maximum length at character boundaries.
 fn parts(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -166,7 +166,7 @@ impl RunLogs for PostgresEngine {
 
     fn live(&self, run: RunId, text: String) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            // A notification cannot carry a zero byte.
+            // Notifications cannot contain zero bytes.
             for part in parts(&text.replace('\0', "\u{fffd}")) {
                 self.connections.tell(LIVE_CHANNEL, &format!("{run} {part}")).await;
             }

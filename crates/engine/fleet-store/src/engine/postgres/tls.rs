@@ -1,4 +1,4 @@
-//! TLS for connections to a database, with the authorities of this machine.
+//! TLS for database connections, with the system's root certificates.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tokio_rustls::{
 
 use crate::StoreError;
 
-/// Makes connections whose server shows a certificate for its name.
+/// Creates connections that verify the server's certificate and host name.
 #[derive(Clone)]
 pub(super) struct CheckedTls(Arc<ClientConfig>);
 
@@ -44,7 +44,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for C
     }
 }
 
-/// One connection to one name.
+/// A connector for one host name.
 pub(super) struct NamedTls {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -60,7 +60,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Named
     }
 }
 
-/// An encrypted connection.
 pub(super) struct CheckedStream<S>(client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for CheckedStream<S> {

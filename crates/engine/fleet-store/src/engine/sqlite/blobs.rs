@@ -1,4 +1,4 @@
-//! Blobs as files beside the database, one directory for each tenant.
+//! Blobs as files beside the database, one directory per tenant.
 
 use std::{
     fs::{self, File},
@@ -22,7 +22,7 @@ impl SqliteEngine {
     }
 }
 
-/// Writes a file beside its place and gives it its name when it is on disk.
+/// Writes a temporary file, syncs it and renames it.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     if path.exists() {
         return Ok(());
@@ -31,7 +31,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let told = |err: std::io::Error| io_problem(dir, &err);
     if !dir.is_dir() {
         make_private_dir(dir).map_err(told)?;
-        // The name of a new directory is in the one above.
+        // Sync the parents too, because they contain the names of new directories.
         let above = dir.ancestors().skip(1).take(3);
         above.filter_map(|it| File::open(it).ok()).try_for_each(|it| it.sync_all()).map_err(told)?;
     }

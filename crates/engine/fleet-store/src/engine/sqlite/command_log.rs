@@ -1,4 +1,4 @@
-//! The ordered list of commands, as rows.
+//! The command log as rows.
 
 use std::sync::atomic::Ordering;
 
@@ -12,10 +12,10 @@ use crate::{
     store::{LedgerEntry, Mirror, wall_ms},
 };
 
-/// So many entries stay behind a snapshot, for those that are a little behind.
+/// Entries kept behind a snapshot, for processes that lag a little.
 const TAIL: u64 = 500;
 
-/// At most so many entries are read at once.
+/// Maximum entries read at once.
 const PAGE: i64 = 256;
 
 struct LedgerRows {
@@ -28,7 +28,7 @@ fn number(value: u64) -> i64 {
 }
 
 fn find(db: &rusqlite::Connection, after: u64) -> rusqlite::Result<LedgerRows> {
-    // One transaction: no snapshot comes and no entry goes between the two.
+    // One transaction, so that no snapshot is stored and no entry deleted between the two reads.
     let db = db.unchecked_transaction()?;
     let newest = db.query_row("select number from snapshot", [], |row| row.get::<_, i64>(0)).optional()?;
     let first: Option<i64> = db.query_row("select min(number) from ledger", [], |row| row.get(0))?;

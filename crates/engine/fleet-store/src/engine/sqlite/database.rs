@@ -1,4 +1,4 @@
-//! The connections: one thread that writes in groups, and readers.
+//! Database connections: one writer thread with group commit, and readers.
 
 use std::{
     fs::OpenOptions,
@@ -14,13 +14,13 @@ use tokio::sync::{mpsc, oneshot};
 use super::{beside, wakeup::FileWakeup};
 use crate::StoreError;
 
-/// The form of the tables.
+/// Version of the table layout.
 const SCHEMA_VERSION: i64 = 1;
 
-/// How long one process waits for another's transaction.
+/// How long to wait for a transaction of another process.
 const BUSY: Duration = Duration::from_secs(30);
 
-/// At most so many requests share a sync.
+/// Maximum requests that share a sync.
 const GROUP: usize = 512;
 
 const SCHEMA: &str = "
@@ -36,11 +36,11 @@ create table if not exists live(number integer primary key autoincrement, run te
 create index if not exists live_run on live(run, number);
 ";
 
-/// What is told to whoever wrote, when the group is on disk or is not.
+/// Called with the result when the group was synced or has failed.
 type CommitReply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 type GroupWork = Box<dyn FnOnce(&Connection) -> CommitReply + Send>;
 
-/// A file with one writer and many readers in this process.
+/// A database file with one writer and several readers in this process.
 #[derive(Clone)]
 pub(super) struct SqliteDatabase {
     path: Arc<PathBuf>,
@@ -78,7 +78,7 @@ impl SqliteDatabase {
         self.path.as_ref().clone()
     }
 
-    /// Writes; answers when it is on disk, together with what others wrote.
+    /// Runs a write; completes when it is on disk, in a group with others.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, WriteProblem> + Send + 'static,
@@ -94,7 +94,7 @@ impl SqliteDatabase {
         answered.await.map_err(|_| closed())?
     }
 
-    /// Reads what is on disk.
+    /// Runs a read on committed data.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -113,7 +113,7 @@ impl SqliteDatabase {
         .await
     }
 
-    /// Uses the file for what nobody keeps.
+    /// Runs a write of transient data, without a sync.
     pub(super) async fn live<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -127,7 +127,7 @@ impl SqliteDatabase {
     }
 }
 
-/// Why a write was not made.
+/// Why a write failed.
 pub(super) enum WriteProblem {
     Sqlite(rusqlite::Error),
     Store(StoreError),
@@ -166,13 +166,13 @@ pub(super) async fn blocking<T: Send + 'static>(
     })
 }
 
-/// A directory for its owner, where there is none.
+/// Creates a missing directory, accessible by its owner only.
 pub(super) fn make_private_dir(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// A file for its owner, where there is none: prompts and logs stand in it. What the engine
-/// puts beside it gets the same rights. Whoever shares a store widens them.
+/// Creates a missing file, accessible by its owner only, because it contains prompts and logs. SQLite
+/// gives its additional files the same mode. A user who shares a store changes it.
 fn make_private_file(path: &Path) -> std::io::Result<()> {
     match OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {
         Err(err) if err.kind() != std::io::ErrorKind::AlreadyExists => Err(err),
@@ -187,8 +187,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// Of two processes that switch a new file over at the same moment one hears "busy" at
-/// once, however long it would wait: it tries again.
+/// Enables the write-ahead log. If two processes do this to a new file at the same time, one gets "busy"
+/// regardless of the timeout, so it retries.
 fn use_write_ahead_log(db: &Connection) -> rusqlite::Result<()> {
     let until = Instant::now() + BUSY;
     loop {
@@ -241,7 +241,7 @@ fn within_savepoint<T>(
 ) -> Result<T, WriteProblem> {
     db.execute_batch("savepoint work")?;
     let done = work(db);
-    // A full disk ends the whole transaction; there is no savepoint any more then.
+    // On a full disk SQLite rolls back the whole transaction, including the savepoint.
     if !db.is_autocommit() {
         if done.is_err() {
             db.execute_batch("rollback to work")?;
@@ -274,7 +274,7 @@ fn ended_early() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(full, Some(String::from("the transaction was ended by the disk")))
 }
 
-/// What an error of SQLite means for whoever asked.
+/// Maps an SQLite error.
 fn problem(path: &Path, err: &rusqlite::Error) -> StoreError {
     let place = path.display().to_string();
     let said = err.to_string();
@@ -290,7 +290,9 @@ fn problem(path: &Path, err: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// The log's index is mapped: where it cannot grow, the error says nothing of room.
+/// Whether the file system of `path` has less than 64 KiB free. SQLite maps the WAL index into memory
+/// and reports a plain I/O error when it cannot grow, so the caller checks the free space itself. False
+/// when `statvfs` fails.
 fn is_without_room(path: &Path) -> bool {
     let dir = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     rustix::fs::statvfs(dir).is_ok_and(|stat| stat.f_bavail * stat.f_frsize < 64 * 1_024)

@@ -1,8 +1,8 @@
-//! One file: the engine of one machine, without a server.
+//! SQLite engine: one file, for a single machine without a server.
 //!
-//! Write-ahead log with a full sync for every commit; everything that waits to be
-//! written shares one. Blobs lie beside the file. Other processes are woken by a
-//! byte in a file beside it, and look by themselves twice a second.
+//! Uses a write-ahead log with a full sync per commit; all pending writes share one. Blobs are files
+//! beside the database. Other processes are woken by a byte written to a file beside it, and poll twice
+//! a second.
 
 mod blobs;
 mod command_log;
@@ -22,7 +22,7 @@ use crate::{
 use database::SqliteDatabase;
 use wakeup::FileWakeup;
 
-/// A store in a file.
+/// An open store in a file.
 pub(crate) struct SqliteEngine {
     database: SqliteDatabase,
     news: Arc<FileWakeup>,
@@ -32,7 +32,7 @@ pub(crate) struct SqliteEngine {
 }
 
 impl SqliteEngine {
-    /// Opens a file, and makes it where it is not there.
+    /// Opens a file; creates it if it is missing.
     pub(crate) async fn open(path: &Path) -> Result<Self, StoreError> {
         let path = path.to_owned();
         let news = Arc::new(FileWakeup::beside(&path));
@@ -44,7 +44,7 @@ impl SqliteEngine {
     }
 }
 
-/// The file with an ending more.
+/// Appends a suffix to the file name.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);

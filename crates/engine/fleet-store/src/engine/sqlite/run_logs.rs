@@ -1,4 +1,4 @@
-//! Logs of runs, as rows.
+//! Logs of runs as rows.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     engine::{ChangeWaiter, Pause, RunChange, RunLogs, follow_stream::follow_pages, stale},
 };
 
-/// So much live text is there for those that are a little late.
+/// Number of live texts kept for followers that lag a little.
 const LIVE_KEPT: i64 = 2_000;
 
 fn signed(value: u64) -> i64 {

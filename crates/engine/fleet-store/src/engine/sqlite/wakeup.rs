@@ -1,6 +1,5 @@
-//! How processes of one machine wake each other: a byte in a file beside the
-//! database, written after a commit. (The database's own files change before a
-//! commit can be read.)
+//! Wakes other processes on the machine: a byte is appended to a file beside the database after a
+//! commit. (The database's own files change before a commit can be read.)
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,13 +12,13 @@ use tokio::sync::watch;
 
 use super::{beside, database::make_private_dir};
 
-/// Looked at without being told, for writers that were killed before they told.
+/// Polling interval, for writers that were killed before they sent a wake-up.
 const GLANCE: Duration = Duration::from_millis(500);
 
-/// Where nothing can be watched.
+/// Polling interval if files cannot be watched.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Tells others of a commit, and hears of theirs.
+/// Sends and receives wake-ups.
 pub(super) struct FileWakeup {
     path: PathBuf,
     file: Option<File>,
@@ -47,7 +46,7 @@ impl FileWakeup {
         Self { path, file, heard, listener: std::sync::Mutex::default() }
     }
 
-    /// Tells everybody that there is something new. Nobody depends on it.
+    /// Wakes all processes, best effort.
     pub(super) fn tell(&self) {
         if let Some(file) = &self.file {
             let _ = file.write_at(b"n", 0);
@@ -55,7 +54,7 @@ impl FileWakeup {
         self.heard.send_modify(|it| *it += 1);
     }
 
-    /// Hears of news from here on.
+    /// Subscribes to wake-ups.
     pub(super) fn listen(&self) -> watch::Receiver<u64> {
         let mut listener = self.listener.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if listener.is_none() {
@@ -64,7 +63,7 @@ impl FileWakeup {
         self.heard.subscribe()
     }
 
-    /// Waits for news, or for the time to look without any.
+    /// Waits for a wake-up, or until the polling interval has passed.
     pub(super) async fn wait(heard: &mut watch::Receiver<u64>) {
         let _ = tokio::time::timeout(GLANCE, heard.changed()).await;
     }
@@ -87,7 +86,7 @@ async fn hear(path: PathBuf, heard: watch::Sender<u64>) {
     };
     let mut events = [0_u8; 4_096];
     while let Ok(mut ready) = watched.readable().await {
-        // What the events say is one thing: look.
+        // The content of the events does not matter.
         while rustix::io::read(watched.get_ref(), &mut events[..]).is_ok_and(|read| read > 0) {}
         ready.clear_ready();
         heard.send_modify(|it| *it += 1);

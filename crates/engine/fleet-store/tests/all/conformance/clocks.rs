@@ -1,4 +1,4 @@
-//! Slots once, counters together, buckets that fill.
+//! Schedules, counters and token buckets.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn slots_fire_once(store: &FleetStore, other: &FleetStore) {
     let now = Timestamp::now();
     for (missed, want) in [(MissedSlots::All, 10), (MissedSlots::Once, 1), (MissedSlots::Skip, 0)] {
         let pool = fresh("slots");
-        // Half an hour from the next slot, however slow the machine is.
+        // Half an hour before the next slot, so that a slow machine does not reach it.
         let from = now - Duration::from_secs(9 * 3_600 + 1_800);
         let schedule = NewSchedule {
             name: fresh("hourly"),
@@ -35,7 +35,7 @@ async fn slots_fire_once(store: &FleetStore, other: &FleetStore) {
             body: json!({ "prompt": "x" }),
         };
         store.clockwork.schedule(schedule.clone()).await.unwrap();
-        // Declared again, as every start of a fleet does: nothing begins anew.
+        // Declared again, as at every start of a fleet: keeps its position.
         other.clockwork.schedule(schedule.clone()).await.unwrap();
         let ticks =
             (0..6).map(|it| if it % 2 == 0 { store.clockwork.tick() } else { other.clockwork.tick() });
@@ -122,7 +122,7 @@ async fn ceilings_hold(store: &FleetStore, other: &FleetStore) {
 
 async fn buckets_fill(store: &FleetStore, other: &FleetStore) {
     let key = fresh("bucket").to_string();
-    // One comes in every minute: hardly anything changes while the test runs.
+    // One token per minute: the level hardly changes during the test.
     let bucket = TokenBucket { capacity: 100, per_minute: 1 };
     let first = store.clockwork.draw(key.clone(), 60, bucket).await.unwrap();
     assert_eq!((first.granted, first.retry_after), (60, None));
@@ -130,7 +130,7 @@ async fn buckets_fill(store: &FleetStore, other: &FleetStore) {
     assert!((40..60).contains(&second.granted), "{second:?}");
     let wait = second.retry_after.expect("says when");
     assert!(wait <= Duration::from_secs(61 * 60), "{wait:?}");
-    // What was not used goes back, what was too much is owed.
+    // Unused tokens are returned, excess usage makes the bucket negative.
     other.clockwork.settle(key.clone(), 50).await.unwrap();
     let third = store.clockwork.draw(key.clone(), 50, bucket).await.unwrap();
     assert_eq!(third.granted, 50);

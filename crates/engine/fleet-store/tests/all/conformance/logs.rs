@@ -1,4 +1,4 @@
-//! Lines in order, once, from one writer; what is said to a run; blobs.
+//! Logs, control entries and blobs.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ async fn what_is_said_is_ordered_and_once(store: &FleetStore, other: &FleetStore
         let entry = timeout(WAITS, heard.next()).await.unwrap().unwrap().unwrap();
         assert_eq!((entry.id.as_str(), &entry.body["say"]), (want, &json!(want)));
     }
-    // Many at once: all there, each with a number of its own.
+    // Concurrent entries: all are stored, with unique numbers.
     let ids: Vec<String> = (0..20).map(|it| format!("m{it}")).collect();
     let numbers = futures_util::future::join_all(ids.iter().map(|id| say(store, id))).await;
     let all = other.log.controls(run.clone(), 0).await.unwrap();
@@ -136,7 +136,7 @@ async fn live_text_is_heard(store: &FleetStore, other: &FleetStore) {
     let first = timeout(WAITS, heard.next()).await.expect("nothing was heard").unwrap().unwrap();
     let second = timeout(WAITS, heard.next()).await.expect("nothing more").unwrap().unwrap();
     let number = |text: &str| text.strip_prefix("part ").unwrap().parse::<u32>().unwrap();
-    // Some of it may be missed; what comes is in order.
+    // Live text may be lost, but stays in order.
     assert!(number(&first) < number(&second), "{first} before {second}");
     told.abort();
     assert!(other.log.read(key.run, 0, 5).await.unwrap().is_empty(), "live text is kept nowhere");
@@ -167,7 +167,7 @@ async fn logs_can_be_moved_in(store: &FleetStore, other: &FleetStore) {
     assert!(matches!(twice, Err(StoreError::Refused(_))), "{twice:?}");
     let another = other.log.import(id(&new), strings(&["a", "x", "c"])).await;
     assert!(matches!(another, Err(StoreError::Refused(_))), "{another:?}");
-    // A move that broke off goes on, and one that did not is done.
+    // An interrupted import continues, and a complete one is a no-op.
     assert_eq!(other.log.import(id(&new), strings(&["a", "b"])).await.unwrap(), 2);
     let (rest, broken) = (job(&pool), strings(&["a", "b", "c"]));
     assert_eq!(store.log.import(id(&rest), strings(&["a"])).await.unwrap(), 1);

@@ -1,4 +1,4 @@
-//! Ten thousand jobs, and those who come when they are there.
+//! Ten thousand jobs, and clients that join later.
 
 use std::{collections::BTreeSet, time::Instant};
 
@@ -30,7 +30,7 @@ async fn ten_thousand_wait(rig: &Rig, store: &FleetStore) {
         submit(store, part).await;
     }
     let submitted = begin.elapsed();
-    // Somebody new: opens, counts, gets a job.
+    // A new client: opens the store, counts jobs, takes one.
     let begin = Instant::now();
     let late = rig.open().await;
     let opened = begin.elapsed();
@@ -43,7 +43,7 @@ async fn ten_thousand_wait(rig: &Rig, store: &FleetStore) {
     let started = begin.elapsed();
     assert_eq!(lease.body, jobs[0].body);
     eprintln!("10,000: submit {submitted:?}, open {opened:?}, counts {counted:?}, start {started:?}");
-    // Pages: all of them, once, in order.
+    // Pages: all jobs, once, in order.
     let (mut seen, mut after): (Vec<RunId>, Option<RunId>) = (Vec::new(), None);
     loop {
         let page = store
@@ -58,7 +58,7 @@ async fn ten_thousand_wait(rig: &Rig, store: &FleetStore) {
         }
     }
     assert!(seen.iter().zip(&jobs).all(|(seen, job)| *seen == job.head.id) && seen.len() == jobs.len());
-    // The same file twice does nothing new.
+    // Submitting the same jobs again changes nothing.
     let again: Vec<NewJob> =
         jobs[..2_000].iter().map(|it| with(it.clone(), |it| it.id = RunId::random())).collect();
     store.queue.submit(again).await.unwrap();
@@ -66,7 +66,7 @@ async fn ten_thousand_wait(rig: &Rig, store: &FleetStore) {
 }
 
 async fn history_is_cut_short(rig: &Rig, store: &FleetStore) {
-    // Long enough that commands are dropped behind a snapshot, also while others follow.
+    // Long enough that entries are deleted behind a snapshot, also while others follow.
     let (pool, worker, other) = (fresh("history"), fresh("w"), rig.open().await);
     let mut ended = BTreeSet::new();
     for _ in 0..130 {

@@ -1,4 +1,4 @@
-//! What every engine has to do, said once.
+//! Conformance suite for all engines.
 
 mod clocks;
 mod logs;

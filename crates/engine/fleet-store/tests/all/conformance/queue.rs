@@ -1,4 +1,4 @@
-//! Submitting, taking, ending: each job once, and only by who has it.
+//! Submitting, taking and ending jobs; fencing.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ async fn a_job_lives(store: &FleetStore, other: &FleetStore) {
         (JobState::Running, json!({ "turn": 1 }), Some(worker))
     );
     other.queue.end(lease.key.clone(), JobState::Done, None, json!("well")).await.unwrap();
-    // A second time, as after an answer that was lost.
+    // A retry, as after a lost acknowledgement.
     other.queue.end(lease.key.clone(), JobState::Done, None, json!("well")).await.unwrap();
     let done = record(store, &id(&new)).await;
     assert_eq!((done.state, done.summary, done.epoch), (JobState::Done, json!("well"), lease.key.epoch));
@@ -122,7 +122,7 @@ async fn stale_keys_do_nothing(store: &FleetStore, other: &FleetStore) {
 async fn signs_of_life_keep_jobs(store: &FleetStore, other: &FleetStore) {
     let lease = Duration::from_millis(800);
     let eager = fresh("w");
-    // Until the machine let us renew in time from beginning to end.
+    // Retry until the machine was fast enough for all renewals to be in time.
     let (pool, worker, held) = loop {
         let (pool, worker) = (fresh("renewed"), fresh("w"));
         submit(store, &[job(&pool)]).await;
@@ -146,11 +146,11 @@ async fn signs_of_life_keep_jobs(store: &FleetStore, other: &FleetStore) {
         if is_held && taken.unwrap().is_empty() {
             break (pool, worker, held);
         }
-        // Who waits may look once more after the last sign.
+        // A waiting worker may check once more after the last renewal.
         let longest = longest.max(sign.elapsed());
         assert!(longest >= lease, "a lease that was renewed within {longest:?} was given away");
     };
-    // Silence, and the lease is over.
+    // Without renewals the lease expires.
     let next = take_within(other, &eager, &pool, WAITS).await;
     assert_eq!(next.key.run, held.key.run);
     let answer = store.queue.renew(worker, vec![held.key], lease).await.unwrap();
@@ -205,7 +205,7 @@ async fn leaving_gives_back(store: &FleetStore, other: &FleetStore) {
 async fn cancel_in_every_state(store: &FleetStore, other: &FleetStore) {
     let (pool, worker) = (fresh("cancel"), fresh("w"));
     let cancel = |run: &haft_fleet_store::RunId| other.queue.cancel(run.clone(), String::from("enough"));
-    // Queued.
+    // State queued.
     let queued = job(&pool);
     submit(store, std::slice::from_ref(&queued)).await;
     assert_eq!(cancel(&id(&queued)).await.unwrap(), CancelledJob::AtOnce);
@@ -224,19 +224,19 @@ async fn cancel_in_every_state(store: &FleetStore, other: &FleetStore) {
         assert_eq!((&said[0].id, &said[0].body["reason"]), (&id, &json!("enough")));
         let renewed = store.queue.renew(worker.clone(), vec![lease.key.clone()], LEASE).await.unwrap();
         assert_eq!(renewed, [LeaseRenewal::Held { cancel_asked: true }]);
-        // Done before it heard: done, and never cancelled too.
+        // The worker ends the job before it sees the cancellation: done, and not cancelled in addition.
         let end = if state == JobState::Waiting { JobState::Done } else { JobState::Cancelled };
         store.queue.end(lease.key.clone(), end, None, Value::Null).await.unwrap();
         assert_eq!(cancel(&lease.key.run).await.unwrap(), CancelledJob::Already(end));
         assert_eq!(record(store, &lease.key.run).await.state, end);
     }
-    // Asked to end, and its worker gives it back: it ends.
+    // Cancellation requested and then released by its worker: cancelled.
     submit(store, &[job(&pool)]).await;
     let lease = take(store, &worker, &pool, 1).await.remove(0);
     cancel(&lease.key.run).await.unwrap();
     store.queue.release(lease.key.clone(), Duration::ZERO, String::from("drained")).await.unwrap();
     assert_eq!(record(store, &lease.key.run).await.state, JobState::Cancelled);
-    // Parked.
+    // State parked.
     submit(store, &[job(&pool)]).await;
     let lease = take(store, &worker, &pool, 1).await.remove(0);
     store.queue.park(lease.key.clone(), String::from("poison"), json!(["last words"])).await.unwrap();

@@ -1,4 +1,4 @@
-//! What one tenant has does not exist for another.
+//! Isolation of tenants.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -14,7 +14,7 @@ pub async fn all(rig: &Rig) {
     strangers_find_nothing(&store).await;
 }
 
-/// An answer, and what it would be for a job that never was, with the id left out.
+/// Formats a result, or the error for a job that never existed, without the id.
 fn words<T: std::fmt::Debug>(answer: Result<T, StoreError>, run: &RunId) -> String {
     format!("{answer:?}").replace(run.as_str(), "ID")
 }
@@ -72,7 +72,7 @@ async fn strangers_find_nothing(store: &FleetStore) {
     assert!(theirs.clockwork.count(format!("tenant/{a}/spent"), 1, None).await.is_err());
     assert!(theirs.queue.take(ClaimJobs { ..room(&fresh("w"), &pool, 1) }).await.is_err());
     assert!(theirs.queue.workers().await.is_err());
-    // The same words of another are another job.
+    // The same deduplication key of another tenant is another job.
     submit(
         &theirs,
         &[with(job(&pool), |it| {

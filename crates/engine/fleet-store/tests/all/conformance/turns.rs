@@ -1,4 +1,4 @@
-//! Whose turn it is: classes, tenants, keys, limits, pauses, bounds.
+//! Order of jobs: classes, tenants, concurrency keys, limits, pauses.
 
 use std::time::Duration;
 
@@ -48,10 +48,10 @@ async fn tenants_take_turns(store: &FleetStore, other: &FleetStore) {
     assert_eq!(order(store, &pool, 50).await.len(), 50);
     let few: Vec<NewJob> = (0..10).map(|_| of("few")).collect();
     submit(other, &few).await;
-    // Whoever was given little gets all slots until it has had as much.
+    // A tenant that was served little gets all slots until it has caught up.
     assert_eq!(order(store, &pool, 10).await, ids(&few.iter().collect::<Vec<_>>()));
     assert_eq!(order(store, &pool, 5).await, ids(&many[50..55].iter().collect::<Vec<_>>()));
-    // Two that were given the same take turns.
+    // Two tenants with the same share alternate.
     let pool = fresh("fair");
     let of = |tenant: &str| with(job(&pool), |it| it.tenant = name(tenant));
     let (a, b): (Vec<NewJob>, Vec<NewJob>) = (0..4).map(|_| (of("a"), of("b"))).unzip();

@@ -13,7 +13,7 @@ use super::{
     writers::at_last,
 };
 
-/// Three nodes in one cluster, and their address.
+/// Starts a cluster of three nodes; returns its address.
 pub fn three_nodes(dir: &Path) -> Option<(Vec<Server>, String)> {
     let ports: Vec<(u16, u16, u16)> = (0..3).map(|_| (free_port(), free_port(), free_port())).collect();
     let routes: Vec<String> = ports.iter().map(|it| format!("\"nats://127.0.0.1:{}\"", it.1)).collect();
@@ -49,7 +49,7 @@ pub async fn copies(store: &FleetStore) -> EngineFinding {
     at_last(|| store.examine()).await.into_iter().find(|it| it.what == "copies").unwrap()
 }
 
-/// Which of the nodes leads the ledger.
+/// Returns the node that leads the ledger.
 pub async fn leader(store: &FleetStore) -> usize {
     let begin = Instant::now();
     loop {
@@ -62,7 +62,7 @@ pub async fn leader(store: &FleetStore) -> usize {
     }
 }
 
-/// Waits until another node than this leads the ledger.
+/// Waits until a different node leads the ledger.
 pub async fn another_leads(store: &FleetStore, than: usize) -> usize {
     let begin = Instant::now();
     loop {

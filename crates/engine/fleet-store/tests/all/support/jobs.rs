@@ -1,4 +1,4 @@
-//! Jobs, leases and waiting, said shortly.
+//! Helpers for jobs, leases and waiting.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use haft_fleet_store::{
 };
 use serde_json::json;
 
-/// Longer than a machine stands still.
+/// A lease longer than any pause of the machine.
 pub const LEASE: Duration = Duration::from_secs(300);
 
-/// How long anything is waited for that surely comes. Only a hang takes this long; servers of a
-/// cluster that share two busy cores need minutes to elect a leader.
+/// Timeout for things that certainly happen; only a hang takes this long. Cluster servers that share two
+/// busy cores need minutes to elect a leader.
 pub const WAITS: Duration = Duration::from_secs(300);
 
 pub fn name(text: &str) -> FleetName {
     FleetName::parse(text).unwrap()
 }
 
-/// A name nobody else uses.
+/// Creates a unique name.
 pub fn fresh(text: &str) -> FleetName {
     name(&format!("{text}-{}", &RunId::random().as_str()[..8]))
 }
@@ -53,7 +53,7 @@ pub fn id(job: &NewJob) -> RunId {
     job.head.id.clone()
 }
 
-/// Queues jobs that are new.
+/// Submits jobs that must be new.
 pub async fn submit(store: &FleetStore, jobs: &[NewJob]) {
     let answers = store.queue.submit(jobs.to_vec()).await.unwrap();
     assert!(answers.iter().all(|it| *it == Submitted::Queued), "{answers:?}");
@@ -70,12 +70,12 @@ pub fn room(worker: &FleetName, pool: &FleetName, most: u32) -> ClaimJobs {
     }
 }
 
-/// What a worker gets without waiting.
+/// Takes jobs without waiting.
 pub async fn take(store: &FleetStore, worker: &FleetName, pool: &FleetName, most: u32) -> Vec<Lease> {
     store.queue.take(room(worker, pool, most)).await.unwrap()
 }
 
-/// The one job a worker gets within a time.
+/// Takes exactly one job within a time.
 pub async fn take_within(store: &FleetStore, worker: &FleetName, pool: &FleetName, wait: Duration) -> Lease {
     let mut taken = store.queue.take(ClaimJobs { wait, ..room(worker, pool, 1) }).await.unwrap();
     assert_eq!(taken.len(), 1, "nothing came in {wait:?}");
@@ -87,8 +87,8 @@ pub async fn record(store: &FleetStore, run: &RunId) -> JobRecord {
     store.queue.jobs(filter, PageOfJobs::default()).await.unwrap().jobs.remove(0)
 }
 
-/// A job whose first worker was given up and that a second one has: the stale
-/// key, and the lease that counts.
+/// A job whose first worker was declared dead and that a second one holds: the stale key, and the valid
+/// lease.
 pub async fn taken_over(store: &FleetStore, other: &FleetStore) -> (LeaseKey, Lease) {
     let pool = fresh("takeover");
     submit(store, &[job(&pool)]).await;
@@ -105,7 +105,7 @@ pub async fn taken_over(store: &FleetStore, other: &FleetStore) -> (LeaseKey, Le
     (first.key, second)
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let begin = Instant::now();
     while !holds().await {

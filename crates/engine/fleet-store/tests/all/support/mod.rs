@@ -10,12 +10,12 @@ pub mod writers;
 
 use std::path::PathBuf;
 
-/// Reports that a test cannot run here; the gate counts it as skipped.
+/// Reports that a test cannot run here; CI counts it as skipped.
 pub fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
 }
 
-/// A directory for what the tests install and keep.
+/// Directory for installed tools and stored data.
 pub fn target_dir() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     exe.ancestors().find(|it| it.join("CACHEDIR.TAG").is_file()).unwrap().to_owned()

@@ -1,4 +1,4 @@
-//! Machines of their own: namespaces of the network, on a bridge of this one.
+//! Virtual machines: network namespaces connected by a bridge.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -7,16 +7,16 @@ use std::{
 
 use super::skip;
 
-/// Where frames go that nobody gets.
+/// A MAC address that belongs to no machine, to drop frames.
 const NOBODY: &str = "02:00:00:00:00:01";
 
-/// A network of some machines, with this one among them.
+/// A network of several machines, including this one.
 pub struct FarNet {
     number: u32,
     machines: u32,
 }
 
-/// A program on one of the machines; ends with the test.
+/// A program on one of the machines; killed with the test.
 pub struct FarProcess(pub Child);
 
 impl Drop for FarProcess {
@@ -31,9 +31,9 @@ fn ip(line: &str) -> bool {
 }
 
 impl FarNet {
-    /// `None`, loudly, where there are no namespaces.
+    /// Returns `None` with a message if namespaces are not available.
     pub fn make(machines: u32) -> Option<Self> {
-        // Other tests on this machine have networks of their own.
+        // Concurrent tests use other networks.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let first = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed);
         let free = (0..200)
@@ -77,7 +77,7 @@ impl FarNet {
         format!("10.213.{}.{}", self.number, 10 + machine)
     }
 
-    /// A command line on a machine.
+    /// Returns a command that runs on a machine.
     pub fn command(&self, machine: u32, program: &std::path::Path) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.space(machine)]).arg(program);
@@ -85,7 +85,7 @@ impl FarNet {
         command
     }
 
-    /// Nothing comes from or to a machine.
+    /// Drops all traffic from and to a machine.
     pub fn unplug(&self, machine: u32) {
         assert!(ip(&format!("link set {} down", self.link(machine))));
     }
@@ -94,7 +94,7 @@ impl FarNet {
         assert!(ip(&format!("link set {} up", self.link(machine))));
     }
 
-    /// What one machine sends to another gets lost; what it hears of it does not.
+    /// Drops traffic from one machine to another; the other direction works.
     pub fn cut(&self, from: u32, to: u32) {
         let (space, to) = (self.space(from), self.address(to));
         assert!(ip(&format!("-n {space} neigh replace {to} lladdr {NOBODY} dev eth0 nud permanent")));

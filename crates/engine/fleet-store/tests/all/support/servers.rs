@@ -1,4 +1,4 @@
-//! The servers, as processes that end with the test.
+//! Engine processes, killed with the test.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{skip, target_dir};
 
-/// The engines every case is run on.
+/// The engines on which every case runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Sqlite,
@@ -25,14 +25,14 @@ pub enum Kind {
 /// A running engine.
 pub struct Rig {
     pub address: FleetAddress,
-    /// The address in words.
+    /// The address as text.
     pub text: String,
     pub dir: TempDir,
     pub server: Option<Server>,
 }
 
 impl Rig {
-    /// `None`, loudly, where the engine is not installed.
+    /// Returns `None` with a message if the engine is not installed.
     pub fn start(kind: Kind) -> Option<Self> {
         let dir = TempDir::new().unwrap();
         let (text, server) = match kind {
@@ -54,8 +54,8 @@ impl Rig {
     }
 }
 
-/// A port nobody listens on, and that nobody gets meanwhile: below those the system
-/// gives out by itself, and with a lock that this process holds until it ends.
+/// Returns an unused port that no other process can get: below the ephemeral range, and with a lock held
+/// until this process exits.
 pub fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(20_000..32_000);
@@ -65,7 +65,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// Whether a port is free; then no other test gets it until this process ends.
+/// Whether a port is unused; if so, reserves it until this process exits.
 pub fn keep_port(port: u16) -> bool {
     static LOCKS: Mutex<Vec<fs::File>> = Mutex::new(Vec::new());
     let home = std::env::temp_dir().join("haft-test-ports");
@@ -79,7 +79,7 @@ pub fn keep_port(port: u16) -> bool {
     is_free
 }
 
-/// A server process that can be killed and started again.
+/// A server process that can be killed and restarted.
 pub struct Server {
     pub port: u16,
     line: Vec<String>,
@@ -94,9 +94,8 @@ impl Server {
         server
     }
 
-    /// Starts it and waits until it listens. A server that ends at once is started
-    /// again, as a service manager would: what is left of the one before may be in
-    /// its way for a moment.
+    /// Starts the server and waits until it listens. One that exits at once is restarted as by a service
+    /// manager, because remains of its predecessor may be in the way for a moment.
     pub fn begin(&mut self) {
         let begin = Instant::now();
         self.spawn();
@@ -127,12 +126,12 @@ impl Server {
         self.child.as_mut().is_none_or(|it| it.try_wait().unwrap().is_some())
     }
 
-    /// The process, while it runs.
+    /// Process id while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// kill -9.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -140,12 +139,12 @@ impl Server {
         }
     }
 
-    /// A NATS server that syncs every write, with lines of its own configuration.
+    /// Starts a NATS server that syncs every write, with additional configuration lines.
     pub fn nats(dir: &Path, port: u16, more: &[String]) -> Option<Self> {
         Self::nats_behind(&[], dir, port, more)
     }
 
-    /// The same, started by a program that stands before it on its line.
+    /// Like [`nats`](Self::nats), started through a wrapper command.
     pub fn nats_behind(before: &[String], dir: &Path, port: u16, more: &[String]) -> Option<Self> {
         let program = nats_program()?;
         fs::create_dir_all(dir).unwrap();
@@ -161,12 +160,12 @@ impl Server {
         Some(Self::run(port, line, log_beside(dir)))
     }
 
-    /// A PostgreSQL server on a fresh directory, as a user that is not root.
+    /// Starts a PostgreSQL server on a new directory, as a user other than root.
     pub fn postgres(dir: &Path, port: u16) -> Option<Self> {
         Self::postgres_with(dir, port, &[])
     }
 
-    /// The same with variables, each as `NAME=value`.
+    /// Like [`postgres`](Self::postgres), with environment variables as `NAME=value`.
     pub fn postgres_with(dir: &Path, port: u16, variables: &[String]) -> Option<Self> {
         let bin = postgres_bin()?;
         let data = dir.join("data");
@@ -176,7 +175,7 @@ impl Server {
         let is_root = rustix::process::geteuid().is_root();
         let mut line: Vec<String> = Vec::new();
         if is_root {
-            // The server's own user must reach the directory.
+            // The server's user must be able to access the directory.
             run("chown", &["-R", "postgres", &dir.display().to_string()]);
             for parent in dir.ancestors().skip(1).take_while(|it| it.starts_with(std::env::temp_dir())) {
                 if parent != std::env::temp_dir() {
@@ -212,7 +211,7 @@ impl Drop for Server {
     }
 }
 
-/// What a server prints; never on a disk that a test fills.
+/// Log file of a server; never on a disk that a test fills.
 fn log_beside(dir: &Path) -> PathBuf {
     let name = dir.display().to_string().replace('/', "_");
     std::env::temp_dir().join(format!("haft-server{name}.log"))
@@ -247,7 +246,7 @@ fn postgres_bin() -> Option<PathBuf> {
     found
 }
 
-/// A directory as `initdb` makes it, made once and copied.
+/// Output directory of `initdb`, created once and copied.
 fn postgres_template(bin: &Path) -> PathBuf {
     let version = bin.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
     let is_root = rustix::process::geteuid().is_root();

@@ -1,4 +1,4 @@
-//! Disks that are soon full.
+//! Small file systems that fill up quickly.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,7 +7,7 @@ use std::{
 
 use super::skip;
 
-/// A file system of a few megabytes that goes with the test.
+/// A file system of a few megabytes, unmounted with the test.
 pub struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -34,14 +34,14 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Fills a file system up to so many bytes; goes when it is dropped.
+/// A file that fills a file system; deleted on drop.
 pub struct Ballast(PathBuf);
 
 impl Ballast {
     pub fn fill(disk: &Path, leave: u64) -> Self {
         let ballast = disk.join("ballast");
         let free = rustix::fs::statvfs(disk).map(|it| it.f_bavail * it.f_frsize).unwrap();
-        // Whoever else writes meanwhile makes it full a little earlier.
+        // Other writers only fill it a little earlier.
         match std::fs::write(&ballast, vec![1_u8; free.saturating_sub(leave) as usize]) {
             Err(err) if err.kind() == std::io::ErrorKind::StorageFull => (),
             filled => filled.unwrap(),

@@ -1,4 +1,4 @@
-//! Ways to a server on which things go wrong.
+//! Network proxies that inject faults.
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -8,17 +8,17 @@ use tokio::{
     },
 };
 
-/// What happens on a way.
+/// The injected fault.
 #[derive(Clone, Copy)]
 pub enum Wire {
-    /// Everything that is published comes twice, in both directions, and a fifth of the
-    /// acknowledgements never.
+    /// Every published message is duplicated in both directions, and a fifth of the acknowledgements is
+    /// lost.
     DoublingNats,
-    /// The connection ends in the place of one answer in so many.
+    /// The connection is closed in place of one response in this many.
     BreakingAnswers(u32),
 }
 
-/// Opens a way to a port of this machine; its own port.
+/// Opens a proxy to a local port; returns its own port.
 pub async fn open_wire(wire: Wire, target: u16) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -47,7 +47,7 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
     let _ = tokio::io::copy(&mut from, &mut to).await;
 }
 
-/// Answers, the first ones of a connection always; then one of them is its end.
+/// Forwards responses; the first ones of a connection always, later one of them closes it.
 async fn carry_some(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, one_in: u32) {
     let mut bytes = vec![0; 64 * 1_024];
     let mut answers = 0;
@@ -59,15 +59,15 @@ async fn carry_some(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, one_in: u32
     }
 }
 
-/// Whether an answer is lost: to a fifth of the requests nobody ever says that something was
-/// stored. Each try has a subject of its own for its answer.
+/// Whether to drop an acknowledgement: for a fifth of the requests all are dropped. Each attempt has its
+/// own reply subject.
 fn is_lost(subject: &str, payload: &[u8]) -> bool {
     let is_acknowledgement =
         payload.starts_with(b"{\"stream\":") && payload.windows(6).any(|it| it == b"\"seq\":");
     is_acknowledgement && subject.bytes().map(u32::from).sum::<u32>() % 5 == 0
 }
 
-/// Carries the protocol of NATS: a line, and behind some of them a payload.
+/// Forwards the NATS protocol: a line, followed by a payload for some commands.
 async fn double(
     from: impl AsyncRead + Unpin,
     mut to: OwnedWriteHalf,

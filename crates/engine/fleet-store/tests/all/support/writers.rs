@@ -1,4 +1,4 @@
-//! Runs that write while something happens to their engine.
+//! Runs that write while faults are injected.
 
 use std::{
     sync::{
@@ -13,8 +13,7 @@ use serde_json::Value;
 
 use super::jobs::*;
 
-/// Runs that write numbered lines and a counter that counts, until told to stop;
-/// and what was acknowledged of each.
+/// Runs that write numbered lines and a counter until told to stop, and what was acknowledged for each.
 pub struct Writers {
     stop: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<(LeaseKey, u64)>>,
@@ -29,11 +28,11 @@ impl Writers {
         Self::start_with(store, number, Duration::ZERO).await
     }
 
-    /// Writers that rest after each line, so that many are no heavier than few.
+    /// Starts writers that pause after each line, so that many cause no more load than few.
     pub async fn start_with(store: &FleetStore, number: usize, rest: Duration) -> Self {
         let pool = fresh("writers");
         submit(store, &(0..number).map(|_| job(&pool)).collect::<Vec<_>>()).await;
-        // Elections may take longer than a usual lease, and nobody renews here.
+        // Elections may take longer than a usual lease, and these writers do not renew.
         let lease = Duration::from_secs(600);
         let leases =
             store.queue.take(ClaimJobs { lease, ..room(&fresh("w"), &pool, number as u32) }).await.unwrap();
@@ -53,7 +52,7 @@ impl Writers {
                             assert_eq!(end, acknowledged);
                             lines.fetch_add(1, Ordering::Relaxed);
                         }
-                        // The same line again: it may be there.
+                        // Retry the same line: it may already be stored.
                         Err(err) => assert!(err.is_passing(), "{err}"),
                     }
                     longest.fetch_max(begin.elapsed().as_millis() as u64, Ordering::Relaxed);
@@ -81,14 +80,13 @@ impl Writers {
         Self { stop, tasks, counting, counter, longest_ms, lines }
     }
 
-    /// Waits until so many more lines were acknowledged.
+    /// Waits until this many more lines were acknowledged.
     pub async fn go_on(&self, more: u64) {
         let begin = self.lines.load(Ordering::Relaxed);
         until("writers go on", || async { self.lines.load(Ordering::Relaxed) >= begin + more }).await;
     }
 
-    /// Stops, and looks with another connection that all that was acknowledged is
-    /// there, once.
+    /// Stops, and checks over another connection that everything acknowledged is there exactly once.
     pub async fn judge(self, late: &FleetStore) -> (u64, Duration) {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = 0;
@@ -110,7 +108,7 @@ impl Writers {
     }
 }
 
-/// Asks again while the engine is on its way back.
+/// Retries while the engine restarts.
 pub async fn at_last<T, F: Future<Output = Result<T, StoreError>>>(ask: impl Fn() -> F) -> T {
     let begin = Instant::now();
     loop {

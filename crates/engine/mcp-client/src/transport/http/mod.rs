@@ -1,4 +1,4 @@
-//! Streamable HTTP, both eras.
+//! Streamable HTTP transport, for modern and legacy servers.
 
 mod post;
 mod stream;
@@ -45,7 +45,7 @@ impl Connector for HttpConnector {
         })
     }
 
-    /// A request over HTTP is always answered; silence only means a slow server.
+    /// HTTP requests are always answered, so silence only means a slow server.
     fn patience(&self) -> Duration {
         Duration::from_secs(12)
     }
@@ -57,11 +57,11 @@ impl Connector for HttpConnector {
 
 struct Http {
     line: Arc<HttpLine>,
-    /// Ends all streams and requests with the transport.
+    /// Cancels all streams and requests when the transport is dropped.
     _end: DropGuard,
 }
 
-/// What the requests of one connection share.
+/// State shared by the requests of one connection.
 struct HttpLine {
     site: HttpSite,
     inbox: PeerInbox,
@@ -71,15 +71,15 @@ struct HttpLine {
 
 #[derive(Default)]
 struct HttpState {
-    /// Given by a legacy server; every later message carries it.
+    /// Session id of a legacy server, sent with every later message.
     session: Option<String>,
     version: Option<String>,
-    /// Requests under way, to be cut off when nobody waits any more.
+    /// Pending requests, with a token to cancel each.
     under_way: HashMap<u64, CancellationToken>,
-    /// A legacy session has begun when the server has taken this note; later
-    /// messages wait for it.
+    /// Completes when a legacy server has accepted the `initialized` notification; later messages wait
+    /// for it.
     begun: Option<Shared<BoxFuture<'static, ()>>>,
-    /// The stream for what the server says by itself.
+    /// The stream for messages the server sends on its own.
     news: Option<CancellationToken>,
 }
 
@@ -140,7 +140,7 @@ impl Transport for Http {
 
     fn cancel(&self, id: u64) {
         let stop = self.line.state().under_way.remove(&id);
-        // In the modern protocol the end of the request says it all.
+        // In the modern protocol, closing the request cancels it.
         if !self.line.is_modern() {
             let note = serde_json::json!({
                 "jsonrpc": "2.0",
@@ -164,7 +164,7 @@ impl Transport for Http {
             let session = line.state().session.take();
             line.end.cancel();
             if let Some(session) = session {
-                // A courtesy; a server that does not answer is not waited for.
+                // Best effort; does not wait for a server that does not answer.
                 let bye = || line.site.client.delete(line.site.url.clone()).header(SESSION, &session);
                 let _ = tokio::time::timeout(Duration::from_secs(2), line.site.send(bye)).await;
             }
@@ -172,14 +172,13 @@ impl Transport for Http {
     }
 }
 
-/// How long a server may take to take note of something.
+/// Timeout for sending a notification.
 const NOTE_LIMIT: Duration = Duration::from_secs(60);
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
-/// What a request says about itself in its headers, so that nobody on the way
-/// has to read the body.
+/// Returns the headers that describe a request, so that intermediaries need not parse the body.
 fn routing_headers(message: &Value) -> Vec<(&'static str, String)> {
     let Some(method) = message["method"].as_str() else { return Vec::new() };
     let field = match method {

@@ -16,13 +16,11 @@ use crate::{
     },
 };
 
-/// How long a legacy server may take to open its stream or to say that it has
-/// none.
+/// Maximum time a legacy server may take to open its stream or to report that it has none.
 const STREAM_LIMIT: Duration = Duration::from_secs(2);
 
 impl HttpLine {
-    /// Sends a request and delivers everything that comes back, in the end its
-    /// answer or the reason why there is none.
+    /// Sends a request and delivers all messages of the response, finally its answer or the error.
     pub(super) async fn request(self: &Arc<Self>, id: u64, message: OutgoingMessage) {
         let begins = message.message["method"] == "initialize";
         self.wait_for_session(begins).await;
@@ -36,21 +34,21 @@ impl HttpLine {
             _ => None,
         };
         self.inbox.fail(id, err);
-        // Nobody is there: whoever supervises us should know.
+        // The server cannot be reached: report it to the supervisor.
         if let Some(reason) = gone {
             self.inbox.closed(reason);
         }
     }
 
-    /// Sends what needs no answer.
+    /// Sends a notification or response.
     pub(super) async fn tell(self: &Arc<Self>, message: OutgoingMessage) {
         self.wait_for_session(/*begins*/ false).await;
-        // A lost note is lost; the server's own limits deal with it.
+        // Best effort; the server's own timeouts handle a lost notification.
         let _ = self.post(&message).await;
     }
 
-    /// Ends the handshake of a legacy session. What the server says by itself
-    /// has to find an open stream, so nothing else is asked before that.
+    /// Ends the handshake of a legacy session and opens the stream for messages the server sends on its
+    /// own. Later requests wait for it, or such messages could be lost.
     pub(super) async fn begin(self: Arc<Self>, message: OutgoingMessage) {
         let _ = self.post(&message).await;
         if !self.is_modern() {
@@ -92,13 +90,13 @@ impl HttpLine {
         message: &OutgoingMessage,
         session: Option<&str>,
     ) -> RequestBuilder {
-        // The first modern question comes before anything is agreed on.
+        // The first modern request is sent before the version is negotiated.
         let is_modern = self.is_modern() || message.message["method"] == "server/discover";
         let version = if is_modern { Some(MODERN.to_owned()) } else { self.state().version.clone() };
         if let Some(version) = version.filter(|_| message.message["method"] != "initialize") {
             request = request.header(VERSION, version);
         }
-        // Older servers do not look at these, and who stands between us may.
+        // Legacy servers ignore these headers; intermediaries may use them.
         for (name, value) in routing_headers(&message.message) {
             request = request.header(name, value);
         }
@@ -112,7 +110,7 @@ impl HttpLine {
         request
     }
 
-    /// What an answer that is no success means.
+    /// Converts an HTTP error response.
     async fn refused(&self, response: Response, had_session: bool) -> CallError {
         let status = response.status();
         if status == StatusCode::FORBIDDEN {
@@ -161,11 +159,11 @@ impl HttpLine {
             return Err(http_error(status, &said[..said.len().min(1000)]));
         }
         values.into_iter().for_each(|value| self.inbox.deliver(value));
-        // Whatever it was, no more will come.
+        // The response contained other messages but no answer.
         Err(CallError::Closed(String::from("the server answered something else")))
     }
 
-    /// Whether a value is the answer to the request of that id.
+    /// Whether a value is the answer to the request with this id.
     pub(super) fn is_answer(value: &Value, id: u64) -> bool {
         match value {
             Value::Array(batch) => batch.iter().any(|it| JsonRpcMessage::answers(it) == Some(id)),

@@ -12,16 +12,16 @@ use crate::{
     },
 };
 
-/// How often a broken stream is taken up again in a row.
+/// Maximum consecutive attempts to resume a broken stream.
 const MAX_RESUMES: u32 = 5;
 const RETRY_DEFAULT: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
-/// A server that wants us to hurry more than this wants a loop.
+/// Minimum delay before resuming; shorter values of a server are raised to avoid a busy loop.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 
 impl HttpLine {
-    /// Reads a stream until it holds the answer to one request. A stream that
-    /// breaks before is taken up where it broke, if the server marks places.
+    /// Reads a stream until it delivers the answer to a request. A stream that breaks before is resumed
+    /// if the server assigns event ids.
     pub(super) async fn read_answer(self: &Arc<Self>, id: u64, response: Response) -> Result<(), CallError> {
         let mut stream = SseStream::new(response);
         let mut resumes = 0;
@@ -53,7 +53,7 @@ impl HttpLine {
         }
     }
 
-    /// Hands over what an event carries. Says whether it was the answer.
+    /// Delivers the message in an event. Returns whether it was the answer.
     fn deliver(&self, event: SseMessage, id: Option<u64>) -> bool {
         let mut answered = false;
         let values = parse_values(&event.data);
@@ -67,8 +67,8 @@ impl HttpLine {
         answered
     }
 
-    /// Opens the stream for what the server says by itself, and keeps it open.
-    /// Ready when the server has answered for the first time.
+    /// Opens the stream for messages the server sends on its own and keeps it open in the background.
+    /// Completes when the server has responded for the first time.
     pub(super) async fn listen(self: &Arc<Self>) {
         let stop = self.end.child_token();
         if let Some(before) = self.state().news.replace(stop.clone()) {
@@ -101,11 +101,11 @@ impl HttpLine {
                     }
                     position = stream.position().clone();
                 }
-                // It has none, or the session is gone; requests will find out.
+                // The server has no such stream, or the session is gone; requests will report that.
                 Err(CallError::Http { status: 400..=499, .. } | CallError::Unauthorized { .. }) => return,
                 Err(_) => failures += 1,
             }
-            // One that ends again and again without a word is asked less and less.
+            // Back off when the stream keeps ending without messages.
             pause(&position, failures.max(empty) + 1).await;
         }
     }
@@ -142,7 +142,7 @@ impl HttpLine {
     }
 }
 
-/// Waits as long as the server wants, and longer each time in a row.
+/// Waits for the server's delay, with exponential backoff.
 async fn pause(position: &StreamPosition, attempt: u32) {
     let wanted = position.retry.map_or(RETRY_DEFAULT, Duration::from_millis);
     let wanted = wanted.max(RETRY_MIN);

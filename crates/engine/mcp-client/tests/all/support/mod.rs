@@ -1,4 +1,4 @@
-//! Shared by the tests of the client.
+//! Shared by the client's tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use haft_mcp_client::{
 use haft_tool::{AllowReason, CallContext, DynTool, Output, Permit, ToolError, UnrestrictedRead};
 use serde_json::Value;
 
-/// Long enough for a loaded machine; a test that needs it has failed.
+/// Long enough for a loaded machine; a test that reaches it has failed.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Fixture {
@@ -54,14 +54,14 @@ impl Fixture {
         ServerConfig::new(name, ServerEndpoint::Stdio(command))
     }
 
-    /// Messages the fake server received, by method.
+    /// Messages with this method that the fake server received.
     pub fn received(&self, name: &str, method: &str) -> Vec<Value> {
         let log = std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default();
         let messages = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         messages.filter(|message| message["method"] == method).collect()
     }
 
-    /// Processes the fake server wrote down.
+    /// Process ids the fake server recorded.
     pub fn pids(&self, name: &str) -> Vec<i32> {
         let pids = std::fs::read_to_string(self.path(&format!("{name}.pids"))).unwrap_or_default();
         pids.lines().filter_map(|line| line.parse().ok()).collect()
@@ -85,7 +85,7 @@ pub fn fake_command(modes: &str) -> StdioCommand {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-client/tests/all/support/fake_server.py");
     StdioCommand {
         program: String::from("python3"),
-        // Without the site packages it starts twice as fast.
+        // Without site packages, Python starts twice as fast.
         args: vec!["-IS".into(), script.display().to_string(), modes.to_owned()],
         ..StdioCommand::default()
     }
@@ -104,7 +104,7 @@ pub async fn run(tool: Arc<dyn DynTool>, input: Value, cx: CallContext) -> Resul
     tool.parse(input, &cx)?.run(permit(), cx).await
 }
 
-/// Waits until something is so.
+/// Waits until `check` returns true.
 pub async fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     let started = Instant::now();
     while !check() {
@@ -113,25 +113,24 @@ pub async fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     }
 }
 
-/// A server that says all the time that its list has changed is asked again, but not as
-/// often as it says so.
+/// Checks that a server which announces changes all the time is asked less often than that.
 pub async fn asked_less_and_less(fixture: &Fixture) {
     let started = Instant::now();
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let asked = || fixture.received("srv", "tools/list").len();
     eventually("it is asked again", || 2 <= asked()).await;
-    // Every 300 ms would be nine times, and more on a machine that is late.
+    // Every 300 ms would be nine times, and more on a slow machine.
     let most = usize::try_from(started.elapsed().as_millis() / 600).unwrap().max(5);
     assert!(asked() <= most, "{}", asked());
 }
 
 pub fn is_alive(pid: i32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // A zombie is not alive; its parent just has not looked yet.
+    // A zombie counts as dead; its parent has not reaped it yet.
     !state.is_empty() && !state.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
 }
 
-/// The path of an example program, built if it is not there yet.
+/// Returns the path of an example program, building it if needed.
 pub fn example(name: &str) -> String {
     let mut path = std::env::current_exe().unwrap();
     path.pop();

@@ -1,4 +1,4 @@
-//! A person's home and a project, both temporary.
+//! A temporary home directory and project.
 
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
