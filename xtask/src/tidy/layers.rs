@@ -13,6 +13,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "system",
         &[
             "workspace",
+            "media",
+            "html-markdown",
             "search",
             "bash-analysis",
             "sandbox",
@@ -28,6 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
+            "command-undo",
             "builtin-tools",
             "model",
             "agent",
@@ -45,6 +48,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// Dependencies that are forbidden although the layers would allow them.
 const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("media", &["paths", "process", "net"]),
+    ("html-markdown", &["paths", "process", "net", "workspace", "media"]),
     ("shell", &["workspace", "search", "bash-analysis"]),
     ("sandbox", &["workspace", "search", "bash-analysis"]),
     ("bash-analysis", &["workspace", "search", "process", "net"]),
@@ -52,6 +57,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("hooks", &["tool", "workspace", "search", "bash-analysis", "sandbox", "shell", "paths"]),
     ("permission", &["hooks", "workspace", "search", "sandbox", "shell", "process", "net"]),
     ("tool-runtime", &["workspace", "search", "bash-analysis", "sandbox", "shell"]),
+    ("command-undo", &["tool-runtime", "permission", "hooks", "search"]),
     ("builtin-tools", &["tool-runtime", "permission", "hooks"]),
     (
         "model",
@@ -62,6 +68,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "hooks",
             "builtin-tools",
             "workspace",
+            "media",
+            "html-markdown",
             "search",
             "bash-analysis",
             "sandbox",
@@ -83,6 +91,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "agent",
             "model",
             "workspace",
+            "media",
+            "html-markdown",
             "search",
             "shell",
         ],
@@ -98,6 +108,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "builtin-tools",
             "tool-runtime",
             "workspace",
+            "media",
+            "html-markdown",
             "search",
         ],
     ),

@@ -97,7 +97,7 @@ pub struct ToolServices {
     /// How much Read shows at once.
     pub read: read::ReadLimits,
     /// Where Read unpacks pictures and documents.
-    pub media: read::MediaWork,
+    pub media: haft_media::MediaWork,
     /// Keeps edits from breaking files that decide what is allowed.
     pub config_check: Arc<dyn ConfigCheck>,
     /// Commands that run, and those that go on in the background.

@@ -171,9 +171,9 @@ fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::GlobalArg
         CliCommand::Acp { login: false } => acp_command::run(run, options),
         CliCommand::Fleet(command) => fleet_command::run(*command, options),
         CliCommand::Dev(command) => dev_command::run(command),
-        CliCommand::MediaWorker { task } => haft_builtin_tools::read::serve_media(&task)
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(CliError::Message),
+        CliCommand::MediaWorker { task } => {
+            haft_media::serve(&task).map(|()| ExitCode::SUCCESS).map_err(CliError::Message)
+        }
         CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);

@@ -10,23 +10,23 @@ use std::{
 use haft_agent::Masker;
 use haft_builtin_tools::{
     KnownShapes, SearchToolSettings, ToolServices,
-    bash::{
-        BashInspector, BashSettings, NoConfiner, NoSnapshots,
-        undo::{JournalCommandUndo, SnapshotLimits},
-    },
+    bash::{BashInspector, BashSettings, NoConfiner},
     config::NoSettings,
     cron::CronServices,
-    read::{MediaWork, MediaWorker, ReadLimits},
+    git::Git,
+    read::ReadLimits,
     remote_trigger::TriggerServices,
     task_list::TaskServices,
 };
+use haft_command_undo::{JournalCommandUndo, NoSnapshots, SnapshotLimits};
+use haft_media::{MediaWork, MediaWorker};
 use haft_permission::HookOpinion;
 use haft_shell::{
     env::EnvPolicy,
     output::Blank,
     run::{NO_BASH, Shell, ShellConfig, TaskRegistry},
 };
-use haft_tool::{CallContext, DynTool, erase};
+use haft_tool::{CallContext, DynTool, Tool as _, erase};
 use haft_tool_runtime::{CallSession, ResultStore, StoreLimits};
 use haft_triggers::TriggerStore;
 use haft_types::EnvVars;
@@ -195,7 +195,7 @@ impl SessionServices {
             roots: Arc::new(LiveRoots(Arc::clone(files.workspace()))),
             bash: bash_settings(premises, get),
             confine: Arc::clone(&premises.walls) as Arc<_>,
-            snapshots: Arc::new(JournalCommandUndo::new(Arc::clone(&files), home, limits)),
+            snapshots: Arc::new(JournalCommandUndo::new(Arc::clone(&files), home, limits, Git::NAME)),
             settings: Arc::new(StoredSettings { store: Arc::clone(&premises.store) }),
             find: SearchToolSettings::from_env(get),
             files: Arc::clone(&files),

@@ -19,6 +19,7 @@ use std::{
 };
 
 use haft_agent::{MaskedResults, Masker, recording::RecordingDirs};
+use haft_builtin_tools::git::Git;
 use haft_config::{
     FeatureSwitch, FlagContent, FlagSettings, ItemKind, LoadOptions, LoadedSettings, SettingsLayer,
     SettingsPaths, SettingsSourceKind, SettingsStore, TrustMode,
@@ -27,7 +28,7 @@ use haft_model::{Catalog, StoredKeys};
 use haft_permission::{Classifier, Policy};
 use haft_process::LiveProcesses;
 use haft_shell::run::{Shell, TaskRegistry};
-use haft_tool::DynTool;
+use haft_tool::{DynTool, Tool as _};
 use haft_tool_runtime::PoolFeatures;
 use haft_types::{EnvVars, SessionId};
 use haft_workspace::{Journal, JournalLimits, Workspace, WorkspaceConfig};
@@ -235,7 +236,7 @@ impl SessionEnvironment {
             Workspace::open(self.workspace_config()).map_err(|err| OpenError::Start(err.to_string()))?;
         self.roots.now().iter().skip(1).for_each(|dir| workspace.add_root(resolved(dir)));
         workspace.recover();
-        self.tell_ended(&haft_builtin_tools::bash::undo::recover(&workspace));
+        self.tell_ended(&haft_command_undo::recover(&workspace, Git::NAME));
         self.tell_unrecorded(&workspace);
         Ok(workspace)
     }

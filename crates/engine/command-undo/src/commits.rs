@@ -8,7 +8,7 @@ use std::{
 
 use haft_workspace::FileState;
 
-use super::tree::PathTree;
+use super::path_tree::PathTree;
 
 /// As many as are named.
 const MOST: usize = 20;

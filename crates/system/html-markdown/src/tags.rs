@@ -339,7 +339,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_ends(html in "(<[a-z!/?]{0,8}|[ -~]|=\"|'|>|-->|é|\\n){0,200}") {
-            shown(&html);
+            prop_assert!(HtmlTokens::new(&html).count() <= html.len());
         }
     }
 }

@@ -11,13 +11,13 @@ use std::{
 use haft_workspace::{Attributes, FileObject, FileState, Journal, OpenFile, Workspace, hash_file};
 
 use super::{
-    record::{Left, PendingRecord},
-    tree::{FileStamp, Found, LimitExceeded, PathNode, PathTree, SnapshotLimits, Walk},
+    path_tree::{FileStamp, FoundFile, LimitExceeded, PathNode, PathTree, SnapshotLimits, SnapshotWalk},
+    record::{LeftRecord, PendingRecord},
 };
 
 /// What was kept, and when the store was last seen to hold it.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownContents {
     pub(super) files: HashMap<PathBuf, (FileStamp, FileState, Attributes)>,
     /// The times of the store's directories: whatever is added or removed
     /// changes them.
@@ -58,12 +58,12 @@ impl TreeSnapshot {
 /// What nothing is known of, and what is therefore not looked at either when the
 /// command has ended: it would seem to be new.
 #[derive(Debug, Default)]
-pub(super) struct Skipped {
+pub(super) struct SkippedPaths {
     pub(super) paths: HashSet<PathBuf>,
     pub(super) objects: HashSet<FileObject>,
 }
 
-impl Skipped {
+impl SkippedPaths {
     pub(super) fn of(pending: &PendingRecord) -> Self {
         Self {
             paths: pending.left_out.iter().cloned().collect(),
@@ -99,9 +99,9 @@ impl From<LimitExceeded> for TakeError {
 /// From so many files on it is worth looking at the directories of the store.
 const MANY: usize = 512;
 
-impl Known {
+impl KnownContents {
     /// Takes over what a session knew that is gone.
-    pub(super) fn learn(&mut self, left: &Left) {
+    pub(super) fn learn(&mut self, left: &LeftRecord) {
         for (path, node) in left.last().into_iter().flatten() {
             if let Some(stamp) = node.stamp {
                 self.files.insert(path, (stamp, node.state, node.attributes));
@@ -115,7 +115,7 @@ pub(super) struct SnapshotTaker<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) journal: &'a Journal,
     pub(super) limits: SnapshotLimits,
-    pub(super) known: &'a mut Known,
+    pub(super) known: &'a mut KnownContents,
 }
 
 impl SnapshotTaker<'_> {
@@ -123,7 +123,7 @@ impl SnapshotTaker<'_> {
     pub(super) fn take(
         &mut self,
         starts: &[PathBuf],
-        skipped: &Skipped,
+        skipped: &SkippedPaths,
         contents: StoredContents,
     ) -> Result<TreeSnapshot, TakeError> {
         let now = now();
@@ -135,7 +135,7 @@ impl SnapshotTaker<'_> {
             // Nothing gets a second name on another disk.
             limits.objects = limits.generated;
         }
-        let mut walk = Walk::new(limits, &except, skipped);
+        let mut walk = SnapshotWalk::new(limits, &except, skipped);
         let roots = self.workspace.roots();
         for start in starts {
             walk.add(start)?;
@@ -175,7 +175,7 @@ impl SnapshotTaker<'_> {
     /// The content of a file; `None` where it cannot be read.
     fn content(
         &mut self,
-        found: &Found,
+        found: &FoundFile,
         now: (i64, i64),
         untouched: bool,
         contents: StoredContents,

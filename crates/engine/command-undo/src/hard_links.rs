@@ -10,7 +10,7 @@ use std::{
 
 use haft_workspace::{FileChange, FileObject, Journal, LinkedName, RetainedObject};
 
-use super::tree::{FileStamp, PathNode, PathTree, is_generated, is_objects};
+use super::path_tree::{FileStamp, PathNode, PathTree, is_generated, is_objects};
 
 /// As many files are held while a command runs.
 const MAX_HELD: usize = 256;

@@ -181,7 +181,7 @@ fn no_page_takes_more_memory_than_it_may() {
     for number in 0..UNITS.len() * begins.len() {
         let out = dir.path().join(number.to_string());
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "web_fetch::page::html_tests::no_page_takes_more_memory_than_it_may"]);
+        child.args(["--exact", "html_tests::no_page_takes_more_memory_than_it_may"]);
         let child = child.env(ROW, number.to_string()).env("HAFT_TEST_PAGE_OUT", &out).output().unwrap();
         assert!(child.status.success(), "{child:?}");
         let more: f64 = std::fs::read_to_string(&out).unwrap().parse().unwrap();

@@ -1,3 +1,5 @@
+//! The encoding of a page: what the server says, what the page says, or a guess.
+
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
@@ -9,7 +11,7 @@ const DECLARED_WITHIN: usize = 1024;
 /// Text of bytes: by the mark at their beginning, then by what the server says,
 /// then by what the page says of itself, then by what they look like. The name
 /// is that of the encoding.
-pub(crate) fn decode<'a>(bytes: &'a [u8], content_type: &str) -> (Cow<'a, str>, &'static str) {
+pub fn decode<'a>(bytes: &'a [u8], content_type: &str) -> (Cow<'a, str>, &'static str) {
     let encoding = Encoding::for_bom(bytes)
         .map(|it| it.0)
         .or_else(|| parameter(content_type, "charset").and_then(|it| Encoding::for_label(it.as_bytes())))
@@ -22,7 +24,7 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], content_type: &str) -> (Cow<'a, str>, 
 
 /// The same of bytes that nobody else needs: those that are the text already are
 /// not copied.
-pub(crate) fn decode_all(bytes: Vec<u8>, content_type: &str) -> (String, &'static str) {
+pub fn decode_all(bytes: Vec<u8>, content_type: &str) -> (String, &'static str) {
     let (text, encoding) = decode(&bytes, content_type);
     match text {
         Cow::Owned(text) => (text, encoding),
@@ -50,7 +52,7 @@ fn is_something_else(bytes: &[u8]) -> bool {
 }
 
 /// A parameter of a content type, without quotes.
-pub(crate) fn parameter(content_type: &str, name: &str) -> Option<String> {
+pub fn parameter(content_type: &str, name: &str) -> Option<String> {
     content_type.split(';').skip(1).find_map(|part| {
         let (key, value) = part.split_once('=')?;
         key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches(['"', '\'']).to_owned())

@@ -8,22 +8,9 @@ use hayro::{
     vello_cpu::color::palette::css::WHITE,
 };
 use image::{DynamicImage, RgbaImage};
-use serde::{Deserialize, Serialize};
 
-use super::{
-    page_text::page_text,
-    picture::{Picture, SHOWN, shrink},
-};
-
-/// One page.
-#[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Page {
-    pub(super) number: usize,
-    /// Its text; empty where it has none.
-    pub(super) text: String,
-    /// What it looks like, where it has no text.
-    pub(super) picture: Option<Picture>,
-}
+use super::{image::shrink, pdf_text::page_text};
+use crate::{DocumentPage, Picture, SHOWN};
 
 /// Longest side of a page that is rendered.
 const SIDE: f32 = 1600.0;
@@ -41,11 +28,11 @@ pub(super) fn open(bytes: Vec<u8>) -> Result<Pdf, String> {
 }
 
 /// Reads pages: text first, pictures of those that have none.
-pub(super) fn read_pages(pdf: &Pdf, wanted: &[usize]) -> Vec<Page> {
+pub(super) fn read_pages(pdf: &Pdf, wanted: &[usize]) -> Vec<DocumentPage> {
     let fonts = InterpreterCache::new();
     let read = |number: &usize| {
         let text = text_of(pdf, &fonts, *number).unwrap_or_default();
-        let mut page = Page { number: *number, text, picture: None };
+        let mut page = DocumentPage { number: *number, text, picture: None };
         if !has_text(&page.text) {
             page.picture = picture_of(pdf, page.number);
             if page.picture.is_none() && page.text.trim().is_empty() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Formats that get special treatment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Format {
+pub enum Format {
     /// A picture.
     Image(ImageFormat),
     /// A PDF.
@@ -17,17 +17,20 @@ pub(super) enum Format {
 
 /// Pictures that models can see.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) enum ImageFormat {
+pub enum ImageFormat {
+    /// PNG.
     Png,
+    /// JPEG.
     Jpeg,
+    /// GIF; its first frame is shown.
     Gif,
+    /// WebP.
     WebP,
 }
 
 impl ImageFormat {
     /// Its MIME type.
-    #[cfg(feature = "media")]
-    pub(super) fn media_type(self) -> &'static str {
+    pub fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
             Self::Jpeg => "image/jpeg",
@@ -38,7 +41,7 @@ impl ImageFormat {
 }
 
 /// The format of a file. The name of the file does not matter.
-pub(super) fn format(head: &[u8]) -> Format {
+pub fn format(head: &[u8]) -> Format {
     match head {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Format::Image(ImageFormat::Png),
         [0xff, 0xd8, 0xff, ..] => Format::Image(ImageFormat::Jpeg),
@@ -50,15 +53,35 @@ pub(super) fn format(head: &[u8]) -> Format {
     }
 }
 
+/// What the first bytes of something say it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BodyKind {
+    /// A PDF.
+    Pdf,
+    /// A picture that models can see.
+    Picture,
+    /// Anything else, with a name for it where it is no text.
+    Other(&'static str),
+}
+
+/// What the first bytes of something say it is.
+pub fn body_kind(head: &[u8]) -> BodyKind {
+    match format(head) {
+        Format::Pdf => BodyKind::Pdf,
+        Format::Image(_) => BodyKind::Picture,
+        Format::Other => BodyKind::Other(describe(head)),
+    }
+}
+
 /// What the name of a file says it is, where that is a picture or a document.
-pub(super) fn claimed(path: &Path) -> Option<&'static str> {
+pub fn claimed(path: &Path) -> Option<&'static str> {
     const CLAIMS: [&str; 6] = ["png", "jpg", "jpeg", "gif", "webp", "pdf"];
     let extension = path.extension()?;
     CLAIMS.into_iter().find(|claim| extension.eq_ignore_ascii_case(claim))
 }
 
 /// A name for what is no text.
-pub(super) fn describe(head: &[u8]) -> &'static str {
+pub fn describe(head: &[u8]) -> &'static str {
     const MAGIC: [(&[u8], &str); 26] = [
         (b"PK\x03\x04", "a ZIP archive (or a format built on it: docx, xlsx, jar, apk, epub)"),
         (b"\x1f\x8b", "gzip data"),
@@ -107,7 +130,7 @@ pub(super) fn describe(head: &[u8]) -> &'static str {
 }
 
 /// The first bytes, as `hexdump -C` shows them.
-pub(super) fn hex(head: &[u8]) -> String {
+pub fn hex(head: &[u8]) -> String {
     let rows = head[..head.len().min(64)].chunks(16).enumerate();
     rows.map(|(row, bytes)| {
         let digits: Vec<String> = bytes.iter().map(|it| format!("{it:02x}")).collect();

@@ -1,29 +1,12 @@
 //! A body becomes a page: what it is by its first bytes, in which encoding, and
 //! as what it is shown.
 
-mod charset;
-mod code_language;
-mod code_lines;
-mod element_ends;
-mod entities;
-mod hidden;
-mod html;
-#[cfg(test)]
-mod html_tests;
-mod plain;
-mod regions;
-mod table_shape;
-mod table_write;
-mod tags;
-mod tidy_lines;
-
 use std::{borrow::Cow, path::PathBuf};
 
+use haft_html_markdown::{charset, convert};
+pub(crate) use haft_html_markdown::{part, visible};
+use haft_media::{BodyKind, MediaWork, body_kind};
 use url::Url;
-
-pub(crate) use plain::{part, visible};
-
-use crate::read::{BodyKind, MediaWork, body_kind};
 
 /// Less beside the main part is not worth a word.
 const MENTIONED: usize = 200;
@@ -142,7 +125,7 @@ impl PageWork {
                 page.text = visible(text);
             }
             Shape::Pdf => self.pdf(&mut page, cancelled),
-            Shape::Picture => match crate::read::fit_picture(&self.media, self.bytes, cancelled) {
+            Shape::Picture => match self.media.fit_picture(self.bytes, cancelled) {
                 Ok(picture) => page.images = vec![picture],
                 Err(why) => page.notes.push(format!("The picture cannot be shown: {why}.")),
             },
@@ -156,7 +139,7 @@ impl PageWork {
     fn html(self, page: &mut StoredPage) {
         let (text, encoding) = charset::decode_all(self.bytes, &self.content_type);
         say_encoding(page, encoding);
-        let made = html::convert(text, &self.url);
+        let made = convert(text, &self.url);
         page.title = made.title.map(|it| visible(haft_types::text::head(&it, MAX_OF_TITLE)));
         page.text = visible(made.markdown);
         page.needs_script = made.needs_script;
@@ -183,7 +166,7 @@ impl PageWork {
     }
 
     fn pdf(self, page: &mut StoredPage, cancelled: &dyn Fn() -> bool) {
-        match crate::read::first_pages(&self.media, self.bytes, cancelled) {
+        match self.media.first_pages(self.bytes, cancelled) {
             Ok(found) => {
                 let texts = found.texts.iter().map(|(number, text)| format!("[page {number}]\n{text}\n"));
                 page.text = visible(texts.collect::<Vec<_>>().join("\n"));
@@ -217,7 +200,7 @@ pub(crate) fn explanation(bytes: &[u8], content_type: &str, url: &Url, most: usi
     let text = match shape(bytes, content_type) {
         Shape::Html => {
             let (text, _) = charset::decode(bytes, content_type);
-            Cow::Owned(html::convert(&text, url).markdown)
+            Cow::Owned(convert(&text, url).markdown)
         }
         Shape::Text => charset::decode(bytes, content_type).0,
         _ => return String::new(),

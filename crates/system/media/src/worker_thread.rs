@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::work::{MediaAnswer, MediaTask, perform};
+use crate::{MediaAnswer, MediaTask, decode::perform};
 
 /// Deeply nested documents need a deep stack.
 const STACK: usize = 64 * 1024 * 1024;

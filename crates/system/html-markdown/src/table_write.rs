@@ -16,7 +16,7 @@ pub(super) fn rewrite_tables(html: &str) -> (Cow<'_, str>, u64) {
     if !["<table", "<tr", "<td", "<th"].into_iter().any(has) {
         return (Cow::Borrowed(html), html.len() as u64);
     }
-    let mut writer = Rewrite {
+    let mut writer = TableRewrite {
         shapes: Vec::new().into_iter(),
         open: Vec::new(),
         out: String::with_capacity(html.len()),
@@ -46,7 +46,7 @@ pub(super) fn rewrite_tables(html: &str) -> (Cow<'_, str>, u64) {
     (Cow::Owned(writer.out), looked_at + pieces.looked_at())
 }
 
-struct Rewrite<'a> {
+struct TableRewrite<'a> {
     /// What the tables are for that come next, within the outermost one.
     shapes: std::vec::IntoIter<TableShape>,
     open: Vec<OpenTable>,
@@ -108,7 +108,7 @@ impl CellFlow {
     }
 }
 
-impl Rewrite<'_> {
+impl TableRewrite<'_> {
     fn piece(&mut self, piece: &HtmlToken<'_>, end: usize) {
         match piece {
             HtmlToken::Open(tag) if tag.name == "table" => self.open_table(tag),
@@ -466,7 +466,7 @@ fn is_cell_block(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::html::convert;
+    use crate::convert;
 
     fn markdown(html: &str) -> String {
         convert(html, &"http://site.test/".parse().unwrap()).markdown.trim().to_owned()

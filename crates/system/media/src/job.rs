@@ -2,15 +2,11 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    super::file_format::ImageFormat,
-    pdf::{self, Page},
-    picture::{self, ImageBounds, Picture},
-};
+use crate::ImageFormat;
 
 /// What is to be done with the bytes of a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) enum MediaTask {
+pub enum MediaTask {
     /// Check a picture and make it fit.
     Picture(ImageFormat, ImageBounds),
     /// Read these pages of a document; `None` means all, if they are few.
@@ -19,44 +15,69 @@ pub(super) enum MediaTask {
 
 /// What came of it.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) enum MediaAnswer {
+pub enum MediaAnswer {
+    /// A picture that fits.
     Picture(Picture),
+    /// Pages of a document.
     Pages(Document),
 }
 
 /// A document.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Document {
+pub struct Document {
     /// How many pages it has.
-    pub(super) count: usize,
+    pub count: usize,
     /// Those that were asked for; none when [`choose`] refuses them.
-    pub(super) pages: Vec<Page>,
+    pub pages: Vec<DocumentPage>,
 }
 
-/// Does the work. May panic, take long and need much memory.
-pub(super) fn perform(task: MediaTask, bytes: Vec<u8>) -> Result<MediaAnswer, String> {
-    match task {
-        MediaTask::Picture(format, frame) => picture::prepare(bytes, format, frame).map(MediaAnswer::Picture),
-        MediaTask::Pages(asked) => {
-            let pdf = pdf::open(bytes)?;
-            let count = pdf.pages().len();
-            let pages = match choose(asked.as_deref(), count) {
-                Ok(wanted) => pdf::read_pages(&pdf, &wanted),
-                Err(_) => Vec::new(),
-            };
-            Ok(MediaAnswer::Pages(Document { count, pages }))
-        }
-    }
+/// One page.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct DocumentPage {
+    /// From 1.
+    pub number: usize,
+    /// Its text; empty where it has none.
+    pub text: String,
+    /// What it looks like, where it has no text.
+    pub picture: Option<Picture>,
 }
+
+/// A picture as it is sent.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Picture {
+    /// Its MIME type.
+    pub media_type: String,
+    /// Its bytes in base64.
+    pub base64: String,
+    /// Width and height of the source, in pixels.
+    pub original: (u32, u32),
+    /// Width and height of this picture, in pixels.
+    pub shown: (u32, u32),
+}
+
+/// What a picture has to fit into.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct ImageBounds {
+    /// Pixels of the longer side.
+    pub side: u32,
+    /// Bytes, when it is made anew.
+    pub bytes: usize,
+    /// Up to this size it stays as it is.
+    pub small: usize,
+}
+
+/// What Read shows: the longest side that providers take when a request has
+/// many pictures, and not more than 5 MB as base64.
+pub const SHOWN: ImageBounds = ImageBounds { side: 2000, bytes: 3_600_000, small: 500 * 1024 };
 
 /// PDFs with more pages need to be told which.
 const PAGES_WITHOUT_ASKING: usize = 10;
 
 /// Pages of one call.
-pub(super) const PAGES_PER_CALL: usize = 20;
+pub const PAGES_PER_CALL: usize = 20;
 
 /// The pages to show, or why that is not possible.
-pub(super) fn choose(asked: Option<&[RangeInclusive<usize>]>, count: usize) -> Result<Vec<usize>, String> {
+pub fn choose(asked: Option<&[RangeInclusive<usize>]>, count: usize) -> Result<Vec<usize>, String> {
     let hint = format!(
         "it has {count} pages; give pages, such as \"1-{}\" (at most {PAGES_PER_CALL} per call).",
         count.min(PAGES_PER_CALL)

@@ -13,11 +13,9 @@ use rustix::{
     process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit},
 };
 
-use super::{
-    super::MediaWorker,
-    MAX_BYTES, TIMEOUT,
-    thread::{run, wait},
-    work::{MediaAnswer, MediaTask},
+use crate::{
+    MAX_BYTES, MediaAnswer, MediaInput, MediaTask, MediaWorker, TIMEOUT,
+    worker_thread::{run, wait},
 };
 
 /// Memory of the worker: enough for the largest picture that is unpacked, and
@@ -32,15 +30,20 @@ fn max_memory(task: &MediaTask) -> u64 {
 /// No answer is longer: twenty pages as pictures, in base64.
 const MAX_ANSWER: u64 = 128 * 1024 * 1024;
 
-/// What the worker works on.
-pub(super) enum MediaInput {
-    /// An open file.
-    File(File),
-    /// Something that is only in memory.
-    Bytes(Vec<u8>),
-}
-
 impl MediaInput {
+    /// As bytes of this process.
+    pub(crate) fn into_bytes(self) -> Result<Vec<u8>, String> {
+        let file = match self {
+            Self::Bytes(bytes) => return Ok(bytes),
+            Self::File(file) => file,
+        };
+        let failed = |err: std::io::Error| format!("reading it failed ({err})");
+        seek(&file, SeekFrom::Start(0)).map_err(|err| failed(err.into()))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+        Ok(bytes)
+    }
+
     /// As something a process can be given.
     fn into_file(self) -> Result<File, String> {
         let failed = |err: std::io::Error| format!("it cannot be handed on ({err})");
@@ -109,8 +112,10 @@ pub(super) fn ask(
     })
 }
 
-/// The other end: one task, the file on standard input.
-pub(crate) fn serve(task: &str) -> Result<(), String> {
+/// The other end of [`MediaWork::Process`](crate::MediaWork::Process): reads the file on
+/// standard input and writes the answer to standard output, within limits of memory and
+/// time that it sets for this process.
+pub fn serve(task: &str) -> Result<(), String> {
     let task: MediaTask = serde_json::from_str(task).map_err(|err| err.to_string())?;
     let failed = |err: rustix::io::Errno| format!("no limits could be set ({err})");
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;

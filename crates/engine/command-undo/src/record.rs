@@ -14,7 +14,7 @@ use std::{
 use haft_workspace::{ChangeOrigin, FileObject, Journal};
 use serde::{Deserialize, Serialize};
 
-use super::tree::{PathNode, PathTree};
+use super::path_tree::{PathNode, PathTree};
 
 /// A command that may be running.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -39,7 +39,7 @@ pub(crate) struct UndoRecord {
 }
 
 /// What a session that is gone left.
-pub(crate) struct Left {
+pub(crate) struct LeftRecord {
     pub(crate) dir: PathBuf,
     pub(crate) pending: Vec<(PendingRecord, PathTree)>,
     _lock: File,
@@ -100,11 +100,11 @@ impl UndoRecord {
 }
 
 /// What sessions that are gone left, each locked against others who look.
-pub(crate) fn left(journal: &Journal) -> Vec<Left> {
+pub(crate) fn left(journal: &Journal) -> Vec<LeftRecord> {
     let dirs = fs::read_dir(root(journal)).into_iter().flatten().flatten().map(|it| it.path());
     dirs.filter_map(|dir| {
         let lock = lock(&dir).ok()?;
-        Some(Left { pending: pending(&dir), dir, _lock: lock })
+        Some(LeftRecord { pending: pending(&dir), dir, _lock: lock })
     })
     .collect()
 }
@@ -173,7 +173,7 @@ mod spelt_paths {
     }
 }
 
-impl Left {
+impl LeftRecord {
     fn newest_tree(&self) -> Option<PathBuf> {
         names(&self.dir, "tree-").pop().map(|it| it.1)
     }

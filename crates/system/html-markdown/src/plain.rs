@@ -3,7 +3,7 @@ use std::borrow::Cow;
 /// Text that shows what it is: control characters and those that turn the
 /// direction of writing are written out, line ends are one kind. A text of which
 /// nothing is written otherwise is not copied.
-pub(crate) fn visible<'a>(text: impl Into<Cow<'a, str>>) -> String {
+pub fn visible<'a>(text: impl Into<Cow<'a, str>>) -> String {
     let text = text.into();
     let strange = |it: char| {
         (it.is_control() && !matches!(it, '\n' | '\t'))
@@ -34,7 +34,7 @@ pub(crate) fn visible<'a>(text: impl Into<Cow<'a, str>>) -> String {
 /// A part of a text that starts at a character and has at most so many, and the
 /// character after it where there is more. It ends with a paragraph where one
 /// ends late enough, else with a line, else where it must.
-pub(crate) fn part(text: &str, start: usize, most: usize) -> (&str, Option<usize>) {
+pub fn part(text: &str, start: usize, most: usize) -> (&str, Option<usize>) {
     let from = text.char_indices().nth(start).map_or(text.len(), |it| it.0);
     let rest = &text[from..];
     let Some((end, _)) = rest.char_indices().nth(most) else { return (rest, None) };

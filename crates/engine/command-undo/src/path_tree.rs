@@ -10,7 +10,7 @@ use std::{
 use haft_workspace::{Attributes, FileObject, FileState};
 use serde::{Deserialize, Serialize};
 
-use super::taker::Skipped;
+use super::taker::SkippedPaths;
 
 /// Everything below some starting points, by path.
 pub(crate) type PathTree = BTreeMap<PathBuf, PathNode>;
@@ -109,7 +109,7 @@ impl Default for SnapshotLimits {
 }
 
 /// A file found by a walk, whose content is not known yet.
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     pub(crate) path: PathBuf,
     pub(crate) stamp: FileStamp,
     pub(crate) meta: Metadata,
@@ -117,24 +117,24 @@ pub(crate) struct Found {
     pub(crate) immutable: bool,
 }
 
-impl Found {
+impl FoundFile {
     pub(crate) fn mode(&self) -> u32 {
         self.meta.mode() & 0o7777
     }
 }
 
 /// Walks starting points within limits.
-pub(crate) struct Walk<'a> {
+pub(crate) struct SnapshotWalk<'a> {
     pub(crate) limits: SnapshotLimits,
     /// Never entered.
     pub(crate) except: &'a [PathBuf],
     /// Neither looked at nor noted.
-    skipped: &'a Skipped,
+    skipped: &'a SkippedPaths,
     /// What was too large and was left out.
     pub(crate) left_out: Vec<PathBuf>,
     /// Directories that cannot be looked into.
     pub(crate) unreadable: Vec<PathBuf>,
-    pub(crate) files: Vec<Found>,
+    pub(crate) files: Vec<FoundFile>,
     /// Directories and links.
     pub(crate) others: Vec<(PathBuf, PathNode)>,
     bytes: u64,
@@ -145,8 +145,8 @@ pub(crate) struct Walk<'a> {
 /// There is more than the limits allow.
 pub(crate) struct LimitExceeded;
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(limits: SnapshotLimits, except: &'a [PathBuf], skipped: &'a Skipped) -> Self {
+impl<'a> SnapshotWalk<'a> {
+    pub(super) fn new(limits: SnapshotLimits, except: &'a [PathBuf], skipped: &'a SkippedPaths) -> Self {
         Self {
             limits,
             except,
@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
     fn bounded(&mut self, dir: PathBuf, meta: &Metadata, bounds: (usize, u64), immutable: bool) {
         let (entries, bytes) = bounds;
         let limits = SnapshotLimits { entries, bytes, generated: bounds, objects: bounds };
-        let mut inner = Walk::new(limits, self.except, self.skipped);
+        let mut inner = SnapshotWalk::new(limits, self.except, self.skipped);
         inner.immutable = immutable;
         inner.note(dir.clone(), meta);
         match inner.below(dir.clone()) {
@@ -255,7 +255,7 @@ impl<'a> Walk<'a> {
         } else if meta.is_file() {
             self.bytes += meta.len();
             let (stamp, meta) = (FileStamp::from_metadata(meta), meta.clone());
-            self.files.push(Found { path, stamp, meta, immutable: self.immutable });
+            self.files.push(FoundFile { path, stamp, meta, immutable: self.immutable });
         }
         // Pipes, sockets and devices hold nothing that could be brought back.
     }

@@ -7,33 +7,7 @@ use image::{
     codecs::jpeg::JpegEncoder,
 };
 
-use serde::{Deserialize, Serialize};
-
-use super::super::file_format::ImageFormat;
-
-/// A picture as it is sent.
-#[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Picture {
-    pub(super) media_type: String,
-    pub(super) base64: String,
-    pub(super) original: (u32, u32),
-    pub(super) shown: (u32, u32),
-}
-
-/// What a picture has to fit into.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(super) struct ImageBounds {
-    /// Pixels of the longer side.
-    pub(super) side: u32,
-    /// Bytes, when it is made anew.
-    pub(super) bytes: usize,
-    /// Up to this size it stays as it is.
-    pub(super) small: usize,
-}
-
-/// What Read shows: the longest side that providers take when a request has
-/// many pictures, and not more than 5 MB as base64.
-pub(super) const SHOWN: ImageBounds = ImageBounds { side: 2000, bytes: 3_600_000, small: 500 * 1024 };
+use crate::{ImageBounds, ImageFormat, Picture};
 
 /// Pixels that are unpacked at most.
 const MAX_PIXELS: u64 = 200_000_000;

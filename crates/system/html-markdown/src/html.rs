@@ -26,17 +26,19 @@ const DATA_BYTES: usize = 60_000;
 
 /// A page of HTML as Markdown.
 #[derive(Debug, Default)]
-pub(crate) struct HtmlPage {
-    pub(crate) title: Option<String>,
-    pub(crate) markdown: String,
+pub struct HtmlPage {
+    /// Its title, as the page has it.
+    pub title: Option<String>,
+    /// Its content.
+    pub markdown: String,
     /// Characters beside the content that are not shown.
-    pub(crate) left_out: usize,
+    pub left_out: usize,
     /// Whether only a script would show something here.
-    pub(crate) needs_script: bool,
+    pub needs_script: bool,
     /// Whether the page asks for a password.
-    pub(crate) asks_password: bool,
+    pub asks_password: bool,
     /// Whether something was too large to convert.
-    pub(crate) cut: bool,
+    pub cut: bool,
 }
 
 /// What the first pass notices.
@@ -52,7 +54,7 @@ struct FirstPassFindings {
 
 /// Converts a page that came from `base`. A page that is given away takes no
 /// memory when it has been gone through once.
-pub(crate) fn convert(html: impl AsRef<str>, base: &Url) -> HtmlPage {
+pub fn convert(html: impl AsRef<str>, base: &Url) -> HtmlPage {
     convert_counting(html, base).0
 }
 

@@ -1,12 +1,4 @@
-//! Pictures and PDFs. Everything here reads untrusted bytes with large
-//! libraries, so it runs apart, within limits of time and memory.
-
-mod page_text;
-mod pdf;
-mod picture;
-mod process;
-mod thread;
-mod work;
+//! Shows pictures and PDFs: as they are unpacked, or described where this build cannot.
 
 use std::{
     fs, io,
@@ -16,37 +8,35 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use haft_media::{
+    CAN_DECODE, Document, DocumentPage, ImageFormat, MAX_BYTES, MediaAnswer, MediaInput, MediaTask,
+    MediaWork, Picture, SHOWN, choose,
+};
 use haft_tool::ToolError;
+use haft_types::SessionId;
 use haft_workspace::{ContentHash, OpenFile};
-use pdf::Page;
-use picture::{ImageBounds, Picture, SHOWN};
-use process::MediaInput;
-pub(crate) use process::serve;
-use work::{Document, MediaAnswer, MediaTask, choose};
 
 use super::{
-    Failure, MediaWork, NotebookFile, ReadJob,
-    fetched_media::FetchedPages,
-    file_format::{self, Format, ImageFormat},
+    Failure, NotebookFile, ReadJob,
     line_page::{fit, tokens},
-    media_work::parts_dir,
     output::{Dimensions, ImageFile, Output, Parts, PdfFile},
     parse_pages,
     text_lines::TextReadResult,
 };
 use crate::edit_common::thousands;
 
-/// Larger files are refused.
-const MAX_BYTES: u64 = 100 * 1024 * 1024;
-
-/// How long a picture or a document may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
 /// About what a picture of a page costs, in tokens.
 const PICTURE_TOKENS: usize = 1600;
 
 /// How long pictures of pages are kept.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Where a session keeps pictures of pages. Nobody else's are there, so all of it
+/// may be read back.
+pub fn parts_dir(state: &Path, session: Option<&SessionId>) -> PathBuf {
+    let session = session.map_or("none", SessionId::as_str);
+    state.join("parts").join(ContentHash::hash(session.as_bytes()).short())
+}
 
 /// Removes what was kept long enough.
 fn remove_old(parent: &Path) {
@@ -79,14 +69,14 @@ impl ReadJob {
                 MAX_BYTES / 1024 / 1024
             )));
         }
-        let answer = match &self.media {
-            MediaWork::Thread => thread::run(task, file.read_all(MAX_BYTES)?, TIMEOUT, cancelled),
-            MediaWork::Process(worker) => {
+        let source = match &self.media {
+            MediaWork::Thread => MediaInput::Bytes(file.read_all(MAX_BYTES)?),
+            MediaWork::Process(_) => {
                 let failed = |err| self.failed(&format!("cannot be handed on ({err})."));
-                let source = MediaInput::File(file.file().try_clone().map_err(failed)?);
-                process::ask(worker, &task, source, cancelled)
+                MediaInput::File(file.file().try_clone().map_err(failed)?)
             }
         };
+        let answer = self.media.run(task, source, cancelled);
         answer.map_err(|why| self.failed(&format!("is {kind}, but {why}.")))
     }
 
@@ -97,6 +87,9 @@ impl ReadJob {
         format: ImageFormat,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<TextReadResult, Failure> {
+        if !CAN_DECODE {
+            return self.undecoded(file, "pictures");
+        }
         let kind = format.media_type();
         let MediaAnswer::Picture(picture) =
             self.work(file, MediaTask::Picture(format, SHOWN), kind, cancelled)?
@@ -123,6 +116,9 @@ impl ReadJob {
         file: &OpenFile,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<TextReadResult, Failure> {
+        if !CAN_DECODE {
+            return self.undecoded(file, "PDFs");
+        }
         let invalid = |why| Failure::Tool(ToolError::invalid(why));
         let asked = self.input.pages.as_deref().map(parse_pages).transpose().map_err(invalid)?;
         let task = MediaTask::Pages(asked.clone());
@@ -146,7 +142,19 @@ impl ReadJob {
         Ok(TextReadResult { output, record: None })
     }
 
-    fn parts(&self, original_size: u64, page_count: usize, pages: Vec<Page>, notices: Vec<String>) -> Parts {
+    /// Without the libraries, pictures and documents are described.
+    fn undecoded(&self, file: &OpenFile, what: &str) -> Result<TextReadResult, Failure> {
+        let notices = vec![format!("[This build cannot show {what}.]")];
+        self.binary(file.stamp().len, &file.head(64)?, notices)
+    }
+
+    fn parts(
+        &self,
+        original_size: u64,
+        page_count: usize,
+        pages: Vec<DocumentPage>,
+        notices: Vec<String>,
+    ) -> Parts {
         let first_page = pages.first().map_or(1, |page| page.number);
         let images: Vec<(String, String)> = pages
             .into_iter()
@@ -167,7 +175,7 @@ impl ReadJob {
 
     /// Puts pictures of pages where programs find them too. Where that cannot be
     /// done, they are in the result alone.
-    fn keep(&self, file: &OpenFile, pages: &[Page]) -> PathBuf {
+    fn keep(&self, file: &OpenFile, pages: &[DocumentPage]) -> PathBuf {
         let parent = parts_dir(self.files.workspace().state_dir(), self.files.session());
         let done = (|| {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent)?;
@@ -192,12 +200,12 @@ impl ReadJob {
         &self,
         original_size: u64,
         page_count: usize,
-        pages: Vec<Page>,
+        pages: Vec<DocumentPage>,
         notices: Vec<String>,
     ) -> PdfFile {
         let mut shown = Vec::new();
         let mut images = Vec::new();
-        for Page { number, text, picture } in pages {
+        for DocumentPage { number, text, picture } in pages {
             images.extend(picture.map(|picture| (number, picture.media_type, picture.base64)));
             shown.push((number, text));
         }
@@ -224,85 +232,16 @@ impl ReadJob {
     }
 
     fn embedded(&self, base64: &str, cancelled: &dyn Fn() -> bool) -> Result<Picture, String> {
+        if !CAN_DECODE {
+            return Err("this build cannot show pictures".to_owned());
+        }
         let bytes = STANDARD.decode(base64).map_err(|_| "it is no base64".to_owned())?;
-        framed(&self.media, bytes, SHOWN, cancelled)
+        self.media.fit(bytes, SHOWN, cancelled)
     }
-}
-
-/// Makes a picture that is only in memory fit.
-fn framed(
-    work: &MediaWork,
-    bytes: Vec<u8>,
-    frame: ImageBounds,
-    cancelled: &dyn Fn() -> bool,
-) -> Result<Picture, String> {
-    let Format::Image(format) = file_format::format(&bytes) else {
-        return Err("it is no picture".to_owned());
-    };
-    let task = MediaTask::Picture(format, frame);
-    let answer = match work {
-        MediaWork::Thread => thread::run(task, bytes, TIMEOUT, cancelled),
-        MediaWork::Process(worker) => process::ask(worker, &task, MediaInput::Bytes(bytes), cancelled),
-    };
-    match answer? {
-        MediaAnswer::Picture(picture) => Ok(picture),
-        MediaAnswer::Pages(_) => Err("it was answered for something else".to_owned()),
-    }
-}
-
-/// A picture with at most these many pixels on its longer side and bytes: its
-/// type and its data.
-pub(super) fn shrunk(
-    work: &MediaWork,
-    image: Vec<u8>,
-    side: usize,
-    bytes: usize,
-) -> Option<(String, Vec<u8>)> {
-    let frame = ImageBounds { side: u32::try_from(side).unwrap_or(u32::MAX), bytes, small: bytes };
-    let picture = framed(work, image, frame, &|| false).ok()?;
-    Some((picture.media_type, STANDARD.decode(picture.base64).ok()?))
-}
-
-/// The first pages of a document that is only in memory.
-pub(super) fn first_pages(
-    work: &MediaWork,
-    bytes: Vec<u8>,
-    cancelled: &dyn Fn() -> bool,
-) -> Result<FetchedPages, String> {
-    let ask = |task: MediaTask, bytes: Vec<u8>| match work {
-        MediaWork::Thread => thread::run(task, bytes, TIMEOUT, cancelled),
-        MediaWork::Process(worker) => process::ask(worker, &task, MediaInput::Bytes(bytes), cancelled),
-    };
-    let other = || String::from("it was answered for something else");
-    let MediaAnswer::Pages(mut document) = ask(MediaTask::Pages(None), bytes.clone())? else {
-        return Err(other());
-    };
-    if document.pages.is_empty() {
-        let first = vec![1..=document.count.min(work::PAGES_PER_CALL)];
-        let MediaAnswer::Pages(again) = ask(MediaTask::Pages(Some(first)), bytes)? else {
-            return Err(other());
-        };
-        document = again;
-    }
-    let mut found = FetchedPages { count: document.count, texts: Vec::new(), pictures: Vec::new() };
-    for page in document.pages {
-        found.pictures.extend(page.picture.map(|it| (it.media_type, it.base64)));
-        found.texts.push((page.number, page.text));
-    }
-    Ok(found)
-}
-
-/// A picture that is only in memory, made to fit: MIME type and base64.
-pub(super) fn fitted(
-    work: &MediaWork,
-    bytes: Vec<u8>,
-    cancelled: &dyn Fn() -> bool,
-) -> Result<(String, String), String> {
-    framed(work, bytes, SHOWN, cancelled).map(|it| (it.media_type, it.base64))
 }
 
 /// As many pages as fit into the budget, and the ones that follow.
-fn within(pages: Vec<Page>, max_tokens: usize) -> (Vec<Page>, Option<String>) {
+fn within(pages: Vec<DocumentPage>, max_tokens: usize) -> (Vec<DocumentPage>, Option<String>) {
     let mut left = max_tokens;
     let mut shown = Vec::new();
     let mut rest: Vec<usize> = Vec::new();
@@ -321,7 +260,7 @@ fn within(pages: Vec<Page>, max_tokens: usize) -> (Vec<Page>, Option<String>) {
     (shown, (!rest.is_empty()).then(|| ranges(&rest)))
 }
 
-/// Page numbers as they are asked for.
+/// DocumentPage numbers as they are asked for.
 fn ranges(pages: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for page in pages {
@@ -343,7 +282,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named_exactly() {
-        let page = |number, text: &str| Page { number, text: text.to_owned(), picture: None };
+        let page = |number, text: &str| DocumentPage { number, text: text.to_owned(), picture: None };
         let pages = || vec![page(2, "aaa aaa"), page(5, &"b".repeat(60)), page(6, "c"), page(9, "d")];
         let (shown, rest) = within(pages(), 10);
         assert_eq!((shown.len(), rest.as_deref()), (1, Some("5-6,9")));

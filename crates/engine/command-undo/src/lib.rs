@@ -1,15 +1,18 @@
 //! Undo for commands: what is in the workspace is looked at before and after a
 //! command, and the difference goes into the journal of the files.
 //!
+//! **Does not know** the tools that run commands: they call [`CommandSnapshots`].
+//!
 //! **Invariant:** before a command runs, the content of everything it may change
 //! is kept, or the call says that it is not.
 
 mod commits;
-mod links;
+mod hard_links;
+mod path_tree;
+mod ports;
 mod record;
 mod scope;
 mod taker;
-mod tree;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -30,13 +33,13 @@ use haft_workspace::{
     Workspace,
 };
 
-use super::ports::{CommandSnapshots, PendingCommand, UndoCoverage};
-use links::RetainedLinks;
-use record::{Left, PendingRecord, UndoRecord};
-use taker::{Known, Skipped, SnapshotTaker, StoredContents, TakeError, TreeSnapshot};
-use tree::PathTree;
+use hard_links::RetainedLinks;
+use path_tree::PathTree;
+use record::{LeftRecord, PendingRecord, UndoRecord};
+use taker::{KnownContents, SkippedPaths, SnapshotTaker, StoredContents, TakeError, TreeSnapshot};
 
-pub use tree::SnapshotLimits;
+pub use path_tree::SnapshotLimits;
+pub use ports::{CommandSnapshots, NoSnapshots, OPAQUE, PendingCommand, UndoCoverage};
 
 /// Looks before and after commands.
 pub struct JournalCommandUndo {
@@ -47,6 +50,7 @@ struct UndoState {
     files: Arc<SessionFiles>,
     home: Option<PathBuf>,
     limits: SnapshotLimits,
+    git_tool: &'static str,
     record: OnceLock<Option<UndoRecord>>,
     state: Mutex<TreeState>,
 }
@@ -54,9 +58,9 @@ struct UndoState {
 #[derive(Default)]
 struct TreeState {
     /// Contents that were kept, by what the kernel says about the file.
-    known: Known,
+    known: KnownContents,
     /// What sessions that are gone knew of many files: read when many are looked at.
-    unread: Vec<Left>,
+    unread: Vec<LeftRecord>,
     /// Commands under way.
     windows: HashMap<CallId, SnapshotWindow>,
     /// Numbers for files on disk.
@@ -80,10 +84,16 @@ struct SnapshotWindow {
 }
 
 impl JournalCommandUndo {
-    /// For the commands of one session.
-    pub fn new(files: Arc<SessionFiles>, home: Option<PathBuf>, limits: SnapshotLimits) -> Self {
+    /// For the commands of one session. `git_tool` is the name of the tool for git:
+    /// only what that tool changes in git's own directory is undone.
+    pub fn new(
+        files: Arc<SessionFiles>,
+        home: Option<PathBuf>,
+        limits: SnapshotLimits,
+        git_tool: &'static str,
+    ) -> Self {
         let (record, state) = (OnceLock::new(), Mutex::default());
-        Self { inner: Arc::new(UndoState { files, home, limits, record, state }) }
+        Self { inner: Arc::new(UndoState { files, home, limits, git_tool, record, state }) }
     }
 }
 
@@ -129,7 +139,8 @@ const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Call it before the journal is read or another command runs. What those
 /// commands left running is ended first and handed back: a record is closed when
 /// nobody writes any more. One that cannot be closed waits for the next time.
-pub fn recover(workspace: &Workspace) -> Vec<LiveProcesses> {
+/// `git_tool` is that of [`JournalCommandUndo::new`].
+pub fn recover(workspace: &Workspace, git_tool: &str) -> Vec<LiveProcesses> {
     let Ok(journal) = workspace.journal() else { return Vec::new() };
     let registries = Shell::registries(workspace.state_dir());
     let mut ended = Vec::new();
@@ -154,11 +165,12 @@ pub fn recover(workspace: &Workspace) -> Vec<LiveProcesses> {
                 workspace,
                 journal,
                 limits: SnapshotLimits::default(),
-                known: &mut Known::default(),
+                known: &mut KnownContents::default(),
             }
-            .take(&pending.starts, &Skipped::of(pending), StoredContents::Known);
+            .take(&pending.starts, &SkippedPaths::of(pending), StoredContents::Known);
             if let Ok(now) = taken {
-                let change = FinishedCommand { pending, before: tree, held: &RetainedLinks::default() };
+                let held = &RetainedLinks::default();
+                let change = FinishedCommand { pending, before: tree, held, git_tool };
                 all_settled &= change.write_down(workspace, &now).is_ok();
             }
         }
@@ -193,7 +205,7 @@ impl UndoState {
             state.learn();
         }
         let mut taker = SnapshotTaker { workspace, journal, limits: self.limits, known: &mut state.known };
-        let none = Skipped::default();
+        let none = SkippedPaths::default();
         let found = match taker.take(&starts, &none, StoredContents::Stored) {
             Ok(taken) => Ok((starts, taken, false)),
             // What the command names is better than nothing.
@@ -271,7 +283,7 @@ impl UndoState {
                     }
                 }
                 drop(state);
-                recover(workspace);
+                recover(workspace, self.git_tool);
                 UndoRecord::open(journal).ok()
             })
             .as_ref()
@@ -286,8 +298,9 @@ impl UndoState {
         // What a command made too large is still compared with what was there.
         taker.limits.entries = taker.limits.entries.saturating_mul(4);
         taker.limits.bytes = taker.limits.bytes.saturating_mul(4);
-        let (starts, skipped) = (&window.pending.starts, Skipped::of(&window.pending));
-        let command = FinishedCommand { pending: &window.pending, before: &window.tree, held: &window.held };
+        let (starts, skipped) = (&window.pending.starts, SkippedPaths::of(&window.pending));
+        let SnapshotWindow { pending, tree: before, held, .. } = &window;
+        let command = FinishedCommand { pending, before, held, git_tool: self.git_tool };
         match taker.take(starts, &skipped, StoredContents::Known) {
             Ok(taken) => {
                 if command.write_down(workspace, &taken).is_err() {
@@ -365,14 +378,15 @@ struct FinishedCommand<'a> {
     pending: &'a PendingRecord,
     before: &'a PathTree,
     held: &'a RetainedLinks,
+    git_tool: &'a str,
 }
 
 impl FinishedCommand<'_> {
     /// The difference goes into the journal, but for what other calls did meanwhile.
     fn write_down(&self, workspace: &Workspace, now: &TreeSnapshot) -> Result<(), FileError> {
-        let Self { pending, before, held } = self;
+        let Self { pending, before, held, git_tool } = self;
         let after = &now.tree;
-        let mut changes = differences(before, after, GitChanges::for_origin(&pending.origin));
+        let mut changes = differences(before, after, GitChanges::for_origin(&pending.origin, git_tool));
         // What could not be seen before or after is not known to have changed.
         let unseen: Vec<&PathBuf> = pending.left_out.iter().chain(&now.left_out).collect();
         let is_unseen = |path: &Path| {
@@ -397,7 +411,7 @@ impl FinishedCommand<'_> {
         if changes.is_empty() {
             return Ok(());
         }
-        let links = links::linked_names(journal, before, after, &changes);
+        let links = hard_links::linked_names(journal, before, after, &changes);
         held.keep_torn(journal, &links, after);
         let (attributes, commits) = (attributes(before, after, &changes), commits::made(before, after));
         let entry = journal.record(&pending.origin, changes)?;
@@ -434,8 +448,8 @@ enum GitChanges {
 }
 
 impl GitChanges {
-    fn for_origin(origin: &ChangeOrigin) -> Self {
-        if origin.tool == <crate::git::Git as haft_tool::Tool>::NAME { Self::All } else { Self::Gone }
+    fn for_origin(origin: &ChangeOrigin, git_tool: &str) -> Self {
+        if origin.tool == git_tool { Self::All } else { Self::Gone }
     }
 }
 
@@ -445,7 +459,7 @@ fn differences(before: &PathTree, after: &PathTree, git_changes: GitChanges) -> 
         let found = after.get(path);
         let new = found.map_or(FileState::Absent, |node| node.state.clone());
         let given_away = found.is_some_and(|it| it.attributes.differs_from(&old.attributes));
-        if new != old.state || given_away || links::is_relinked(old, found) {
+        if new != old.state || given_away || hard_links::is_relinked(old, found) {
             changes.push(FileChange { path: path.clone(), before: old.state.clone(), after: new });
         }
     }
