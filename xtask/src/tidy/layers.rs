@@ -41,7 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "fleet-store",
         ],
     ),
-    ("sessions", &["config", "session"]),
+    ("sessions", &["config", "settings-rules", "session"]),
     ("frontends", &["json-lines", "sdk-server", "acp", "viewer", "haft", "tui", "fleet", "cli"]),
     ("dev", &["testkit"]),
 ];
@@ -112,6 +112,10 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "html-markdown",
             "search",
         ],
+    ),
+    (
+        "settings-rules",
+        &["agent", "model", "mcp-auth", "mcp-client", "mcp-server", "builtin-tools", "tool-runtime", "net"],
     ),
     (
         "tui",

@@ -6,12 +6,9 @@ mod build_policy;
 mod command_sandbox;
 mod journalled_changes;
 mod login_path;
-mod private_dir;
 mod read_only_guard;
 mod scratch_dir;
 mod session_roots;
-mod split_rules;
-pub(crate) mod state_dir;
 
 use std::{
     path::{Path, PathBuf},
@@ -37,7 +34,6 @@ use self::build_policy::directories;
 pub use self::{
     build_policy::policy_of_rules,
     command_sandbox::{CallLimits, CommandSandbox, SandboxDemand},
-    split_rules::split_rules,
 };
 pub(crate) use self::{
     command_sandbox::WorktreeRestriction, login_path::LoginShellPath, session_roots::SessionRoots,
@@ -46,6 +42,8 @@ use crate::{
     EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec, mcp_servers::ToolPolicies,
     telemetry::TraceDesk,
 };
+pub(crate) use haft_config::state_dir;
+pub use haft_settings_rules::split_rules;
 
 /// Where large results of calls are, in the directory of a session.
 pub(crate) const TOOL_RESULTS: &str = "tool-results";
@@ -193,16 +191,13 @@ impl SessionEnvironment {
     /// Makes Haft's own directory one that only its owner sees into. For those
     /// who will write there: reading premises changes nothing.
     pub(crate) fn keep_state_private(&self) {
-        private_dir::keep(&self.state_dir());
+        state_dir::keep_private(&self.state_dir());
     }
 
     /// The link by which the person came here, where they know the directory by
     /// one: what they call it means the same.
     fn link_to_here(&self) -> Option<PathBuf> {
-        let link =
-            self.variable("PWD").map(PathBuf::from).filter(|it| it.is_absolute() && *it != self.cwd)?;
-        let here = self.cwd.canonicalize().ok()?;
-        (link.canonicalize().ok()? == here && link != here).then_some(link)
+        haft_settings_rules::link_to(&self.cwd, self.variable("PWD"))
     }
 
     /// Where this session keeps what it stores.

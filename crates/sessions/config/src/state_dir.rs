@@ -1,9 +1,9 @@
-//! Where Haft writes when its own directory cannot be had: no home directory, or
-//! one that somebody else owns or that cannot be written.
+//! Haft's own directory: kept private, and where Haft writes when it cannot be had,
+//! because there is no home directory, or somebody else owns it, or it cannot be written.
 
 use std::{
-    fs::DirBuilder,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    fs::{DirBuilder, Permissions},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -13,7 +13,7 @@ use rustix::fs::{Access, access, statvfs};
 /// A directory in the temp directory that belongs to this user alone, the same
 /// for all of their sessions. Where somebody has put something else in its
 /// place it is one that nobody can guess, for this process.
-pub(crate) fn temporary_state() -> PathBuf {
+pub fn temporary_state() -> PathBuf {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| private_below(&std::env::temp_dir())).clone()
 }
@@ -25,17 +25,46 @@ fn private_below(temp: &Path) -> PathBuf {
     // A link is not followed: whoever made it could change where it leads.
     let is_ours =
         usual.symlink_metadata().is_ok_and(|it| it.is_dir() && it.uid() == user && it.mode() & 0o077 == 0);
-    if is_ours { usual } else { temp.join(format!("haft-{user}-{}", uuid::Uuid::new_v4())) }
+    if is_ours { usual } else { temp.join(format!("haft-{user}-{:032x}", unguessable())) }
+}
+
+/// A random number. Without the system's generator it is one that at least no other
+/// process has.
+pub fn unguessable() -> u128 {
+    let mut bytes = [0; 16];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(16) => u128::from_ne_bytes(bytes),
+        _ => {
+            let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+            since.as_nanos() << 32 | u128::from(std::process::id())
+        }
+    }
+}
+
+/// Makes the directory so that only its owner sees into it. One of another name
+/// than ours that is there already stays as whoever made it wanted it. What
+/// cannot be done is no reason not to work: the session says later what it
+/// cannot keep.
+pub fn keep_private(dir: &Path) {
+    let Ok(meta) = dir.metadata() else {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).ok();
+        return;
+    };
+    let ours = dir.file_name().is_some_and(|it| it == ".haft")
+        && std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == meta.uid());
+    if ours && meta.is_dir() && meta.mode() & 0o077 != 0 {
+        std::fs::set_permissions(dir, Permissions::from_mode(meta.mode() & 0o700)).ok();
+    }
 }
 
 /// Whether something can be written below a directory that may not be there
 /// yet: we may, and there is room. Nothing is tried or made.
-pub(crate) fn can_be_written(dir: &Path) -> bool {
+pub fn can_be_written(dir: &Path) -> bool {
     may_be_written(dir) && existing(dir).is_some_and(has_room)
 }
 
 /// Whether we may write below a directory that may not be there yet.
-pub(crate) fn may_be_written(dir: &Path) -> bool {
+pub fn may_be_written(dir: &Path) -> bool {
     existing(dir).is_some_and(|it| access(it, Access::WRITE_OK | Access::EXEC_OK).is_ok())
 }
 
@@ -56,7 +85,7 @@ fn has_room(dir: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
