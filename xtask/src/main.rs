@@ -11,6 +11,7 @@ mod bench_shell;
 mod calls_soak;
 mod command;
 mod dist;
+mod features;
 mod fleet_kills;
 mod fleet_sim;
 mod fleet_soak;
@@ -60,6 +61,8 @@ cargo xtask dist [--binary FILE]... [--target TRIPLE]... [--out DIR] [--releases
                     make the packages people install: npm, wheel, deb, archive, and what downloads it
 cargo xtask package-check
                     pack every crate as a registry would take it, and compile all of them from their packages, once
+cargo xtask features [CRATE]…
+                    check that every feature of a crate compiles alone, with all others, and left out
 cargo xtask semver [BASE]
                     compare what the library promises with a revision, by default the newest tag or the last commit
 cargo xtask hot-functions
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Some("fleet-kills") => fleet_kills::run(&args[1..]),
         Some("session-log") => session_log::run(&args[1..]),
         Some("hot-functions") => hot_functions::write(),
+        Some("features") => features::check(&args[1..]),
         Some("semver") => semver::run(&args[1..]),
         Some("tidy") => tidy::check(),
         Some("site") => site::build(),

@@ -85,7 +85,8 @@ fn described(source: &Path, to: &Path) -> Result<Vec<(String, PathBuf)>, String>
     )?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|err| err.to_string())?;
     let names = seen_through_the_facade(&metadata);
-    let mut args = vec!["doc", "--no-deps", "--locked", "--lib", "--manifest-path", &manifest];
+    let mut args =
+        vec!["doc", "--no-deps", "--locked", "--lib", "--all-features", "--manifest-path", &manifest];
     args.extend(names.iter().flat_map(|name| ["-p", name.as_str()]));
     // Descriptions are not stable yet; the program that reads them is pinned to what this compiler writes.
     let flags = [

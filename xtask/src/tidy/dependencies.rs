@@ -33,6 +33,10 @@ const PERMISSIVE: &[&str] = &[
 /// are; raise it only for a dependency that is worth a second copy of another.
 const MAX_DOUBLED: usize = 25;
 
+/// How many packages a program outside compiles that uses the facade without features.
+/// Whoever writes a tool waits for them: a further one is worth a decision.
+const MAX_FOR_A_TOOL: usize = 120;
+
 /// Where packages come from: the usual index, whatever mirror serves it.
 const SOURCE: &str = "registry+";
 
@@ -44,7 +48,23 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     let mut problems: Vec<String> = foreign.iter().filter_map(|package| problem_of(package)).collect();
     problems.extend(foreign.iter().filter_map(|package| source_problem(package)));
     problems.extend(doubled(&foreign, MAX_DOUBLED));
+    problems.extend(too_many_for_a_tool()?);
     Ok(problems)
+}
+
+/// More packages below the facade without features than a tool should need.
+fn too_many_for_a_tool() -> Result<Option<String>, String> {
+    let tree = ["tree", "--locked", "-p", "haft", "--no-default-features", "-e", "normal,build"];
+    let tree = command::output(
+        "cargo",
+        &[&tree[..], &["--prefix", "none", "--no-dedupe", "--format", "{p}"]].concat(),
+    )?;
+    let packages: BTreeSet<&str> = tree.lines().filter(|line| !line.is_empty()).collect();
+    // The tool itself is one more.
+    let count = packages.len() + 1;
+    Ok((MAX_FOR_A_TOOL < count).then(|| {
+        format!("a tool outside compiles {count} packages, at most {MAX_FOR_A_TOOL} may be: see `cargo tree -p haft -e normal,build`")
+    }))
 }
 
 /// A package from a git repository or another registry can change or vanish

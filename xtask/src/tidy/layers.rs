@@ -13,6 +13,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "system",
         &[
             "workspace",
+            "media",
+            "html-markdown",
             "search",
             "bash-analysis",
             "sandbox",
@@ -28,6 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
+            "command-undo",
             "builtin-tools",
             "model",
             "agent",
@@ -38,13 +41,15 @@ const LAYERS: &[(&str, &[&str])] = &[
             "fleet-store",
         ],
     ),
-    ("sessions", &["config", "session"]),
+    ("sessions", &["config", "settings-rules", "session"]),
     ("frontends", &["json-lines", "sdk-server", "acp", "viewer", "haft", "tui", "fleet", "cli"]),
     ("dev", &["testkit"]),
 ];
 
 /// Dependencies that are forbidden although the layers would allow them.
 const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("media", &["paths", "process", "net"]),
+    ("html-markdown", &["paths", "process", "net", "workspace", "media"]),
     ("shell", &["workspace", "search", "bash-analysis"]),
     ("sandbox", &["workspace", "search", "bash-analysis"]),
     ("bash-analysis", &["workspace", "search", "process", "net"]),
@@ -52,6 +57,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("hooks", &["tool", "workspace", "search", "bash-analysis", "sandbox", "shell", "paths"]),
     ("permission", &["hooks", "workspace", "search", "sandbox", "shell", "process", "net"]),
     ("tool-runtime", &["workspace", "search", "bash-analysis", "sandbox", "shell"]),
+    ("command-undo", &["tool-runtime", "permission", "hooks", "search"]),
     ("builtin-tools", &["tool-runtime", "permission", "hooks"]),
     (
         "model",
@@ -62,6 +68,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "hooks",
             "builtin-tools",
             "workspace",
+            "media",
+            "html-markdown",
             "search",
             "bash-analysis",
             "sandbox",
@@ -83,6 +91,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "agent",
             "model",
             "workspace",
+            "media",
+            "html-markdown",
             "search",
             "shell",
         ],
@@ -98,8 +108,14 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "builtin-tools",
             "tool-runtime",
             "workspace",
+            "media",
+            "html-markdown",
             "search",
         ],
+    ),
+    (
+        "settings-rules",
+        &["agent", "model", "mcp-auth", "mcp-client", "mcp-server", "builtin-tools", "tool-runtime", "net"],
     ),
     (
         "tui",

@@ -27,6 +27,7 @@ mod hook_output;
 mod hook_state;
 mod hooks;
 mod hooks_outcome;
+#[cfg_attr(not(feature = "http"), path = "no_http_handler.rs")]
 mod http_handler;
 mod matcher;
 mod merge_answers;

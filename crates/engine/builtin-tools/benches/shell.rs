@@ -20,8 +20,8 @@ use haft_bash_analysis::{AnalysisContext, analyse};
 use haft_builtin_tools::bash::{
     Bash, BashInspector, BashSettings, CommandConfiner, CommandSnapshots as _, ConfinedCommand,
     ConfinementChoice, PendingCommand,
-    undo::{JournalCommandUndo, SnapshotLimits},
 };
+use haft_command_undo::{JournalCommandUndo, SnapshotLimits};
 use haft_permission::{BashJudge, Policy};
 use haft_shell::{
     run::{Shell, ShellConfig, TaskRegistry},
@@ -207,7 +207,12 @@ async fn looking(top: PathBuf) {
     let config = WorkspaceConfig { state_dir, root: root.clone(), limits: JournalLimits::default() };
     let workspace = Arc::new(Workspace::open(config).unwrap());
     let files = Arc::new(SessionFiles::new(workspace, None, FullContextView));
-    let snapshots = JournalCommandUndo::new(files, None, SnapshotLimits::default());
+    let snapshots = JournalCommandUndo::new(
+        files,
+        None,
+        SnapshotLimits::default(),
+        <haft_builtin_tools::git::Git as haft_tool::Tool>::NAME,
+    );
     let call = CallId::from("call");
     let about = PendingCommand {
         call: &call,

@@ -46,8 +46,12 @@ pub mod task_output;
 pub mod task_stop;
 pub mod team;
 pub mod todo_write;
+#[cfg(feature = "web")]
 pub mod web_fetch;
+#[cfg(feature = "web")]
 pub mod web_search;
+#[cfg_attr(not(feature = "web"), path = "no_web_tools.rs")]
+mod web_tools;
 pub mod worktree;
 pub mod write;
 
@@ -57,6 +61,7 @@ pub use edit_common::{
     edit_observer::{EditObserver, NoEditObserver},
 };
 pub use search_common::SearchToolSettings;
+pub use web_tools::WebToolServices;
 
 /// Tools that act on files and commands of the machine they run on. A session
 /// with a tool host has these there.
@@ -97,7 +102,7 @@ pub struct ToolServices {
     /// How much Read shows at once.
     pub read: read::ReadLimits,
     /// Where Read unpacks pictures and documents.
-    pub media: read::MediaWork,
+    pub media: haft_media::MediaWork,
     /// Keeps edits from breaking files that decide what is allowed.
     pub config_check: Arc<dyn ConfigCheck>,
     /// Commands that run, and those that go on in the background.
@@ -112,16 +117,14 @@ pub struct ToolServices {
     pub confine: Arc<dyn bash::CommandConfiner>,
     /// Makes what commands change undoable.
     pub snapshots: Arc<dyn bash::CommandSnapshots>,
-    /// Fetches pages.
-    pub web: web_fetch::WebServices,
+    /// Fetches pages and searches the web.
+    pub web: WebToolServices,
     /// Stores prompts that run later.
     pub schedule: cron::CronServices,
     /// Fires prompts that wait for it.
     pub triggers: remote_trigger::TriggerServices,
     /// Asks language servers.
     pub lsp: Arc<lsp::LspServers>,
-    /// Searches the web.
-    pub web_search: web_search::SearchServices,
     /// Starts agents.
     pub agents: Arc<dyn agent::SubagentSpawner>,
     /// Where plans are kept, and under which name.
@@ -196,13 +199,11 @@ pub fn base(services: &ToolServices) -> Vec<Arc<dyn DynTool>> {
         erase(task_output::TaskOutput::new(tasks(), others(), services.bash.task_shown_chars)),
         erase(task_stop::TaskStop::new(tasks(), others())),
         erase(todo_write::TodoWrite::default()),
-        erase(web_fetch::WebFetch::new(services.web.clone()).with_media(services.media.clone())),
-        erase(web_search::WebSearch::new(services.web_search.clone())),
-        erase(
-            write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))
-                .with_news(news()),
-        ),
     ];
+    all.extend(web_tools::tools(&services.web, &services.media));
+    all.push(erase(
+        write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check)).with_news(news()),
+    ));
     all.extend(cron::tools(&services.schedule, tasks()));
     all.extend(task_list::tools(&services.task_lists));
     all.extend(team::tools(&services.teams));

@@ -15,6 +15,9 @@ use crate::{
     spec,
 };
 
+/// The versions of the protocol that this build speaks.
+pub(crate) const PROTOCOLS: &[u64] = &[haft_acp::PROTOCOL_VERSION];
+
 /// Serves the editor at standard input and output until it is gone.
 pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     if run.print || run.prompt.is_some() {

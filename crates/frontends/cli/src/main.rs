@@ -7,7 +7,14 @@
 //! **Invariant:** standard output holds what was asked for and nothing else;
 //! everything else goes to standard error. A closed pipe ends the program, it
 //! never panics.
+#![cfg_attr(
+    not(all(feature = "acp", feature = "fleet", feature = "view")),
+    allow(dead_code, reason = "parts of commands that this build lacks")
+)]
 
+#[cfg(not(all(feature = "acp", feature = "fleet", feature = "view")))]
+mod absent_commands;
+#[cfg(feature = "acp")]
 mod acp_command;
 mod agent_tree;
 mod agents_command;
@@ -25,6 +32,7 @@ mod diagnostic_log;
 mod doctor_command;
 mod first_files;
 mod fleet_args;
+#[cfg(feature = "fleet")]
 mod fleet_command;
 mod help_width;
 mod ide_bridge;
@@ -67,6 +75,7 @@ mod trust_command;
 mod unattended;
 mod undo_command;
 mod update_command;
+#[cfg(feature = "view")]
 mod view_command;
 mod watch;
 mod webhook;
@@ -77,6 +86,13 @@ mod worktrees_command;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+
+#[cfg(not(feature = "acp"))]
+use crate::absent_commands::acp_command;
+#[cfg(not(feature = "fleet"))]
+use crate::absent_commands::fleet_command;
+#[cfg(not(feature = "view"))]
+use crate::absent_commands::view_command;
 
 use crate::{
     args::{Args, CliCommand},
@@ -171,9 +187,9 @@ fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::GlobalArg
         CliCommand::Acp { login: false } => acp_command::run(run, options),
         CliCommand::Fleet(command) => fleet_command::run(*command, options),
         CliCommand::Dev(command) => dev_command::run(command),
-        CliCommand::MediaWorker { task } => haft_builtin_tools::read::serve_media(&task)
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(CliError::Message),
+        CliCommand::MediaWorker { task } => {
+            haft_media::serve(&task).map(|()| ExitCode::SUCCESS).map_err(CliError::Message)
+        }
         CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);

@@ -10,6 +10,7 @@ use crate::{
     args::GlobalArgs,
     output::{CliError, CommandExit, print_line},
     setup_args::NewCommand,
+    update_command,
 };
 
 /// Templates. With a name filled in they are a crate, which `tests/all/new_tool.rs`
@@ -27,28 +28,16 @@ pub(crate) fn run(command: &NewCommand, options: &GlobalArgs) -> CommandExit {
     let here = options.cwd.clone().unwrap_or_default();
     let root = here.join(dir.clone().unwrap_or_else(|| PathBuf::from(&names.package)));
     let failed = |path: &Path, err: std::io::Error| CliError::Message(format!("{}: {err}", path.display()));
-    if let Some(source) = haft.as_ref().map(|it| here.join(it)).filter(|it| !it.join(LIBRARY).is_dir()) {
-        return Err(CliError::Message(format!(
-            "{} is no source of Haft: {LIBRARY} is missing",
-            source.display()
-        )));
-    }
+    let library = library(haft.as_ref().map(|it| here.join(it)))?;
     // A directory that is there may hold somebody's work.
     std::fs::create_dir(&root).map_err(|err| failed(&root, err))?;
     std::fs::create_dir(root.join("src")).map_err(|err| failed(&root, err))?;
-    let dependency = match haft {
-        Some(path) => {
-            let path = here.join(path);
-            let path = path.canonicalize().map_err(|err| failed(&path, err))?;
-            format!("{{ path = {:?} }}", path.join(LIBRARY).display().to_string())
-        }
-        None => format!("{:?}", env!("CARGO_PKG_VERSION")),
-    };
     let filled = |text: &str| {
         text.replace("template-tool", &names.package)
             .replace("template_tool", &names.package.replace('-', "_"))
             .replace("TemplateTool", &names.tool)
-            .replace("@HAFT@", &dependency)
+            .replace("@HAFT@", &format!("{:?}", library.display().to_string()))
+            .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
     };
     for (place, text) in
         [("Cargo.toml", MANIFEST), ("src/lib.rs", TOOL), ("src/main.rs", SERVER), ("README.md", README)]
@@ -56,15 +45,47 @@ pub(crate) fn run(command: &NewCommand, options: &GlobalArgs) -> CommandExit {
         let path = root.join(place);
         std::fs::write(&path, filled(text)).map_err(|err| failed(&path, err))?;
     }
-    print_line(&format!("{} holds the tool {}.", root.display(), names.tool))?;
-    print_line(&format!("Try it: cd {} && cargo test", root.display()))?;
-    if haft.is_none() {
-        let version = env!("CARGO_PKG_VERSION");
-        print_line(&format!(
-            "It takes haft {version} from the registry; where that has none, say --haft DIR with a source of Haft."
-        ))?;
-    }
+    let shown = root.display();
+    print_line(&format!(
+        "{shown} holds the tool {}. It uses the source of Haft in {}.",
+        names.tool,
+        library.display()
+    ))?;
+    print_line(&format!("Try it: cd {shown} && cargo test --no-default-features"))?;
+    print_line(&format!(
+        "Give it to Haft: cargo build --release && haft mcp add {} -- $PWD/target/release/{}",
+        names.package, names.package
+    ))?;
+    print_line("README.md there says what else it can be part of.")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where this program was built. Only a build for development says so: others are the
+/// same bytes wherever they are made.
+#[cfg(debug_assertions)]
+const BUILT_IN: &str = env!("CARGO_MANIFEST_DIR");
+#[cfg(not(debug_assertions))]
+const BUILT_IN: &str = "";
+
+/// The directory of the library: that of the source which is named, or of the one that
+/// this program was built or installed from.
+fn library(named: Option<PathBuf>) -> Result<PathBuf, CliError> {
+    let in_source =
+        |dir: &Path| dir.join(LIBRARY).canonicalize().ok().filter(|it| it.join("Cargo.toml").is_file());
+    if let Some(source) = named {
+        return in_source(&source).ok_or_else(|| {
+            CliError::Message(format!("{} is no source of Haft: {LIBRARY} is missing", source.display()))
+        });
+    }
+    let program = std::env::current_exe().and_then(|it| it.canonicalize()).unwrap_or_default();
+    let installed = update_command::cargo_source(&program).unwrap_or_default();
+    let places = [program.as_path(), installed.as_path(), Path::new(BUILT_IN)];
+    places.into_iter().flat_map(Path::ancestors).find_map(in_source).ok_or_else(|| {
+        CliError::Message(String::from(
+            "there is no source of Haft beside this program, and the crate `haft` is in no registry yet: get the \
+             source and name its directory with --haft DIR",
+        ))
+    })
 }
 
 /// What a tool is called in its three places.

@@ -100,7 +100,7 @@ pub(crate) enum NewCommand {
         /// Into this new directory; by default one of the tool's name.
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
-        /// Where the source of Haft is; by default the published crate is used.
+        /// The source of Haft to depend on; by default that of this program.
         #[arg(long, value_name = "DIR")]
         haft: Option<PathBuf>,
     },

@@ -71,7 +71,7 @@ pub(crate) fn version_json() -> CommandExit {
     let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
     let line = json!({
         "version": env!("CARGO_PKG_VERSION"), "target": target, "channel": channel.name, "program": program,
-        "protocols": {"acp": [haft_acp::PROTOCOL_VERSION], "mcp": haft_mcp_client::protocol_versions()},
+        "protocols": {"acp": crate::acp_command::PROTOCOLS, "mcp": haft_mcp_client::protocol_versions()},
     });
     print_line(&line.to_string())?;
     Ok(ExitCode::SUCCESS)
@@ -82,9 +82,15 @@ fn from_source(channel: InstallChannel, program: &Path) -> Option<String> {
     if channel.name != "cargo" {
         return None;
     }
-    let list = std::fs::read_to_string(program.parent()?.parent()?.join(".crates.toml")).ok()?;
-    let dir = source_dir(&list)?;
+    let dir = cargo_source(program)?;
+    let dir = dir.display();
     Some(format!("git -C '{dir}' pull && cargo install --path '{dir}' --locked"))
+}
+
+/// The directory that cargo installed this program from, if it did.
+pub(crate) fn cargo_source(program: &Path) -> Option<PathBuf> {
+    let list = std::fs::read_to_string(program.parent()?.parent()?.join(".crates.toml")).ok()?;
+    source_dir(&list).map(PathBuf::from)
 }
 
 /// The directory that cargo's list of what it installed names for this program.

@@ -17,6 +17,26 @@
 //! `haft new tool NAME` writes a crate with a tool, its test and a server to
 //! start from.
 //!
+//! # Features
+//!
+//! Without any, the crate has tools and what their calls pass through: enough for
+//! [a tool](#a-tool), and quick to compile. Everything else is asked for:
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `agent` | models, sessions and agents with the built-in tools: [`Agent`], [`model`], [`session`] |
+//! | `mcp` | your tools for other agents: [`mcp::serve`]; needs `agent` |
+//! | `web` | the built-in tools for web pages and searches; needs `agent` |
+//! | `media` | pictures and PDFs in built-in tools; needs `agent` |
+//! | `bedrock` | models behind Amazon Bedrock; needs `agent` |
+//! | `vertex` | Google's own credentials for models behind Vertex AI; needs `agent` |
+//! | `http-hooks` | hooks that are addresses, for [`Tools`]; agents have them |
+//! | `full` | all of these but `vertex` |
+//!
+//! A build without a feature never does something else instead: what is missing does not
+//! compile, is no tool that a model sees, or says that this build lacks it. A hook that
+//! this build cannot run closes what it guards.
+//!
 //! # A tool
 //!
 //! ```
@@ -42,9 +62,18 @@
 //!
 //! # An agent
 //!
-//! The model here is scripted, so that this page can be tested; with a key it is
-//! `ProviderChoice::from_env(&|name| std::env::var(name).ok(), &KeySettings::default())?.build(Common::default())?`
-//! of [`model`].
+//! With a key in the environment, the model is [`model_from_env`]:
+//!
+//! ```no_run
+//! # use haft::prelude::*;
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut agent = Agent::builder(model_from_env()?).built_in_tools().build()?;
+//! println!("{}", agent.run("What is in this directory?").await.text);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The model here is scripted, so that this page can be tested:
 //!
 //! ```
 //! use haft::prelude::*;
@@ -165,7 +194,11 @@
 
 #![warn(missing_docs)]
 
+#[cfg(feature = "agent")]
 mod agent;
+mod build_error;
+mod local_calls;
+#[cfg(feature = "mcp")]
 pub mod mcp;
 mod tool_set;
 
@@ -174,19 +207,30 @@ mod tool_set;
 #[doc = include_str!("../../../../README.md")]
 struct ProgramsOfTheReadme;
 
-pub use agent::{Agent, AgentBuilder, AgentRun, Asked, BuildError, HookReply};
+#[cfg(feature = "agent")]
+pub use agent::{Agent, AgentBuilder, AgentRun, Asked, HookReply};
+pub use build_error::BuildError;
+#[cfg(feature = "agent")]
 pub use haft_agent as engine;
 pub use haft_config as config;
 pub use haft_hooks as hooks;
+#[cfg(feature = "agent")]
 pub use haft_model as model;
 pub use haft_permission as permission;
+#[cfg(feature = "agent")]
 pub use haft_session as session;
 pub use haft_tool as tool;
 pub use haft_tool_runtime as runtime;
 pub use haft_types as types;
 pub use tool_set::Tools;
 
-/// The model that the environment of this process names, with its key.
+/// The model that the environment of this process names, with its key: that of
+/// `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or another variable of `docs/models.md`. Reads
+/// variables only and sends nothing.
+///
+/// # Errors
+/// No variable names a provider or a key, or what they say makes no sense.
+#[cfg(feature = "agent")]
 pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_model::ModelError> {
     let env = |name: &str| std::env::var(name).ok();
     let choice = haft_model::ProviderChoice::from_env(&env, &haft_model::KeySettings::default())?;
@@ -195,8 +239,11 @@ pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_mode
 
 /// What a file that defines tools or runs an agent usually needs.
 pub mod prelude {
+    #[cfg(feature = "agent")]
     pub use haft_agent::{AgentEvent, EndReason, TurnEnd};
     pub use haft_hooks::{HookCall, HookEvent};
+    #[cfg(feature = "agent")]
+    pub use haft_session::{Prompt, SessionEvent, SessionSpec};
     pub use haft_tool::{
         AccessSet, CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError,
         Traits, Verdict, erase, tool,
@@ -206,7 +253,9 @@ pub mod prelude {
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::json;
 
-    pub use haft_session::{Prompt, SessionEvent, SessionSpec};
-
-    pub use crate::{Agent, Asked, BuildError, HookReply, Tools, mcp::HttpOptions, model_from_env};
+    #[cfg(feature = "mcp")]
+    pub use crate::mcp::HttpOptions;
+    #[cfg(feature = "agent")]
+    pub use crate::{Agent, Asked, HookReply, model_from_env};
+    pub use crate::{BuildError, Tools};
 }

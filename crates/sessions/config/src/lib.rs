@@ -34,6 +34,7 @@ mod settings_document;
 mod settings_paths;
 mod settings_store;
 mod stable_read;
+pub mod state_dir;
 mod trust;
 
 pub use json_file::UpdateError;

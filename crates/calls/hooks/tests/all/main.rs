@@ -11,5 +11,6 @@
 mod common;
 mod engine;
 mod gate_table;
+#[cfg(feature = "http")]
 mod http;
 mod processes;

@@ -8,7 +8,6 @@ mod ports;
 mod preview;
 mod result_text;
 mod run_command;
-pub mod undo;
 
 use std::sync::Arc;
 
@@ -21,11 +20,11 @@ use haft_tool::{
 
 pub use analysis_port::BashInspector;
 pub use bash_settings::{BackgroundPolicy, BashSettings, CwdPersistence, OnTimeout};
+pub use haft_command_undo::{CommandSnapshots, NoSnapshots, OPAQUE, PendingCommand, UndoCoverage};
 pub use input::{Input, Left, Output, Progress};
 pub use ports::{
-    CommandConfiner, CommandInspector, CommandSnapshots, ConfinedCommand, ConfinementChoice, InteractiveHint,
-    NoConfiner, NoSnapshots, OPAQUE, OutsideSandbox, PendingCommand, PrintedOutput, Said, UndoCoverage,
-    WorkingDirs,
+    CommandConfiner, CommandInspector, ConfinedCommand, ConfinementChoice, InteractiveHint, NoConfiner,
+    OutsideSandbox, PrintedOutput, Said, WorkingDirs,
 };
 
 pub(crate) use result_text::words;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use haft_bash_analysis::SharedAnalysis;
+use haft_command_undo::{OPAQUE, PendingCommand, UndoCoverage};
 use haft_shell::{
     output::Mark,
     own::Lifetime,
@@ -18,7 +19,7 @@ use super::{
     Bash,
     bash_settings::{BackgroundPolicy, CwdPersistence, OnTimeout},
     input::{Input, Output, Progress},
-    ports::{ConfinedBy, ConfinedCommand, OPAQUE, OutsideSandbox, PendingCommand, UndoCoverage},
+    ports::{ConfinedBy, ConfinedCommand, OutsideSandbox},
     result_text,
 };
 

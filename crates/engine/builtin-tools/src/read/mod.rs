@@ -1,11 +1,7 @@
 //! Shows what is in a file.
 
-mod fetched_media;
-mod file_format;
 mod line_page;
-#[cfg(feature = "media")]
 mod media;
-mod media_work;
 mod notebook;
 mod output;
 mod result_text;
@@ -16,8 +12,7 @@ use std::{
     sync::Arc,
 };
 
-pub(crate) use fetched_media::{BodyKind, body_kind, first_pages, fit_picture};
-use file_format::Format;
+use haft_media::{Format, MediaWork};
 use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
@@ -25,7 +20,7 @@ use haft_workspace::{
     FileError, FileEvent, LinesView, OpenFile, ReadBy, SessionFiles, hash_file, text::Text,
 };
 pub use line_page::ReadLimits;
-pub use media_work::{MediaWork, MediaWorker, parts_dir, serve_media};
+pub use media::parts_dir;
 pub(crate) use notebook::{joined, language_of};
 pub use output::{
     BinaryFile, Cell, CellOutput, Dimensions, ImageFile, NotebookFile, Output, Parts, PdfFile, TextFile,
@@ -215,7 +210,6 @@ struct ReadJob {
     input: Input,
     real: PathBuf,
     limits: ReadLimits,
-    #[cfg_attr(not(feature = "media"), expect(dead_code, reason = "there is nothing to unpack"))]
     media: MediaWork,
 }
 
@@ -234,7 +228,7 @@ impl ReadJob {
         }
         let (file, bytes) = haft_workspace::read_at_hand(&self.real, SMALL)?;
         // What takes a closer look takes its time.
-        if file_format::format(&bytes) != Format::Other {
+        if haft_media::format(&bytes) != Format::Other {
             return None;
         }
         let text = Text::decode_plain(bytes)?;
@@ -286,7 +280,7 @@ impl ReadJob {
     fn read(&self, cancelled: &dyn Fn() -> bool) -> Result<TextReadResult, Failure> {
         let file = OpenFile::open(&self.real)?;
         let head = file.head(4096)?;
-        match file_format::format(&head) {
+        match haft_media::format(&head) {
             Format::Image(format) => return self.image(&file, format, cancelled),
             Format::Pdf => return self.pdf(&file, cancelled),
             Format::Other if self.is_notebook() => {
@@ -328,8 +322,8 @@ impl ReadJob {
         let output = Output::Binary(BinaryFile {
             file_path: self.input.file_path.clone(),
             original_size: len,
-            sniffed: file_format::describe(head).to_owned(),
-            first_bytes: file_format::hex(head),
+            sniffed: haft_media::describe(head).to_owned(),
+            first_bytes: haft_media::hex(head),
             notices,
         });
         Ok(TextReadResult { output, record: None })
@@ -374,31 +368,6 @@ impl ReadJob {
         };
         self.files.reads().knows(&self.viewer, &view);
         Ok(Some(TextReadResult { output: Output::Notebook(shown.file), record: None }))
-    }
-}
-
-/// Without the libraries, pictures and documents are described.
-#[cfg(not(feature = "media"))]
-impl ReadJob {
-    fn image(
-        &self,
-        file: &OpenFile,
-        _: file_format::ImageFormat,
-        _: &dyn Fn() -> bool,
-    ) -> Result<TextReadResult, Failure> {
-        self.binary(file.stamp().len, &file.head(64)?, vec!["[This build cannot show pictures.]".to_owned()])
-    }
-
-    fn pdf(&self, file: &OpenFile, _: &dyn Fn() -> bool) -> Result<TextReadResult, Failure> {
-        self.binary(file.stamp().len, &file.head(64)?, vec!["[This build cannot show PDFs.]".to_owned()])
-    }
-
-    fn fit_pictures(&self, file: &mut NotebookFile, _: &dyn Fn() -> bool) {
-        for output in file.cells.iter_mut().flat_map(|cell| &mut cell.outputs) {
-            if let Some((kind, _)) = output.image.take() {
-                output.say(&format!("[{kind} is not shown: this build cannot show pictures]"));
-            }
-        }
     }
 }
 

@@ -9,7 +9,6 @@ use haft_workspace::{
 };
 
 use super::{
-    file_format,
     line_page::{NextPage, Page, PageRequest, PartialLine, ReadLimits, fill},
     output::{Output, TextFile, Unchanged},
 };
@@ -301,7 +300,7 @@ impl TextJob<'_> {
             }
             None => (),
         }
-        if let Some(kind) = file_format::claimed(self.asked) {
+        if let Some(kind) = haft_media::claimed(self.asked) {
             notices.push(format!("[The name says {kind}, but this is text.]"));
         }
         if let Some(encoding) = encoding {

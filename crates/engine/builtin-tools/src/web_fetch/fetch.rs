@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_media::MediaWork;
 use haft_net::{BodyEnd, CrossHostRedirect, FetchOutcome, WebBody, WebPage, WebUrl};
 use haft_tool::{ToolContext, ToolError};
 use haft_types::text::thousands;
@@ -23,7 +24,6 @@ use super::{
     page_cache::{CachedPage, PageCache, PageKey},
     result_text,
 };
-use crate::read::MediaWork;
 
 /// How much of an error's body is shown.
 const EXPLANATION: usize = 2_000;

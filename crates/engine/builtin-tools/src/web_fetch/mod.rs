@@ -10,6 +10,7 @@ mod services;
 
 use std::{sync::Arc, time::Instant};
 
+use haft_media::MediaWork;
 use haft_net::WebUrl;
 use haft_tool::{
     Access, AccessSet, CallContext, Content, Exposure, LineStyle, Outcome, Rendered, RenderedLine, Stage,
@@ -25,7 +26,6 @@ use self::{
     page::{StoredPage, part},
     page_cache::PageCache,
 };
-use crate::read::MediaWork;
 
 /// A documentation page whose address carries more than this asks anyway:
 /// whoever reads the server's log could learn something.

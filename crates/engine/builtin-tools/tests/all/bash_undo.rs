@@ -10,10 +10,8 @@ use std::{
     sync::Arc,
 };
 
-use haft_builtin_tools::bash::{
-    Bash, BashInspector, BashSettings, CommandSnapshots as _, PendingCommand,
-    undo::{JournalCommandUndo, SnapshotLimits},
-};
+use haft_builtin_tools::bash::{Bash, BashInspector, BashSettings, CommandSnapshots as _, PendingCommand};
+use haft_command_undo::{JournalCommandUndo, SnapshotLimits};
 use haft_tool::{CallContext, DynTool, erase};
 use haft_workspace::{
     ChangeOrigin, FullContextView, JournalLimits, SessionFiles, UndoTarget, Workspace, WorkspaceConfig,
@@ -39,7 +37,12 @@ impl Undoable {
     }
 
     fn snapshots(&self) -> Arc<JournalCommandUndo> {
-        Arc::new(JournalCommandUndo::new(Arc::clone(&self.files), None, self.limits))
+        Arc::new(JournalCommandUndo::new(
+            Arc::clone(&self.files),
+            None,
+            self.limits,
+            <haft_builtin_tools::git::Git as haft_tool::Tool>::NAME,
+        ))
     }
 
     fn bash(&self, snapshots: &Arc<JournalCommandUndo>) -> Arc<dyn DynTool> {

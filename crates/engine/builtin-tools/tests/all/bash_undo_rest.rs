@@ -11,10 +11,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use haft_builtin_tools::bash::{
-    Bash, BashInspector, BashSettings,
-    undo::{JournalCommandUndo, SnapshotLimits},
-};
+use haft_builtin_tools::bash::{Bash, BashInspector, BashSettings};
+use haft_command_undo::{JournalCommandUndo, SnapshotLimits};
 use haft_tool::{CallContext, DynTool, erase};
 use haft_workspace::{
     ChangeOrigin, FullContextView, JournalLimits, SessionFiles, UndoTarget, Workspace, WorkspaceConfig,
@@ -41,7 +39,12 @@ impl Undoable {
         let files = Arc::new(SessionFiles::new(workspace, None, FullContextView));
         let facts = BashInspector { home: None, roots: vec![rig.work.clone()] };
         let roots = Arc::new(vec![rig.work.clone()]);
-        let snapshots = Arc::new(JournalCommandUndo::new(Arc::clone(&files), None, limits));
+        let snapshots = Arc::new(JournalCommandUndo::new(
+            Arc::clone(&files),
+            None,
+            limits,
+            <haft_builtin_tools::git::Git as haft_tool::Tool>::NAME,
+        ));
         let bash = Bash::new(rig.tasks.clone(), Arc::new(facts), roots, BashSettings::default());
         Self { bash: erase(bash.with_snapshots(snapshots)), rig, files }
     }

@@ -43,12 +43,20 @@ mod repl;
 mod search;
 mod shell_rig;
 mod task_list;
+#[cfg(feature = "web")]
 mod web_corpus;
+#[cfg(feature = "web")]
 mod web_fetch;
+#[cfg(feature = "web")]
 mod web_hostile;
+#[cfg(feature = "web")]
 mod web_pages;
+#[cfg(feature = "web")]
 mod web_real;
+#[cfg(feature = "web")]
 mod web_rig;
+#[cfg(feature = "web")]
 mod web_search;
+#[cfg(feature = "web")]
 mod web_server;
 mod write;

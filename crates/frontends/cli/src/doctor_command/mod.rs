@@ -95,7 +95,9 @@ pub(crate) fn findings(options: &GlobalArgs, online: bool) -> Vec<CheckResult> {
             out.push(machine::sandbox(&premises));
             out.push(machine::language_servers(&premises));
             out.push(setup::timer(&premises));
-            out.push(setup::web_search(&premises));
+            if cfg!(feature = "web") {
+                out.push(setup::web_search(&premises));
+            }
             if online {
                 out.extend(setup::reach(&premises));
             }

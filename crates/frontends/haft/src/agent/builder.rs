@@ -5,13 +5,15 @@ use haft_config::SettingsLayer;
 use haft_hooks::{HookCall, HookEvent};
 use haft_model::{Provider, Thinking};
 use haft_session::{
-    ApproverSpec, LocationSpec, LogDestination, LogStart, ModelSpec, OpenError, PluginDir, ProviderSpec,
-    RuleOrigin, ServerStart, SessionSpec,
+    ApproverSpec, LocationSpec, LogDestination, LogStart, ModelSpec, PluginDir, ProviderSpec, RuleOrigin,
+    ServerStart, SessionSpec,
 };
 use haft_tool::DynTool;
 use haft_tool_runtime::Answer;
 use haft_types::{EnvVars, PermissionMode};
 use serde_json::Value;
+
+use crate::BuildError;
 
 use super::{
     Agent, Asked, HookReply,
@@ -26,21 +28,6 @@ pub struct AgentBuilder {
     spec: SessionSpec,
     model: ModelSpec,
     cwd: Option<PathBuf>,
-}
-
-/// Why there is no agent.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The working directory is not there.
-    #[error("the working directory: {0}")]
-    Directory(std::io::Error),
-    /// There is no tokio runtime to live on.
-    #[error("an agent lives on a task: build it inside a tokio runtime")]
-    Runtime,
-    /// The session cannot be opened.
-    #[error(transparent)]
-    Session(#[from] OpenError),
 }
 
 impl AgentBuilder {

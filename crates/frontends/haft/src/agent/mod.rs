@@ -11,9 +11,11 @@ use haft_session::{Command, EventStream, Prompt, Session, SessionHandle, Session
 use haft_types::Message;
 use tokio_util::sync::CancellationToken;
 
+use crate::BuildError;
+
 pub(crate) use self::builder::program_spec;
 pub use self::{
-    builder::{AgentBuilder, BuildError},
+    builder::AgentBuilder,
     closures::{Asked, HookReply},
     run::AgentRun,
 };

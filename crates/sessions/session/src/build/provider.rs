@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use haft_builtin_tools::read::MediaWork;
+use haft_media::MediaWork;
 use haft_model::{
     AnthropicLogin, Catalog, ImageLimit, ImageShrinker, KeySettings, KeySource, LoginRenewal, Provider,
     ProviderChoice, ProviderOptions, ShrunkImage,

@@ -10,23 +10,23 @@ use std::{
 use haft_agent::Masker;
 use haft_builtin_tools::{
     KnownShapes, SearchToolSettings, ToolServices,
-    bash::{
-        BashInspector, BashSettings, NoConfiner, NoSnapshots,
-        undo::{JournalCommandUndo, SnapshotLimits},
-    },
+    bash::{BashInspector, BashSettings, NoConfiner},
     config::NoSettings,
     cron::CronServices,
-    read::{MediaWork, MediaWorker, ReadLimits},
+    git::Git,
+    read::ReadLimits,
     remote_trigger::TriggerServices,
     task_list::TaskServices,
 };
+use haft_command_undo::{JournalCommandUndo, NoSnapshots, SnapshotLimits};
+use haft_media::{MediaWork, MediaWorker};
 use haft_permission::HookOpinion;
 use haft_shell::{
     env::EnvPolicy,
     output::Blank,
     run::{NO_BASH, Shell, ShellConfig, TaskRegistry},
 };
-use haft_tool::{CallContext, DynTool, erase};
+use haft_tool::{CallContext, DynTool, Tool as _, erase};
 use haft_tool_runtime::{CallSession, ResultStore, StoreLimits};
 use haft_triggers::TriggerStore;
 use haft_types::EnvVars;
@@ -39,8 +39,7 @@ use super::{
     results_in_context::{ChildContextViews, MainContextView},
     settings_access::StoredSettings,
     stored_prompts::schedule_services,
-    web_fetch::{SmallModel, web_services},
-    web_search::{ModelSearch, search_services},
+    web::SessionWeb,
 };
 use crate::{
     EventSender, OpenError,
@@ -73,10 +72,8 @@ pub(crate) struct SessionServices {
     pub(crate) tools: Vec<Arc<dyn DynTool>>,
     /// Tools that look, for faces.
     pub(crate) readers: ReadOnlyTools,
-    /// Answers questions about pages, where somebody does.
-    pub(crate) small_model: Option<Arc<SmallModel>>,
-    /// Searches through the model's provider, where it can.
-    pub(crate) model_search: Option<Arc<ModelSearch>>,
+    /// The models behind the tools for the web.
+    web: SessionWeb,
     /// Asks language servers.
     pub(crate) lsp: Arc<haft_builtin_tools::lsp::LspServers>,
     /// Hooks and rules, once they are there.
@@ -158,8 +155,7 @@ impl SessionServices {
         let session = Some(premises.session_id.clone());
         let files = Arc::new(SessionFiles::new(Arc::new(workspace), session, in_request));
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());
-        let small_model = SmallModel::new(premises, chosen);
-        let model_search = ModelSearch::new(premises, chosen);
+        let web = SessionWeb::new(premises, chosen);
         let read = haft_builtin_tools::read::Read::new(Arc::clone(&files), ReadLimits::from(get));
         let readers = ReadOnlyTools {
             read: erase(read.with_media(media_work(premises.program.as_ref()))),
@@ -195,7 +191,7 @@ impl SessionServices {
             roots: Arc::new(LiveRoots(Arc::clone(files.workspace()))),
             bash: bash_settings(premises, get),
             confine: Arc::clone(&premises.walls) as Arc<_>,
-            snapshots: Arc::new(JournalCommandUndo::new(Arc::clone(&files), home, limits)),
+            snapshots: Arc::new(JournalCommandUndo::new(Arc::clone(&files), home, limits, Git::NAME)),
             settings: Arc::new(StoredSettings { store: Arc::clone(&premises.store) }),
             find: SearchToolSettings::from_env(get),
             files: Arc::clone(&files),
@@ -203,8 +199,7 @@ impl SessionServices {
             media: media_work(premises.program.as_ref()),
             config_check: Arc::new(KnownShapes),
             schedule: schedule_services(premises),
-            web: web_services(premises, small_model.as_ref()),
-            web_search: search_services(premises, model_search.as_ref()),
+            web: web.services(premises),
             agents: Arc::clone(agents) as Arc<_>,
             post: match far_post {
                 Some(far) => Arc::new(RemoteMailer { near: Arc::clone(agents), far: Arc::clone(far) }),
@@ -221,17 +216,12 @@ impl SessionServices {
         own_processes(premises);
         let tools = haft_builtin_tools::base(&services);
         let tasks = services.tasks;
-        Ok(Self { files, tasks, tools, readers, small_model, model_search, lsp, late, voice, worktrees })
+        Ok(Self { files, tasks, tools, readers, web, lsp, late, voice, worktrees })
     }
 
     /// Who pays for what tools ask models.
     pub(super) fn charge_to(&self, agent: &haft_agent::Agent) {
-        if let Some(small) = &self.small_model {
-            small.charge_to(&agent.ledger);
-        }
-        if let Some(search) = &self.model_search {
-            search.charge_to(&agent.ledger, &agent.settings.model);
-        }
+        self.web.charge_to(agent);
     }
 
     /// Whom late news of edits are told.
@@ -390,8 +380,7 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
         media: MediaWork::Thread,
         config_check: Arc::new(KnownShapes),
         schedule: CronServices::at(scratch, None),
-        web: haft_builtin_tools::web_fetch::WebServices::plain(scratch),
-        web_search: haft_builtin_tools::web_search::SearchServices::default(),
+        web: haft_builtin_tools::WebToolServices::plain(scratch),
         agents: Arc::new(haft_builtin_tools::agent::NoSubagents {
             listed: AgentKindCatalog::default_kinds(),
         }),

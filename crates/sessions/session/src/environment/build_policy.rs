@@ -6,15 +6,16 @@ use std::{
 };
 
 use haft_bash_analysis::{AnalysisContext, SharedAnalysis};
-use haft_config::{LoadedSettings, SettingsLayer, Sourced};
+use haft_config::LoadedSettings;
 use haft_permission::{
-    BashJudge, Behavior, CommandJudge, Destination, OutsideWorkspace, PathRuleReach, Policy, PolicyBuilder,
-    ReadOnlyEnforced, RuleSource, RunningCommands, SandboxedAskPolicy, SessionCommands,
+    BashJudge, Behavior, CommandJudge, Destination, PathRuleReach, Policy, PolicyBuilder, ReadOnlyEnforced,
+    RuleSource, RunningCommands, SandboxedAskPolicy, SessionCommands,
 };
+use haft_settings_rules::{add_boundaries, add_directories, add_rules, split_rules};
 use haft_shell::run::TaskRegistry;
 use haft_types::PermissionMode;
 
-use super::{SessionEnvironment, SessionRoots, absolute, split_rules};
+use super::{SessionEnvironment, SessionRoots};
 use crate::{OpenError, RuleOrigin, mcp_servers::ToolPolicies};
 
 /// What takes command lines apart where no command of a session is running.
@@ -65,13 +66,9 @@ pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError>
         builder = builder.home(home);
     }
     builder = on_hosts(builder, premises);
-    for (behavior, rules) in [
-        (Behavior::Allow, &permissions.allow),
-        (Behavior::Ask, &permissions.ask),
-        (Behavior::Deny, &permissions.deny),
-    ] {
-        builder = add_rules(builder, behavior, rules, premises);
-    }
+    // What a project says about its files holds for those that are worked on.
+    let project = premises.hosts.get().map(|hosts| hosts.place().cwd.clone());
+    builder = add_rules(builder, permissions, project.as_deref());
     let spec = &premises.permissions;
     let origin = match spec.origin {
         RuleOrigin::CommandLine => RuleSource::new("the command line", Destination::CliArg),
@@ -86,9 +83,7 @@ pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError>
     for (behavior, tool) in premises.tool_policies.rules() {
         builder = builder.rules(&ToolPolicies::origin(), behavior, [tool]);
     }
-    for dir in &permissions.additional_directories {
-        builder = builder.additional_dir(expanded(&dir.value, &cwd, home.as_deref()), None);
-    }
+    builder = add_directories(builder, permissions, &cwd, home.as_deref());
     for dir in &premises.extra_dirs {
         builder = builder.additional_dir(dir.clone(), Some(Destination::CliArg));
     }
@@ -103,12 +98,7 @@ pub(super) fn policy(premises: &SessionEnvironment) -> Result<Policy, OpenError>
     for dir in premises.kept_dirs() {
         builder = builder.readable_dir(dir);
     }
-    if permissions.block_reads_outside_working_directories {
-        builder = builder.reads_outside(OutsideWorkspace::Deny);
-    }
-    if permissions.block_writes_outside_working_directories {
-        builder = builder.writes_outside(OutsideWorkspace::Deny);
-    }
+    builder = add_boundaries(builder, permissions);
     if let Some(classifier) = premises.classifier.get() {
         builder = builder.classifier(Arc::clone(classifier));
     }
@@ -129,9 +119,8 @@ pub(super) fn directories(
     loaded: &LoadedSettings,
     extra: &[PathBuf],
 ) -> Vec<PathBuf> {
-    let added = loaded.settings.permissions.additional_directories.iter();
     std::iter::once(cwd.to_owned())
-        .chain(added.map(|dir| expanded(&dir.value, cwd, home)))
+        .chain(haft_settings_rules::directories(&loaded.settings.permissions, cwd, home))
         .chain(extra.iter().cloned())
         .collect()
 }
@@ -156,18 +145,9 @@ fn sandboxed(
 }
 
 fn mode(premises: &SessionEnvironment, loaded: &LoadedSettings) -> Result<PermissionMode, OpenError> {
-    let permissions = &loaded.settings.permissions;
-    let from_settings = permissions.default_mode.as_ref().map(|mode| mode.value);
-    let mode = premises.permissions.mode.or(from_settings).unwrap_or_default();
-    let forbidden = match mode {
-        PermissionMode::BypassPermissions => permissions.disable_bypass_permissions_mode,
-        PermissionMode::Auto => permissions.disable_auto_mode,
-        _ => false,
-    };
-    if forbidden {
-        return Err(OpenError::Start(format!("the settings forbid the permission mode {mode}")));
-    }
-    Ok(mode)
+    let wanted = premises.permissions.mode;
+    haft_settings_rules::mode(wanted, &loaded.settings.permissions)
+        .map_err(|mode| OpenError::Start(format!("the settings forbid the permission mode {mode}")))
 }
 
 /// The directories of all hosts are the workspace.
@@ -178,39 +158,6 @@ fn on_hosts(mut builder: PolicyBuilder, premises: &SessionEnvironment) -> Policy
         }
     }
     builder
-}
-
-fn add_rules(
-    mut builder: PolicyBuilder,
-    behavior: Behavior,
-    rules: &[Sourced<String>],
-    premises: &SessionEnvironment,
-) -> PolicyBuilder {
-    for rule in rules {
-        let source = &rule.origin.source;
-        let label = rule.origin.to_string();
-        let origin = match source.layer {
-            SettingsLayer::User => RuleSource::new(label, Destination::UserSettings),
-            SettingsLayer::Project => RuleSource::new(label, Destination::ProjectSettings),
-            SettingsLayer::Local => RuleSource::new(label, Destination::LocalSettings),
-            SettingsLayer::Flag => RuleSource::new(label, Destination::CliArg),
-            SettingsLayer::Managed => RuleSource::fixed(label),
-        };
-        // What a project says about its files holds for those that are worked on.
-        let base = match (premises.hosts.get(), source.layer) {
-            (Some(hosts), SettingsLayer::Project | SettingsLayer::Local | SettingsLayer::Flag) => {
-                hosts.place().cwd.as_path()
-            }
-            _ => source.base.as_path(),
-        };
-        builder = builder.rules(&origin.rooted(base), behavior, [rule.value.clone()]);
-    }
-    builder
-}
-
-fn expanded(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
-    let expanded = haft_paths::expand(Path::new(text), cwd, home);
-    expanded.map(|path| haft_paths::lexical(&path)).unwrap_or_else(|_| absolute(Path::new(text), cwd))
 }
 
 /// A policy of nothing but rules: what `haft permissions test --batch` judges

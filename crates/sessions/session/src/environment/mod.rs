@@ -6,12 +6,9 @@ mod build_policy;
 mod command_sandbox;
 mod journalled_changes;
 mod login_path;
-mod private_dir;
 mod read_only_guard;
 mod scratch_dir;
 mod session_roots;
-mod split_rules;
-pub(crate) mod state_dir;
 
 use std::{
     path::{Path, PathBuf},
@@ -19,6 +16,7 @@ use std::{
 };
 
 use haft_agent::{MaskedResults, Masker, recording::RecordingDirs};
+use haft_builtin_tools::git::Git;
 use haft_config::{
     FeatureSwitch, FlagContent, FlagSettings, ItemKind, LoadOptions, LoadedSettings, SettingsLayer,
     SettingsPaths, SettingsSourceKind, SettingsStore, TrustMode,
@@ -27,7 +25,7 @@ use haft_model::{Catalog, StoredKeys};
 use haft_permission::{Classifier, Policy};
 use haft_process::LiveProcesses;
 use haft_shell::run::{Shell, TaskRegistry};
-use haft_tool::DynTool;
+use haft_tool::{DynTool, Tool as _};
 use haft_tool_runtime::PoolFeatures;
 use haft_types::{EnvVars, SessionId};
 use haft_workspace::{Journal, JournalLimits, Workspace, WorkspaceConfig};
@@ -36,7 +34,6 @@ use self::build_policy::directories;
 pub use self::{
     build_policy::policy_of_rules,
     command_sandbox::{CallLimits, CommandSandbox, SandboxDemand},
-    split_rules::split_rules,
 };
 pub(crate) use self::{
     command_sandbox::WorktreeRestriction, login_path::LoginShellPath, session_roots::SessionRoots,
@@ -45,6 +42,8 @@ use crate::{
     EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec, mcp_servers::ToolPolicies,
     telemetry::TraceDesk,
 };
+pub(crate) use haft_config::state_dir;
+pub use haft_settings_rules::split_rules;
 
 /// Where large results of calls are, in the directory of a session.
 pub(crate) const TOOL_RESULTS: &str = "tool-results";
@@ -192,16 +191,13 @@ impl SessionEnvironment {
     /// Makes Haft's own directory one that only its owner sees into. For those
     /// who will write there: reading premises changes nothing.
     pub(crate) fn keep_state_private(&self) {
-        private_dir::keep(&self.state_dir());
+        state_dir::keep_private(&self.state_dir());
     }
 
     /// The link by which the person came here, where they know the directory by
     /// one: what they call it means the same.
     fn link_to_here(&self) -> Option<PathBuf> {
-        let link =
-            self.variable("PWD").map(PathBuf::from).filter(|it| it.is_absolute() && *it != self.cwd)?;
-        let here = self.cwd.canonicalize().ok()?;
-        (link.canonicalize().ok()? == here && link != here).then_some(link)
+        haft_settings_rules::link_to(&self.cwd, self.variable("PWD"))
     }
 
     /// Where this session keeps what it stores.
@@ -235,7 +231,7 @@ impl SessionEnvironment {
             Workspace::open(self.workspace_config()).map_err(|err| OpenError::Start(err.to_string()))?;
         self.roots.now().iter().skip(1).for_each(|dir| workspace.add_root(resolved(dir)));
         workspace.recover();
-        self.tell_ended(&haft_builtin_tools::bash::undo::recover(&workspace));
+        self.tell_ended(&haft_command_undo::recover(&workspace, Git::NAME));
         self.tell_unrecorded(&workspace);
         Ok(workspace)
     }

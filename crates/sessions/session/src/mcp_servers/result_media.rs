@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use haft_builtin_tools::read::MediaWork;
 use haft_mcp_client::{MediaDirectory, MediaSink, ModelImage};
+use haft_media::MediaWork;
 use haft_tool::{Block, BoxFuture};
 
 /// The longer side of a picture every request takes, however many it holds.

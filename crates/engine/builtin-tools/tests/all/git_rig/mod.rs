@@ -13,10 +13,8 @@ use std::{
     },
 };
 
-use haft_builtin_tools::{
-    bash::undo::{JournalCommandUndo, SnapshotLimits},
-    git::Git,
-};
+use haft_builtin_tools::git::Git;
+use haft_command_undo::{JournalCommandUndo, SnapshotLimits};
 use haft_shell::run::ShellConfig;
 use haft_tool::{CallContext, DynTool, Output, ToolError, erase};
 use haft_workspace::{
@@ -62,7 +60,12 @@ impl Repo {
         let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
         let files =
             Arc::new(SessionFiles::new(Arc::new(Workspace::open(config).unwrap()), None, FullContextView));
-        let snapshots = JournalCommandUndo::new(Arc::clone(&files), None, SnapshotLimits::default());
+        let snapshots = JournalCommandUndo::new(
+            Arc::clone(&files),
+            None,
+            SnapshotLimits::default(),
+            <Git as haft_tool::Tool>::NAME,
+        );
         let tool = erase(Git::new(Arc::clone(&rig.tasks)).with_snapshots(Arc::new(snapshots)));
         Self { rig, files, tool, calls: AtomicUsize::new(0) }
     }

@@ -1,0 +1,516 @@
+//! Undo for commands: what is in the workspace is looked at before and after a
+//! command, and the difference goes into the journal of the files.
+//!
+//! **Does not know** the tools that run commands: they call [`CommandSnapshots`].
+//!
+//! **Invariant:** before a command runs, the content of everything it may change
+//! is kept, or the call says that it is not.
+
+mod commits;
+mod hard_links;
+mod path_tree;
+mod ports;
+mod record;
+mod scope;
+mod taker;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use haft_bash_analysis::{AnalysisContext, SharedAnalysis};
+use haft_shell::{
+    own::{LiveProcesses, end_orphans_of},
+    run::Shell,
+};
+use haft_tool::{BoxFuture, CallId, ToolError};
+use haft_types::SessionId;
+use haft_workspace::{
+    AttributeChange, ChangeOrigin, EntryAttachments, FileChange, FileError, FileState, Journal, SessionFiles,
+    Workspace,
+};
+
+use hard_links::RetainedLinks;
+use path_tree::PathTree;
+use record::{LeftRecord, PendingRecord, UndoRecord};
+use taker::{KnownContents, SkippedPaths, SnapshotTaker, StoredContents, TakeError, TreeSnapshot};
+
+pub use path_tree::SnapshotLimits;
+pub use ports::{CommandSnapshots, NoSnapshots, OPAQUE, PendingCommand, UndoCoverage};
+
+/// Looks before and after commands.
+pub struct JournalCommandUndo {
+    inner: Arc<UndoState>,
+}
+
+struct UndoState {
+    files: Arc<SessionFiles>,
+    home: Option<PathBuf>,
+    limits: SnapshotLimits,
+    git_tool: &'static str,
+    record: OnceLock<Option<UndoRecord>>,
+    state: Mutex<TreeState>,
+}
+
+#[derive(Default)]
+struct TreeState {
+    /// Contents that were kept, by what the kernel says about the file.
+    known: KnownContents,
+    /// What sessions that are gone knew of many files: read when many are looked at.
+    unread: Vec<LeftRecord>,
+    /// Commands under way.
+    windows: HashMap<CallId, SnapshotWindow>,
+    /// Numbers for files on disk.
+    number: u64,
+    /// The last tree that was written, and its number.
+    written: Option<(u64, Arc<PathTree>)>,
+    /// Whether it was said what is left out.
+    told: Vec<String>,
+}
+
+#[derive(Clone)]
+struct SnapshotWindow {
+    number: u64,
+    tree_number: u64,
+    tree: Arc<PathTree>,
+    pending: PendingRecord,
+    /// Files with several names, within reach whatever becomes of those.
+    held: Arc<RetainedLinks>,
+    /// Whether all of this is on disk, so that a later session can settle it.
+    recorded: bool,
+}
+
+impl JournalCommandUndo {
+    /// For the commands of one session. `git_tool` is the name of the tool for git:
+    /// only what that tool changes in git's own directory is undone.
+    pub fn new(
+        files: Arc<SessionFiles>,
+        home: Option<PathBuf>,
+        limits: SnapshotLimits,
+        git_tool: &'static str,
+    ) -> Self {
+        let (record, state) = (OnceLock::new(), Mutex::default());
+        Self { inner: Arc::new(UndoState { files, home, limits, git_tool, record, state }) }
+    }
+}
+
+impl CommandSnapshots for JournalCommandUndo {
+    fn before<'a>(&'a self, about: PendingCommand<'a>) -> BoxFuture<'a, Result<UndoCoverage, ToolError>> {
+        if about.reads_only {
+            return Box::pin(async { Ok(UndoCoverage::Full) });
+        }
+        let inner = Arc::clone(&self.inner);
+        let origin = inner.files.origin(about.call, about.tool);
+        let place = AnalysisContext {
+            cwd: about.cwd,
+            home: inner.home.as_deref(),
+            roots: &inner.files.workspace().roots(),
+        };
+        let reading = about.reading.cloned();
+        let reading = reading.unwrap_or_else(|| Arc::new(SharedAnalysis::new(about.command, place)));
+        Box::pin(async move {
+            let looked = tokio::task::spawn_blocking(move || inner.before(origin, &reading));
+            Ok(looked.await.unwrap_or_else(|_| {
+                UndoCoverage::Partial(String::from("this cannot be undone: looking at the workspace failed"))
+            }))
+        })
+    }
+
+    fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, ()> {
+        // Of most commands nothing was kept; then there is nothing to wait for.
+        let is_nothing = self.inner.state.try_lock().is_ok_and(|state| !state.windows.contains_key(call));
+        let (inner, call) = (Arc::clone(&self.inner), call.clone());
+        Box::pin(async move {
+            if is_nothing {
+                return;
+            }
+            tokio::task::spawn_blocking(move || inner.after(&call)).await.ok();
+        })
+    }
+}
+
+/// How long each orphan of a killed session may take to end.
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Writes down what commands changed whose session was killed while they ran.
+/// Call it before the journal is read or another command runs. What those
+/// commands left running is ended first and handed back: a record is closed when
+/// nobody writes any more. One that cannot be closed waits for the next time.
+/// `git_tool` is that of [`JournalCommandUndo::new`].
+pub fn recover(workspace: &Workspace, git_tool: &str) -> Vec<LiveProcesses> {
+    let Ok(journal) = workspace.journal() else { return Vec::new() };
+    let registries = Shell::registries(workspace.state_dir());
+    let mut ended = Vec::new();
+    for left in record::left(journal) {
+        let sessions: BTreeSet<&str> = left
+            .pending
+            .iter()
+            .filter_map(|it| it.0.origin.session.as_ref())
+            .map(SessionId::as_str)
+            .collect();
+        let mut all_settled = true;
+        for session in sessions {
+            let orphans = end_orphans_of(&registries, session, ORPHAN_TIMEOUT);
+            all_settled &= orphans.all_ended;
+            ended.extend(orphans.found);
+        }
+        if !all_settled {
+            continue;
+        }
+        for (pending, tree) in &left.pending {
+            let taken = SnapshotTaker {
+                workspace,
+                journal,
+                limits: SnapshotLimits::default(),
+                known: &mut KnownContents::default(),
+            }
+            .take(&pending.starts, &SkippedPaths::of(pending), StoredContents::Known);
+            if let Ok(now) = taken {
+                let held = &RetainedLinks::default();
+                let change = FinishedCommand { pending, before: tree, held, git_tool };
+                all_settled &= change.write_down(workspace, &now).is_ok();
+            }
+        }
+        if all_settled {
+            left.remove();
+        }
+    }
+    ended
+}
+
+impl UndoState {
+    fn before(&self, origin: ChangeOrigin, reading: &SharedAnalysis) -> UndoCoverage {
+        let workspace = self.files.workspace();
+        let roots = workspace.roots();
+        let inside = roots.clone();
+        let scope = scope::scope(&reading.analysis);
+        let mut starts = scope.named.clone();
+        if scope.anywhere {
+            starts.extend(roots);
+        }
+        let starts = outermost(starts);
+        if starts.is_empty() {
+            return UndoCoverage::Full;
+        }
+        let journal = match workspace.journal() {
+            Ok(journal) => journal,
+            Err(why) => return self.unseen(origin, &why),
+        };
+        let record = self.record(workspace, journal);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if scope.anywhere {
+            state.learn();
+        }
+        let mut taker = SnapshotTaker { workspace, journal, limits: self.limits, known: &mut state.known };
+        let none = SkippedPaths::default();
+        let found = match taker.take(&starts, &none, StoredContents::Stored) {
+            Ok(taken) => Ok((starts, taken, false)),
+            // What the command names is better than nothing.
+            Err(TakeError::TooMuch) => taker
+                .take(&scope.named, &none, StoredContents::Stored)
+                .map(|taken| (scope.named.clone(), taken, true)),
+            Err(full) => Err(full),
+        };
+        let room = |taken: &TreeSnapshot| journal.reserve(room_for(&taken.tree)).map_err(|err| err.reason());
+        let (starts, taken, over) = match found {
+            Ok(found) => match room(&found.1) {
+                Ok(()) => found,
+                Err(why) => return self.unseen(origin, &why),
+            },
+            Err(TakeError::TooMuch) => return self.too_much(),
+            Err(TakeError::Store(why)) => return self.unseen(origin, &why),
+        };
+        let mut notes = Vec::new();
+        if over {
+            let UndoCoverage::Partial(note) = self.too_much() else { return UndoCoverage::Full };
+            notes.push(note);
+        }
+        notes.extend(taken.notes());
+        let names = |it: &PathBuf| scope.named.iter().any(|named| it.starts_with(named));
+        let elsewhere: Vec<&PathBuf> =
+            scope.trees.iter().filter(|tree| !inside.iter().any(|root| tree.starts_with(root))).collect();
+        notes.extend(elsewhere.iter().map(|tree| {
+            format!("what it changes in {} cannot be undone: that is outside the workspace", tree.display())
+        }));
+        let urgent = taken.left_out.iter().any(names) || !elsewhere.is_empty();
+        let held = Arc::new(RetainedLinks::hold(&taken.tree, journal));
+        notes.extend(held.note());
+        let TreeSnapshot { tree, left_out, left_objects, .. } = taken;
+        let pending = PendingRecord { origin, starts, left_out, left_objects, since: now_millis() };
+        let call = pending.origin.call.clone();
+        let window = state.begin(pending, tree, held, record);
+        state.windows.insert(call, window);
+        if urgent {
+            // It names what cannot come back: that is said every time.
+            UndoCoverage::Partial(notes.join("; "))
+        } else {
+            state.told(notes)
+        }
+    }
+
+    fn too_much(&self) -> UndoCoverage {
+        UndoCoverage::Partial(format!(
+            "this cannot be undone: there are more than {} files or {} MiB to keep",
+            self.limits.entries,
+            self.limits.bytes >> 20
+        ))
+    }
+
+    /// Nothing of the command can be undone: an undo says so instead of taking back
+    /// what was there before it.
+    fn unseen(&self, origin: ChangeOrigin, why: &str) -> UndoCoverage {
+        self.files.workspace().note_unseen(origin);
+        UndoCoverage::Partial(format!("this cannot be undone: {why}"))
+    }
+
+    /// What the session writes down on disk; the first time, what others left is
+    /// settled, and what they knew is taken over.
+    fn record(&self, workspace: &Workspace, journal: &Journal) -> Option<&UndoRecord> {
+        self.record
+            .get_or_init(|| {
+                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                for left in record::left(journal) {
+                    if left.pending.is_empty() {
+                        if left.is_large() {
+                            state.unread.push(left)
+                        } else {
+                            state.known.learn(&left);
+                            left.remove();
+                        }
+                    } else {
+                        // Somebody has to settle it first.
+                        state.known.learn(&left)
+                    }
+                }
+                drop(state);
+                recover(workspace, self.git_tool);
+                UndoRecord::open(journal).ok()
+            })
+            .as_ref()
+    }
+
+    fn after(&self, call: &CallId) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(window) = state.windows.remove(call) else { return };
+        let workspace = self.files.workspace();
+        let Ok(journal) = workspace.journal() else { return };
+        let mut taker = SnapshotTaker { workspace, journal, limits: self.limits, known: &mut state.known };
+        // What a command made too large is still compared with what was there.
+        taker.limits.entries = taker.limits.entries.saturating_mul(4);
+        taker.limits.bytes = taker.limits.bytes.saturating_mul(4);
+        let (starts, skipped) = (&window.pending.starts, SkippedPaths::of(&window.pending));
+        let SnapshotWindow { pending, tree: before, held, .. } = &window;
+        let command = FinishedCommand { pending, before, held, git_tool: self.git_tool };
+        match taker.take(starts, &skipped, StoredContents::Known) {
+            Ok(taken) => {
+                if command.write_down(workspace, &taken).is_err() {
+                    if !window.recorded {
+                        workspace.note_unseen(window.pending.origin);
+                    }
+                    // A record stays: the next session writes down what this one could not.
+                    return;
+                }
+            }
+            Err(_) => workspace.note_unseen(window.pending.origin.clone()),
+        }
+        if let Some(record) = self.record.get().and_then(Option::as_ref) {
+            record.end(window.number);
+            let used = |number: u64| state.windows.values().any(|it| it.tree_number == number);
+            let newest = state.written.as_ref().is_some_and(|it| it.0 == window.tree_number);
+            if !newest && !used(window.tree_number) {
+                record.drop_tree(window.tree_number);
+            }
+        }
+    }
+}
+
+impl TreeState {
+    /// Reads what was left for later.
+    fn learn(&mut self) {
+        for left in std::mem::take(&mut self.unread) {
+            self.known.learn(&left);
+            left.remove();
+        }
+    }
+
+    fn begin(
+        &mut self,
+        pending: PendingRecord,
+        tree: PathTree,
+        held: Arc<RetainedLinks>,
+        record: Option<&UndoRecord>,
+    ) -> SnapshotWindow {
+        let (tree_number, tree, is_kept) = match &self.written {
+            Some((number, written)) if **written == tree => (*number, Arc::clone(written), true),
+            _ => self.write(tree, record),
+        };
+        self.number += 1;
+        let number = self.number;
+        // Without it, only a kill in the middle cannot be undone.
+        let begun = record.is_some_and(|it| it.begin(number, tree_number, &pending).is_ok());
+        SnapshotWindow { number, tree_number, tree, pending, held, recorded: is_kept && begun }
+    }
+
+    fn write(&mut self, tree: PathTree, record: Option<&UndoRecord>) -> (u64, Arc<PathTree>, bool) {
+        self.number += 1;
+        let (number, tree) = (self.number, Arc::new(tree));
+        let is_kept = record.is_some_and(|it| it.keep(number, &tree).is_ok());
+        if let Some(record) = record
+            && let Some((old, _)) = self.written.take()
+            && !self.windows.values().any(|it| it.tree_number == old)
+        {
+            record.drop_tree(old);
+        }
+        self.written = is_kept.then(|| (number, Arc::clone(&tree)));
+        (number, tree, is_kept)
+    }
+
+    /// Says what is new to say.
+    fn told(&mut self, notes: Vec<String>) -> UndoCoverage {
+        let news: Vec<String> = notes.into_iter().filter(|note| !self.told.contains(note)).collect();
+        self.told.extend(news.iter().cloned());
+        if news.is_empty() { UndoCoverage::Full } else { UndoCoverage::Partial(news.join("; ")) }
+    }
+}
+
+/// What was there before a command, now that it has ended.
+struct FinishedCommand<'a> {
+    pending: &'a PendingRecord,
+    before: &'a PathTree,
+    held: &'a RetainedLinks,
+    git_tool: &'a str,
+}
+
+impl FinishedCommand<'_> {
+    /// The difference goes into the journal, but for what other calls did meanwhile.
+    fn write_down(&self, workspace: &Workspace, now: &TreeSnapshot) -> Result<(), FileError> {
+        let Self { pending, before, held, git_tool } = self;
+        let after = &now.tree;
+        let mut changes = differences(before, after, GitChanges::for_origin(&pending.origin, git_tool));
+        // What could not be seen before or after is not known to have changed.
+        let unseen: Vec<&PathBuf> = pending.left_out.iter().chain(&now.left_out).collect();
+        let is_unseen = |path: &Path| {
+            unseen
+                .iter()
+                .any(|it| path.starts_with(it) && (path != it.as_path() || !after.contains_key(path)))
+        };
+        changes.retain(|change| !is_unseen(&change.path));
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let Ok(journal) = workspace.journal() else { return Ok(()) };
+        let meanwhile = journal.entries().unwrap_or_default();
+        for entry in
+            meanwhile.iter().filter(|it| pending.since <= it.time && it.origin.call != pending.origin.call)
+        {
+            let made: HashMap<&Path, &FileState> =
+                entry.changes.iter().map(|it| (it.path.as_path(), &it.after)).collect();
+            changes
+                .retain(|change| made.get(change.path.as_path()).is_none_or(|after| **after != change.after));
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let links = hard_links::linked_names(journal, before, after, &changes);
+        held.keep_torn(journal, &links, after);
+        let (attributes, commits) = (attributes(before, after, &changes), commits::made(before, after));
+        let entry = journal.record(&pending.origin, changes)?;
+        journal.record_beside(&entry.id, &EntryAttachments { attributes, links, commits }).ok();
+        Ok(())
+    }
+}
+
+/// Times, owners and the like of what changed, and of the directories around it.
+fn attributes(before: &PathTree, after: &PathTree, changes: &[FileChange]) -> Vec<AttributeChange> {
+    let around = changes.iter().filter_map(|it| it.path.parent());
+    let mut paths: Vec<&Path> = changes.iter().map(|it| it.path.as_path()).chain(around).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let of = |tree: &PathTree, path: &Path| tree.get(path).map(|it| it.attributes.clone());
+    let change = |path: &Path| {
+        let (before, after) = (of(before, path), of(after, path));
+        (before.is_some() || after.is_some()).then(|| AttributeChange {
+            path: path.to_owned(),
+            before,
+            after,
+        })
+    };
+    paths.into_iter().filter_map(change).collect()
+}
+
+/// Whether changes in git's own directory are taken back, too.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum GitChanges {
+    /// Only when the whole repository is gone: git moves on by itself.
+    Gone,
+    /// What the tool for git did, but for objects, which nothing loses.
+    All,
+}
+
+impl GitChanges {
+    fn for_origin(origin: &ChangeOrigin, git_tool: &str) -> Self {
+        if origin.tool == git_tool { Self::All } else { Self::Gone }
+    }
+}
+
+fn differences(before: &PathTree, after: &PathTree, git_changes: GitChanges) -> Vec<FileChange> {
+    let mut changes = Vec::new();
+    for (path, old) in before {
+        let found = after.get(path);
+        let new = found.map_or(FileState::Absent, |node| node.state.clone());
+        let given_away = found.is_some_and(|it| it.attributes.differs_from(&old.attributes));
+        if new != old.state || given_away || hard_links::is_relinked(old, found) {
+            changes.push(FileChange { path: path.clone(), before: old.state.clone(), after: new });
+        }
+    }
+    let created = after.iter().filter(|(path, _)| !before.contains_key(*path)).map(|(path, node)| {
+        FileChange { path: path.clone(), before: FileState::Absent, after: node.state.clone() }
+    });
+    changes.extend(created);
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    // Git moves on by itself: only a repository that is gone is brought back.
+    let gone: Vec<PathBuf> = changes
+        .iter()
+        .filter(|it| it.path.ends_with(".git/HEAD") && it.after == FileState::Absent)
+        .filter_map(|it| it.path.parent().map(Path::to_owned))
+        .collect();
+    changes.retain(|change| match git_directory(&change.path) {
+        Some(git) if git_changes == GitChanges::All => !change.path.starts_with(git.join("objects")),
+        Some(git) => gone.iter().any(|it| it == git),
+        None => true,
+    });
+    changes
+}
+
+/// The git directory a path is in.
+fn git_directory(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|it| it.file_name().is_some_and(|name| name == ".git"))
+}
+
+/// Paths that are inside of no other.
+fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.sort();
+    let mut kept: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        if !kept.iter().any(|it| path.starts_with(it)) {
+            kept.push(path);
+        }
+    }
+    kept
+}
+
+/// Room that the entry of a command on these files needs, by and large.
+fn room_for(tree: &PathTree) -> u64 {
+    const LEAST: u64 = 4 << 10;
+    const EACH: u64 = 1 << 10;
+    const MOST: u64 = 256 << 10;
+    (LEAST + EACH * tree.len() as u64).min(MOST)
+}
+
+fn now_millis() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}

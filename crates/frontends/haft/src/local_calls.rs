@@ -1,0 +1,182 @@
+//! Calls without a session: the pipeline, with the rules and hooks of the organisation.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_config::{LoadOptions, LoadedSettings, SettingsPaths, SettingsStore, home_directory, state_dir};
+use haft_hooks::{
+    EventInput, HookEnvironment, HookInput, HookPorts, Hooks, SessionEnd, SessionSource, SessionStart,
+};
+use haft_permission::{BashJudge, LivePermissions, Policy};
+use haft_settings_rules::{add_boundaries, add_directories, add_rules, link_to, mode};
+use haft_tool::{DynTool, Exposure, Tool as _, erase};
+use haft_tool_runtime::{
+    CallReport, CallSession, CallSessionState, Gate, Pipeline, Pool, ResultStore, SessionHooks, SharedPool,
+    StoreLimits, ToolSearch,
+};
+use haft_types::{EnvVars, SessionId, ToolUse};
+use tokio_util::sync::CancellationToken;
+
+use crate::BuildError;
+
+/// Where large results are, in the directory of a session.
+const TOOL_RESULTS: &str = "tool-results";
+
+/// What calls pass through, and the settings it was made of.
+pub(crate) struct LocalCalls {
+    session: CallSession,
+    place: CallPlace,
+    store: SettingsStore,
+    loaded: Arc<LoadedSettings>,
+    /// Whether hooks know that there are calls.
+    has_begun: bool,
+}
+
+/// Where calls run, and whose variables hooks see.
+struct CallPlace {
+    cwd: PathBuf,
+    home: Option<PathBuf>,
+    variables: EnvVars,
+    results: PathBuf,
+}
+
+impl LocalCalls {
+    pub(crate) fn open(tools: Vec<Arc<dyn DynTool>>) -> Result<Self, BuildError> {
+        let cwd = std::env::current_dir().and_then(|it| it.canonicalize()).map_err(BuildError::Directory)?;
+        let variables = EnvVars::of_process();
+        let home = home_directory(variables.os_text("HOME"));
+        let paths = SettingsPaths::detect(&cwd, &|name| variables.os_text(name));
+        let state = paths.state.clone().unwrap_or_else(state_dir::temporary_state);
+        state_dir::keep_private(&state);
+        // Of all settings only those of the organisation count.
+        let store = SettingsStore::open(paths, LoadOptions { layers: Vec::new(), ..LoadOptions::default() });
+        let id = session_id();
+        let directory = state.join("sessions").join(id.as_str());
+        let place = CallPlace { cwd, home, variables, results: directory.join(TOOL_RESULTS) };
+        let loaded = store.current();
+        let policy = policy(&place, &store, &loaded)?;
+        let pool = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
+        let is_searched = policy.removes(ToolSearch::NAME).is_none()
+            && tools.iter().any(|tool| tool.exposure() == Exposure::Deferred);
+        let search = is_searched.then(|| erase(ToolSearch::new(pool.clone())));
+        pool.set(Pool::assemble(tools.into_iter().chain(search).collect(), Vec::new()));
+        let hooks = SessionHooks::new(hooks(&place, &store, &loaded), id, directory.join("log.jsonl"));
+        let gate = Gate::of_session(Arc::new(LivePermissions::new(policy))).with_hooks(hooks);
+        let results = ResultStore::new(&place.results, StoreLimits::default());
+        let mut state = CallSessionState::new(&place.cwd);
+        state.home = place.home.as_deref().map(Arc::from);
+        let session = CallSession::new(Arc::new(Pipeline::new(gate, results)), pool, state);
+        Ok(Self { session, place, store, loaded, has_begun: false })
+    }
+
+    /// Runs the calls of one message.
+    pub(crate) async fn run(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<CallReport> {
+        self.follow_settings();
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let start = SessionStart { source: SessionSource::Startup, model: None };
+            tell_hooks(&self.session, &self.place.cwd, start.into()).await;
+        }
+        self.session.run_message(calls, cancel).await
+    }
+
+    /// Rules and hooks as the settings are now; the mode stays. Where they forbid that
+    /// mode, what held so far still holds.
+    fn follow_settings(&mut self) {
+        let Some(loaded) = self.store.reload_if_changed() else { return };
+        self.loaded = loaded;
+        let gate = &self.session.pipeline.gate;
+        let Ok(mut policy) = policy(&self.place, &self.store, &self.loaded) else { return };
+        policy.mode = gate.mode();
+        gate.permissions().replace(&policy);
+        gate.hooks().set(hooks(&self.place, &self.store, &self.loaded));
+    }
+}
+
+impl Drop for LocalCalls {
+    /// Hooks hear that the calls are over, where there is still a runtime to run them.
+    fn drop(&mut self) {
+        let (true, Ok(runtime)) = (self.has_begun, tokio::runtime::Handle::try_current()) else { return };
+        let empty = CallSessionState::new(&self.place.cwd);
+        let pipeline = Arc::clone(&self.session.pipeline);
+        let session = CallSession::new(pipeline, self.session.pool.clone(), empty);
+        // A tool that finds tools holds the pool it is in.
+        session.pool.set(Pool::assemble(Vec::new(), Vec::new()));
+        let cwd = self.place.cwd.clone();
+        runtime.spawn(async move {
+            let end = SessionEnd { reason: String::from("other") };
+            tell_hooks(&session, &cwd, end.into()).await;
+            session.close().await;
+        });
+    }
+}
+
+async fn tell_hooks(session: &CallSession, cwd: &Path, event: EventInput) {
+    let gate = &session.pipeline.gate;
+    let base = gate.hooks().base(cwd.to_owned(), gate.mode());
+    gate.hooks().get().run(&HookInput { base, event, aliases: Vec::new() }).await;
+}
+
+/// What decides about calls: the defaults, and what the organisation says.
+fn policy(place: &CallPlace, store: &SettingsStore, loaded: &LoadedSettings) -> Result<Policy, BuildError> {
+    let permissions = &loaded.settings.permissions;
+    let CallPlace { cwd, home, variables, results } = place;
+    let mut builder = Policy::builder(cwd)
+        .mode(mode(None, permissions).map_err(BuildError::Mode)?)
+        .commands(Arc::new(BashJudge))
+        .readable_dir(results);
+    if let Some(home) = home {
+        builder = builder.home(home);
+    }
+    builder = add_rules(builder, permissions, None);
+    builder = add_directories(builder, permissions, cwd, home.as_deref());
+    if let Some(link) = link_to(cwd, variables.text("PWD")) {
+        builder = builder.additional_dir(link, None);
+    }
+    for dir in store.places().protected() {
+        builder = builder.protect(dir);
+    }
+    Ok(add_boundaries(builder, permissions).build())
+}
+
+fn hooks(place: &CallPlace, store: &SettingsStore, loaded: &LoadedSettings) -> Hooks {
+    let settings = &loaded.settings;
+    let set = settings.env.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
+    let strict = settings.get("strictHooks").and_then(|it| it.value.as_bool());
+    let ports = HookPorts {
+        environment: HookEnvironment {
+            inherited: Some(place.variables.clone()),
+            project_dir: store.places().project.clone(),
+            set,
+            ..HookEnvironment::default()
+        },
+        http: settings.http_hooks.clone(),
+        user_settings: store.places().state.as_ref().map(|state| state.join("settings.json")),
+        strict_commands: strict.unwrap_or_default(),
+        ..HookPorts::default()
+    };
+    Hooks::new(settings.hooks.clone(), ports)
+}
+
+/// A name for these calls: a random UUID.
+fn session_id() -> SessionId {
+    let number = state_dir::unguessable() & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{number:032x}");
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    parts.join("-").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_id_is_a_random_uuid() {
+        let (one, other) = (session_id(), session_id());
+        assert_ne!(one, other);
+        let id = one.as_str();
+        assert_eq!((id.len(), &id[14..15]), (36, "4"), "{id}");
+        assert!("89ab".contains(&id[19..20]), "{id}");
+    }
+}

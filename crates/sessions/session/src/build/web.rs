@@ -1,0 +1,47 @@
+//! What the tools for the web work with in a session.
+
+use std::sync::Arc;
+
+use haft_agent::Agent;
+use haft_builtin_tools::WebToolServices;
+
+use super::{
+    ChosenProvider,
+    web_fetch::{SmallModel, web_services},
+    web_search::{ModelSearch, search_services},
+};
+use crate::environment::SessionEnvironment;
+
+/// The models behind the tools for the web.
+pub(crate) struct SessionWeb {
+    /// Reads pages.
+    small_model: Option<Arc<SmallModel>>,
+    /// Searches.
+    model_search: Option<Arc<ModelSearch>>,
+}
+
+impl SessionWeb {
+    pub(super) fn new(premises: &SessionEnvironment, chosen: Option<&ChosenProvider>) -> Self {
+        Self {
+            small_model: SmallModel::new(premises, chosen),
+            model_search: ModelSearch::new(premises, chosen),
+        }
+    }
+
+    pub(super) fn services(&self, premises: &SessionEnvironment) -> WebToolServices {
+        WebToolServices {
+            fetch: web_services(premises, self.small_model.as_ref()),
+            search: search_services(premises, self.model_search.as_ref()),
+        }
+    }
+
+    /// Who pays for what the tools ask models.
+    pub(super) fn charge_to(&self, agent: &Agent) {
+        if let Some(small) = &self.small_model {
+            small.charge_to(&agent.ledger);
+        }
+        if let Some(search) = &self.model_search {
+            search.charge_to(&agent.ledger, &agent.settings.model);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+use std::{
+    panic,
+    sync::{Once, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{MediaAnswer, MediaTask, decode::perform};
+
+/// Deeply nested documents need a deep stack.
+const STACK: usize = 64 * 1024 * 1024;
+
+const NAME: &str = "haft-media";
+
+/// How often somebody looks whether the answer is still wanted.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Does the work on a thread of its own. Whatever it does, this returns: a
+/// panic and work that takes too long become a reason in words.
+///
+/// A thread cannot be stopped, so one that takes too long ends by itself or
+/// with the process.
+pub(super) fn run(
+    task: MediaTask,
+    bytes: Vec<u8>,
+    patience: Duration,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<MediaAnswer, String> {
+    contained(move || perform(task, bytes), patience, cancelled)
+}
+
+fn contained<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    patience: Duration,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<T, String> {
+    keep_panics_quiet();
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let thread = thread::Builder::new().name(NAME.to_owned()).stack_size(STACK).spawn(move || {
+        let result = panic::catch_unwind(panic::AssertUnwindSafe(work));
+        sender
+            .send(result.unwrap_or_else(|_| Err("it is damaged in a way that cannot be read".to_owned())))
+            .ok();
+    });
+    if let Err(err) = thread {
+        return Err(format!("no thread could be started to read it ({err})"));
+    }
+    wait(&receiver, patience, cancelled)
+}
+
+/// Waits for an answer, for as long as somebody wants it.
+pub(super) fn wait<T>(
+    receiver: &mpsc::Receiver<Result<T, String>>,
+    patience: Duration,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<T, String> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match receiver.recv_timeout(GLANCE) {
+            Ok(result) => return result,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Err("reading it ended early".to_owned()),
+            Err(mpsc::RecvTimeoutError::Timeout) if cancelled() => {
+                return Err("it was interrupted".to_owned());
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) if deadline <= Instant::now() => {
+                return Err(format!("it takes longer than {} s to read", patience.as_secs()));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => (),
+        }
+    }
+}
+
+/// The libraries panic on odd input. That is a result here, not a message for
+/// the person's terminal; other threads are as loud as before.
+fn keep_panics_quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if thread::current().name() != Some(NAME) {
+                before(info);
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run<T: Send + 'static>(
+        work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        contained(work, Duration::from_secs(60), &|| false)
+    }
+
+    #[test]
+    fn panics_are_reasons() {
+        assert_eq!(run(|| Ok(1)), Ok(1));
+        let got: Result<(), String> = run(|| panic!("odd"));
+        assert!(got.unwrap_err().contains("damaged"));
+        fn deep(n: usize) -> usize {
+            if n == 0 { 0 } else { 1 + deep(n - 1).min(usize::MAX - 1) }
+        }
+        assert_eq!(run(|| Ok(deep(20_000))), Ok(20_000));
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let (held, release) = mpsc::channel::<()>();
+        let late =
+            contained(move || release.recv().map_err(|err| err.to_string()), Duration::ZERO, &|| false);
+        assert!(late.unwrap_err().contains("takes longer"));
+        drop(held);
+        let (held, release) = mpsc::channel::<()>();
+        let stopped = contained(
+            move || release.recv().map_err(|err| err.to_string()),
+            Duration::from_secs(60),
+            &|| true,
+        );
+        assert!(stopped.unwrap_err().contains("interrupted"));
+        drop(held);
+    }
+}
