@@ -20,6 +20,7 @@ pub struct RawTool {
     spec: ToolSpec,
     aliases: Vec<String>,
     feature: Option<&'static str>,
+    needs_user: bool,
     output_schema: Option<Value>,
     checked: Arc<Value>,
     claims: ToolHints,
@@ -56,6 +57,7 @@ impl RawTool {
             spec,
             aliases: Vec::new(),
             feature: None,
+            needs_user: false,
             output_schema: None,
             checked,
             claims: ToolHints::default(),
@@ -89,6 +91,12 @@ impl RawTool {
         self
     }
 
+    /// Exists only in sessions with a user who answers, if `needs_user`.
+    pub fn with_needs_user(mut self, needs_user: bool) -> Self {
+        self.needs_user = needs_user;
+        self
+    }
+
     /// Has this opinion on every call: one that changed since the user agreed to it, or
     /// one that wants a person to look.
     pub fn with_verdict(mut self, verdict: Verdict) -> Self {
@@ -117,6 +125,10 @@ impl DynTool for RawTool {
 
     fn feature(&self) -> Option<&str> {
         self.feature
+    }
+
+    fn needs_user(&self) -> bool {
+        self.needs_user
     }
 
     fn is_enabled(&self) -> bool {
