@@ -1,7 +1,6 @@
 //! What faces that speak lines of JSON to another program share: lines in and
-//! out on threads of their own, lines that no reader chokes on, questions that are
-//! taken back when nobody waits any more, and what such a program answers to the
-//! question of an MCP server.
+//! out on threads of their own, lines that no reader chokes on, and what such a
+//! program answers to the question of an MCP server.
 //!
 //! **Does not know** sessions, or what the lines mean.
 //!
@@ -13,9 +12,7 @@
 mod bounded_line;
 mod elicitation;
 mod line_io;
-mod pending_requests;
 
 pub use bounded_line::{MAX_LINE, bounded_line};
 pub use elicitation::read_elicitation;
 pub use line_io::{InputLine, LineBatch, LineWriter, MAX_INPUT, OutputBacklog, read_lines};
-pub use pending_requests::PendingRequests;
