@@ -36,13 +36,13 @@ mod tool_pool;
 mod tool_search;
 mod wire_names;
 
-pub use approver::{Answer, Approver, NoApprover, Question};
+pub use approver::{Approver, NoApprover, PermissionAnswer, PermissionQuestion};
 pub use call_log::{AnsweredBy, ApprovalRecord, CallDecision, CallLog, CallStart, Persisted};
 pub use call_report::CallReport;
 pub use call_schedule::{Batch, Schedule, ScheduleKind, partition};
 pub use call_session::{BatchObserver, CallSession, CallSessionState};
 pub use executor::{BatchLimits, CallDisplay, Executor};
-pub use gate::{ElsewhereQuestion, Gate, UpdateStore};
+pub use gate::{Gate, UpdateStore};
 pub use parsed_call::{CallSummary, ParsedCall};
 pub use pending_map::{PendingGuard, PendingMap};
 pub use pipeline::{Pipeline, SecretMask};

@@ -17,7 +17,7 @@ use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
 use haft_types::{AgentId, PermissionMode, SessionId};
 use serde_json::Value;
 
-use crate::{Answer, CallReport, DenialSource};
+use crate::{CallReport, DenialSource, PermissionAnswer};
 
 /// Why a call was not run that somebody wants to decide about later, in words.
 /// What counts is [`CallReport::left_for_later`].
@@ -232,7 +232,7 @@ impl SessionHooks {
         &self,
         subject: &HookSubject<'_>,
         suggestions: &[PermissionUpdate],
-    ) -> Option<Answer> {
+    ) -> Option<PermissionAnswer> {
         if !self.listens(HookEvent::PermissionRequest) {
             return None;
         }
@@ -246,7 +246,7 @@ impl SessionHooks {
         };
         let outcome = self.run(subject, event).await;
         match (outcome.extras.permission, outcome.decision) {
-            (_, HookDecision::Block { reason, .. }) => Some(Answer::no(reason)),
+            (_, HookDecision::Block { reason, .. }) => Some(PermissionAnswer::deny(reason)),
             (Some(answer), _) => Some(answered(answer)),
             (None, _) => None,
         }
@@ -372,16 +372,16 @@ fn notes(outcome: &haft_hooks::HooksOutcome) -> HookNotes {
     }
 }
 
-fn answered(answer: HookPermissionAnswer) -> Answer {
+fn answered(answer: HookPermissionAnswer) -> PermissionAnswer {
     match answer.behavior {
         PermissionBehavior::Allow => {
             let updates = answer.updated_permissions.unwrap_or_default().into_iter();
-            Answer::Allow {
+            PermissionAnswer::Allow {
                 updated_input: answer.updated_input.map(Value::Object),
                 updates: updates.filter_map(|it| serde_json::from_value(it).ok()).collect(),
             }
         }
-        PermissionBehavior::Deny => Answer::Deny {
+        PermissionBehavior::Deny => PermissionAnswer::Deny {
             message: answer.message.unwrap_or_else(|| String::from("a hook said no")),
             interrupt: answer.interrupt.unwrap_or(false),
         },

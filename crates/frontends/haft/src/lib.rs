@@ -64,9 +64,9 @@
 //! });
 //! let mut agent = Agent::builder(model)
 //!     .tool(greet.build())
-//!     .ask(async |asked: Asked| match asked.tool.as_str() {
-//!         "greet" => Answer::yes(),
-//!         _ => Answer::no("only greetings here"),
+//!     .ask(async |asked| match asked.tool.as_str() {
+//!         "greet" => PermissionAnswer::allow(),
+//!         _ => PermissionAnswer::deny("only greetings here"),
 //!     })
 //!     .hook(HookEvent::PreToolUse, "*", async |_call| HookReply::Pass)
 //!     .max_turns(10)
@@ -172,7 +172,7 @@ mod tool_set;
 #[doc = include_str!("../../../../README.md")]
 struct ProgramsOfTheReadme;
 
-pub use agent::{Agent, AgentBuilder, AgentRun, Asked, BuildError, HookReply};
+pub use agent::{Agent, AgentBuilder, AgentRun, BuildError, HookReply};
 pub use haft_agent as engine;
 pub use haft_config as config;
 pub use haft_hooks as hooks;
@@ -199,12 +199,12 @@ pub mod prelude {
         AccessSet, CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError,
         Traits, Verdict, erase, tool,
     };
-    pub use haft_tool_runtime::Answer;
+    pub use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
     pub use schemars::{self, JsonSchema};
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::json;
 
     pub use haft_session::{Prompt, SessionEvent, SessionSpec};
 
-    pub use crate::{Agent, Asked, BuildError, HookReply, Tools, mcp::HttpOptions, model_from_env};
+    pub use crate::{Agent, BuildError, HookReply, Tools, mcp::HttpOptions, model_from_env};
 }

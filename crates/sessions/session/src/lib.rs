@@ -85,9 +85,7 @@ pub use open_error::OpenError;
 pub use permission_dry_run::{judge, judge_and_classify};
 pub use prompt::{Prompt, PromptAuthor};
 pub use proposed_content::{ProposedText, proposed_text};
-pub use questions::{
-    PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer,
-};
+pub use questions::{QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer};
 pub use remote_mail::RemoteMail;
 pub use rewind_files::{RewindReport, rewind_calls};
 pub use rewind_stored::{

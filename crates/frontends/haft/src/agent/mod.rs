@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::builder::program_spec;
 pub use self::{
     builder::{AgentBuilder, BuildError},
-    closures::{Asked, HookReply},
+    closures::HookReply,
     run::AgentRun,
 };
 

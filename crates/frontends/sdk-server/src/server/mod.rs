@@ -241,9 +241,7 @@ impl SdkServer {
 
     fn ask(&mut self, question: &SessionQuestion) {
         let (form, request) = match &question.subject {
-            QuestionSubject::Permission(asked) => {
-                (QuestionForm::Permission, permission_request(asked, &question.agent))
-            }
+            QuestionSubject::Permission(asked) => (QuestionForm::Permission, permission_request(asked)),
             QuestionSubject::Elicitation(asked) => (QuestionForm::Elicitation, elicitation_request(asked)),
             // No host knows this question.
             QuestionSubject::ServerTrust(_) => {

@@ -8,7 +8,7 @@ use haft_session::{
     AgentStatus, ApproverSpec, Command, DenialText, HostAgent, LogStart, Prompt, QuestionAnswer,
     QuestionSubject, Session, SessionEvent, SessionEventKind,
 };
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::PermissionAnswer;
 use haft_types::{AgentId, MessageBlock, PermissionMode};
 use serde_json::{Value, json};
 
@@ -442,7 +442,7 @@ async fn questions_of_a_child_say_who_asks() {
     assert!(matches!(question.agent, AgentId::Child(_)));
     assert_eq!(question.asker.as_deref(), Some("general-purpose (writes it)"));
     assert!(matches!(&question.subject, QuestionSubject::Permission(it) if it.tool == "Write"));
-    handle.answer(&question.id, QuestionAnswer::Permission(Answer::yes()));
+    handle.answer(&question.id, QuestionAnswer::Permission(PermissionAnswer::allow()));
     let all = tokio::time::timeout(Duration::from_secs(100), async {
         let mut all = Vec::new();
         while let Some(event) = events.next().await {
@@ -578,7 +578,7 @@ async fn a_denial_is_not_laundered() {
         if let SessionEventKind::Asked(question) = &event.what {
             let QuestionSubject::Permission(permission) = &question.subject else { continue };
             asked.push((event.agent.is_main(), permission.decision.reason.clone()));
-            handle.answer(&question.id, QuestionAnswer::Permission(Answer::no("no")));
+            handle.answer(&question.id, QuestionAnswer::Permission(PermissionAnswer::deny("no")));
         }
         if matches!(event.what, SessionEventKind::TurnEnded(_)) {
             break;
