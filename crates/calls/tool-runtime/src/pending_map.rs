@@ -118,7 +118,8 @@ mod tests {
     async fn answered_question_is_not_withdrawn() {
         let map = PendingMap::default();
         let withdrawn = Cell::new(false);
-        let answer = map.ask(1, "q", || drop(map.resolve(&1, "a")), |_| withdrawn.set(true)).await;
+        let send = || assert_eq!(map.resolve(&1, "a"), Ok(()));
+        let answer = map.ask(1, "q", send, |_| withdrawn.set(true)).await;
         assert_eq!((answer, withdrawn.get()), (Some("a"), false));
         assert_eq!(map.resolve(&1, "late"), Err("late"));
     }
