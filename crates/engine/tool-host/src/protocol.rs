@@ -3,7 +3,7 @@
 //! Every frame may come twice. A call, an order and a question go by a name; who
 //! hears a name again answers as before.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use haft_permission::PermissionUpdate;
 use haft_tool::{
@@ -93,7 +93,7 @@ pub enum HostFrame {
         /// Which.
         key: CallKey,
         /// What.
-        report: Box<ReportFrame>,
+        report: Arc<ReportFrame>,
     },
     /// The call never came here: it had no effect.
     Absent {
@@ -427,24 +427,20 @@ impl From<RenderedFrame> for Rendered {
     }
 }
 
-impl From<&CallReport> for ReportFrame {
-    fn from(report: &CallReport) -> Self {
+impl From<CallReport> for ReportFrame {
+    fn from(report: CallReport) -> Self {
         Self {
-            name: report.name.clone(),
-            content: report.content.clone(),
+            name: report.name,
+            content: report.content,
             error: report.error,
-            data: report.data.clone(),
-            new_messages: report.new_messages.clone(),
-            context: report.context.clone(),
-            changes: report.changes.clone(),
-            meta: report.meta.clone(),
-            rendered: report.rendering.as_ref().map(|it| RenderedFrame::from(&it.make())),
-            notices: report.notices.clone(),
-            way_out: report
-                .decision
-                .as_ref()
-                .filter(|_| report.error.is_some())
-                .and_then(|it| it.way_out.clone()),
+            data: report.data,
+            new_messages: report.new_messages,
+            context: report.context,
+            changes: report.changes,
+            meta: report.meta,
+            rendered: report.rendering.map(|it| RenderedFrame::from(&it.make())),
+            notices: report.notices,
+            way_out: report.decision.filter(|_| report.error.is_some()).and_then(|it| it.way_out),
         }
     }
 }
