@@ -73,8 +73,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut run = agent.start("Pay everybody.");
     // From anywhere, at any time: `run.cancel_token().cancel()`.
     while let Some(event) = run.next().await {
-        if let AgentEvent::Result(result) = event {
-            writeln!(std::io::stdout(), "{}", result.report.content.to_text())?;
+        if let AgentEvent::CallFinished(call) = event {
+            writeln!(std::io::stdout(), "{}", call.report.content.to_text())?;
         }
     }
     let end = run.end().await;

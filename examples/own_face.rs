@@ -47,8 +47,8 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
     while let Some(event) = events.next().await {
         match event.what {
             SessionEventKind::Agent(AgentEvent::Model(ModelEvent::Text(words))) => write!(out, "{words}")?,
-            SessionEventKind::Agent(AgentEvent::Result(result)) => {
-                writeln!(out, "\nresult: {}", result.report.content.to_text())?;
+            SessionEventKind::Agent(AgentEvent::CallFinished(call)) => {
+                writeln!(out, "\nresult: {}", call.report.content.to_text())?;
             }
             SessionEventKind::Asked(question) => {
                 let QuestionSubject::Permission(asked) = &question.subject else { continue };

@@ -38,7 +38,7 @@ mod wire_names;
 
 pub use approver::{Approver, NoApprover, PermissionAnswer, PermissionQuestion};
 pub use call_log::{AnsweredBy, ApprovalRecord, CallDecision, CallLog, CallStart, Persisted};
-pub use call_report::CallReport;
+pub use call_report::{AnsweredCall, CallReport};
 pub use call_schedule::{Batch, Schedule, ScheduleKind, partition};
 pub use call_session::{BatchObserver, CallSession, CallSessionState};
 pub use executor::{BatchLimits, CallDisplay, Executor};
@@ -47,7 +47,7 @@ pub use parsed_call::{CallSummary, ParsedCall};
 pub use pending_map::{PendingGuard, PendingMap};
 pub use pipeline::{Pipeline, SecretMask};
 pub use result_store::{ResultStore, StoreLimits};
-pub use session_hooks::{LEFT_FOR_LATER, SessionHooks};
+pub use session_hooks::{HookNotes, LEFT_FOR_LATER, SessionHooks};
 pub use timing::{CallTiming, DenialSource};
 pub use tool_pool::{AbsenceReason, Pool, PoolFeatures, PoolFilter, ToolVisibility, visible};
 pub use tool_search::{SharedPool, ToolSearch};

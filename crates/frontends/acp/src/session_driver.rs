@@ -449,8 +449,10 @@ impl SessionDriver {
 
     /// The diffs of what a command changed, when it is done.
     async fn changes(&self, event: &SessionEvent, driven: &DrivenSession) -> Vec<Value> {
-        let SessionEventKind::Agent(AgentEvent::Result(it)) = &event.what else { return Vec::new() };
-        let call = it.report.id.clone();
+        let SessionEventKind::Agent(AgentEvent::ResultLogged { answered, .. }) = &event.what else {
+            return Vec::new();
+        };
+        let call = answered.call.id.clone();
         if driven.teller.open_call(&call).is_none_or(|look| look.command.is_none()) {
             return Vec::new();
         }

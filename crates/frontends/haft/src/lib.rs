@@ -74,8 +74,8 @@
 //!
 //! let mut run = agent.start("Say hello.");
 //! while let Some(event) = run.next().await {
-//!     if let AgentEvent::Result(result) = event {
-//!         assert_eq!(result.report.content.to_text(), "hello you");
+//!     if let AgentEvent::CallFinished(call) = event {
+//!         assert_eq!(call.report.content.to_text(), "hello you");
 //!     }
 //! }
 //! let end = run.end().await;

@@ -96,9 +96,9 @@ pub use session_command::{
     SessionIntroduction, SessionUsage, WrittenScope,
 };
 pub use session_event::{
-    Activity, Appended, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, HookRun,
-    PluginInfo, PromptState, QuestionOutcome, SessionEvent, SessionEventKind, SessionSummary, TurnEnded,
-    TurnInfo, TurnStarted,
+    Activity, Appended, CommandEnded, CommandResult, EventSender, EventStream, HookRun, PluginInfo,
+    PromptState, QuestionOutcome, SessionEvent, SessionEventKind, SessionSummary, TurnEnded, TurnInfo,
+    TurnStarted,
 };
 pub use session_handle::{CallPipeline, Session, SessionHandle};
 pub use session_logs::SessionLogs;

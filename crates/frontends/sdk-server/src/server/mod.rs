@@ -226,7 +226,7 @@ impl SdkServer {
                 return self.introduced(frame);
             }
             // A host that waits for its introduction hears it before the first result.
-            SessionEventKind::Agent(haft_agent::AgentEvent::Result(_))
+            SessionEventKind::Agent(haft_agent::AgentEvent::ResultLogged { .. })
             | SessionEventKind::TurnEnded(_)
             | SessionEventKind::Appended(_)
             | SessionEventKind::CommandEnded(_)

@@ -8,9 +8,10 @@ use std::{
     },
 };
 
+use haft_agent::DeniedToolCall;
 use haft_mcp_client::{ElicitAnswer, Elicitation, ElicitationHandler};
-use haft_tool::BoxFuture;
-use haft_tool_runtime::{Approver, PermissionAnswer, PermissionQuestion};
+use haft_tool::{BoxFuture, ErrorKind};
+use haft_tool_runtime::{AnsweredCall, Approver, DenialSource, PermissionAnswer, PermissionQuestion};
 use haft_types::{AgentId, CallId};
 
 use super::{EditorDiffs, QuestionAnswer, QuestionRegistry, QuestionSubject};
@@ -25,8 +26,17 @@ pub(crate) struct QuestionedCalls {
 
 impl QuestionedCalls {
     /// Whether somebody was asked about a call; the question is forgotten then.
-    pub(crate) fn take(&self, call: &CallId) -> bool {
+    fn take(&self, call: &CallId) -> bool {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(call)
+    }
+
+    /// The denial that a call ended with, where neither a user nor a hook denied it.
+    pub(crate) fn unasked_denial(&self, answered: &AnsweredCall) -> Option<DeniedToolCall> {
+        let was_asked = self.take(&answered.call.id);
+        let denied = DeniedToolCall::from_answered(answered)?;
+        let is_plain = answered.report.error == Some(ErrorKind::Denied);
+        let by_rules = denied.by.is_some_and(|by| by != DenialSource::Hook);
+        (is_plain && by_rules && !was_asked).then_some(denied)
     }
 
     /// Whether a denial since the last time asked for the end of the turn.

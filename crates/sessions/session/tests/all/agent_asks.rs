@@ -163,8 +163,8 @@ async fn a_yes_to_one_agent_is_not_everybodys() {
                     let given = if is_first { answer.clone() } else { PermissionAnswer::allow() };
                     handle.answer(&question.id, QuestionAnswer::Permission(given));
                 }
-                SessionEventKind::Agent(haft_agent::AgentEvent::Result(it)) => {
-                    allowed_by.extend(it.report.decision.as_ref().and_then(|it| it.rule.clone()));
+                SessionEventKind::Agent(haft_agent::AgentEvent::ResultLogged { answered, .. }) => {
+                    allowed_by.extend(answered.report.decision.as_ref().and_then(|it| it.rule.clone()));
                 }
                 SessionEventKind::TurnEnded(_) => break,
                 _ => (),

@@ -59,10 +59,12 @@ pub fn reports(events: &[SessionEvent]) -> Vec<Arc<haft_session::AgentReport>> {
 /// What results of the main agent's calls said.
 pub fn main_results(events: &[SessionEvent]) -> Vec<(bool, String)> {
     let results = events.iter().filter(|it| it.agent.is_main()).filter_map(|it| match &it.what {
-        SessionEventKind::Agent(AgentEvent::Result(it)) => match it.report.to_block() {
-            MessageBlock::ToolResult { content, is_error, .. } => Some((is_error, content.to_text())),
-            _ => None,
-        },
+        SessionEventKind::Agent(AgentEvent::ResultLogged { answered, .. }) => {
+            match answered.report.to_block() {
+                MessageBlock::ToolResult { content, is_error, .. } => Some((is_error, content.to_text())),
+                _ => None,
+            }
+        }
         _ => None,
     });
     results.collect()
@@ -99,7 +101,11 @@ async fn a_call_that_waits_gets_the_report_and_everything_is_told_with_whose_it_
             && child.as_str().starts_with('a')
             && child.as_str().len() == 17
     );
-    assert!(of_child.iter().any(|it| matches!(&it.what, SessionEventKind::Agent(AgentEvent::Result(_)))));
+    assert!(
+        of_child
+            .iter()
+            .any(|it| matches!(&it.what, SessionEventKind::Agent(AgentEvent::ResultLogged { .. })))
+    );
     assert!(of_child.iter().any(
         |it| matches!(&it.what, SessionEventKind::ChildProgress(_, progress) if progress.last_tool == "Read")
     ));
