@@ -37,9 +37,9 @@ fn agent(book: &Book, answers: Vec<Vec<MessageBlock>>) -> Result<Agent, BuildErr
     Agent::builder(ScriptedProvider::new(answers))
         .tool(transfer.build())
         // Asked for every call that no rule decides.
-        .ask(async |asked: Asked| match asked.input["amount"].as_u64() {
-            Some(0..=100) => Answer::yes(),
-            _ => Answer::no("more than 100 euros need a person"),
+        .ask(async |asked| match asked.input["amount"].as_u64() {
+            Some(0..=100) => PermissionAnswer::allow(),
+            _ => PermissionAnswer::deny("more than 100 euros need a person"),
         })
         // Runs before that: what it rewrites is checked like any other input.
         .hook(HookEvent::PreToolUse, "Transfer", async |call: HookCall| {
@@ -73,8 +73,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut run = agent.start("Pay everybody.");
     // From anywhere, at any time: `run.cancel_token().cancel()`.
     while let Some(event) = run.next().await {
-        if let AgentEvent::Result(result) = event {
-            writeln!(std::io::stdout(), "{}", result.report.content.to_text())?;
+        if let AgentEvent::CallFinished(call) = event {
+            writeln!(std::io::stdout(), "{}", call.report.content.to_text())?;
         }
     }
     let end = run.end().await;

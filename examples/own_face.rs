@@ -10,7 +10,7 @@ use std::io::{BufRead, Write};
 use haft::{
     model::{ModelEvent, ScriptedProvider},
     prelude::*,
-    runtime::Answer,
+    runtime::PermissionAnswer,
     session::{
         ApproverSpec, Command, DenialText, QuestionAnswer, QuestionSubject, Session, SessionEventKind,
     },
@@ -47,8 +47,8 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
     while let Some(event) = events.next().await {
         match event.what {
             SessionEventKind::Agent(AgentEvent::Model(ModelEvent::Text(words))) => write!(out, "{words}")?,
-            SessionEventKind::Agent(AgentEvent::Result(result)) => {
-                writeln!(out, "\nresult: {}", result.report.content.to_text())?;
+            SessionEventKind::Agent(AgentEvent::CallFinished(call)) => {
+                writeln!(out, "\nresult: {}", call.report.content.to_text())?;
             }
             SessionEventKind::Asked(question) => {
                 let QuestionSubject::Permission(asked) = &question.subject else { continue };
@@ -56,8 +56,8 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
                 let mut line = String::new();
                 input.read_line(&mut line)?;
                 let answer = match line.trim() {
-                    "yes" => Answer::yes(),
-                    _ => Answer::no("the person said no"),
+                    "yes" => PermissionAnswer::allow(),
+                    _ => PermissionAnswer::deny("the person said no"),
                 };
                 let answer = QuestionAnswer::Permission(answer);
                 handle.send(Command::Answer { question: question.id.clone(), answer });

@@ -62,9 +62,11 @@ pub struct CallDecision {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ApprovalRecord {
     /// Who answered.
-    pub who: AnsweredBy,
+    #[serde(rename = "who")]
+    pub answered_by: AnsweredBy,
     /// What the answer was.
-    pub said: Behavior,
+    #[serde(rename = "said")]
+    pub answer: Behavior,
 }
 
 /// Who answers permission questions.
@@ -82,13 +84,13 @@ pub enum AnsweredBy {
 impl ApprovalRecord {
     /// Whether somebody was there to answer.
     pub fn reached_somebody(self) -> bool {
-        self.who != AnsweredBy::Nobody
+        self.answered_by != AnsweredBy::Nobody
     }
 
     /// A few words for a person.
     pub fn words(self) -> String {
-        match self.who {
-            AnsweredBy::Hook | AnsweredBy::Person => format!("asked: {}", self.said),
+        match self.answered_by {
+            AnsweredBy::Hook | AnsweredBy::Person => format!("asked: {}", self.answer),
             AnsweredBy::Nobody => String::from("nobody was there to ask"),
         }
     }

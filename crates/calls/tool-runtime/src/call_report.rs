@@ -1,5 +1,5 @@
 use haft_tool::{ContextChange, ErrorKind, Output, Rendering, ToolError};
-use haft_types::{Block, CallId, Content, Message, MessageBlock, tags};
+use haft_types::{Block, CallId, Content, Message, MessageBlock, ToolUse, tags};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
@@ -41,6 +41,15 @@ pub struct CallReport {
     pub decision: Option<Box<CallDecision>>,
     /// How long it spent where.
     pub timing: CallTiming,
+}
+
+/// A call of the model with its report.
+#[derive(Clone, Debug)]
+pub struct AnsweredCall {
+    /// The call, as the model made it.
+    pub call: ToolUse,
+    /// The report.
+    pub report: CallReport,
 }
 
 impl CallReport {
@@ -86,10 +95,9 @@ impl CallReport {
         }
     }
 
-    /// Takes the messages to add after the result. Tags of Haft in them are
-    /// neutral.
-    pub fn take_messages(&mut self) -> Vec<Message> {
-        let mut messages = std::mem::take(&mut self.new_messages);
+    /// The messages to add after the result. Tags of Haft in them are neutral.
+    pub fn added_messages(&self) -> Vec<Message> {
+        let mut messages = self.new_messages.clone();
         messages.iter_mut().for_each(Message::neutralise);
         messages
     }

@@ -1,6 +1,7 @@
 //! What lives on from one model message to the next.
 
 use std::{
+    borrow::Borrow,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -9,10 +10,12 @@ use std::{
 use haft_permission::AgentRights;
 use haft_tool::{BoxFuture, ContextChange, ProgressSink};
 use haft_types::{AgentId, ToolUse};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{BatchLimits, CallLog, CallReport, Executor, Pipeline, SharedPool, executor::BatchContext};
+use crate::{
+    AnsweredCall, BatchLimits, CallLog, CallReport, Executor, HookNotes, Pipeline, SharedPool,
+    executor::BatchContext,
+};
 
 /// The part of a session's state that calls see and change.
 #[derive(Clone, Debug)]
@@ -76,13 +79,12 @@ pub struct CallSession {
 /// Looks at what the calls of one message touched, and says what the model
 /// should know about it.
 pub trait BatchObserver: Send + Sync {
-    /// The calls of a message are done: their inputs and reports, in order. What
-    /// comes back goes behind the results, a text each.
+    /// The calls of a message are done, in order. What comes back goes behind the
+    /// results, a text each.
     fn after<'a>(
         &'a self,
         calls: &'a CallSession,
-        inputs: &'a [Value],
-        reports: &'a [CallReport],
+        answered: &'a [&'a AnsweredCall],
     ) -> BoxFuture<'a, Vec<String>>;
 
     /// What was said to the agent of these calls is not in its conversation any
@@ -138,33 +140,35 @@ impl CallSession {
 
     /// Runs a complete message and returns its reports in emission order.
     pub async fn run_message(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<CallReport> {
-        let inputs: Vec<Value> = calls.iter().map(|call| call.input.clone()).collect();
         let mut executor = self.executor(cancel);
-        for call in calls {
-            executor.push(call);
+        for call in &calls {
+            executor.push(call.clone());
         }
-        let mut reports = executor.finish_all().await;
+        let reports = executor.finish_all().await;
         self.state.apply(executor.committed());
-        self.after_batch(&inputs, &mut reports).await;
-        reports
-    }
-
-    /// Tells the hooks about a finished message; what they add goes to its last
-    /// report.
-    pub async fn after_batch(&self, inputs: &[Value], reports: &mut [CallReport]) {
-        let gate = &self.pipeline.gate;
-        let base = || gate.hook_base(&self.agent_id, self.state.cwd.to_path_buf());
-        let notes = gate.hooks().after_batch(inputs, reports, base).await;
-        let added = match &self.companion {
-            Some(companion) => companion.after(self, inputs, reports).await,
-            None => Vec::new(),
-        };
-        if let Some(last) = reports.last_mut() {
-            last.context.extend(added);
+        let mut answered: Vec<AnsweredCall> =
+            calls.into_iter().zip(reports).map(|(call, report)| AnsweredCall { call, report }).collect();
+        let notes = self.after_batch(&answered).await;
+        if let Some(AnsweredCall { report: last, .. }) = answered.last_mut() {
             last.context.extend(notes.context);
             last.notices.extend(notes.notices);
             last.stop = last.stop.take().or(notes.stop);
         }
+        answered.into_iter().map(|it| it.report).collect()
+    }
+
+    /// Tells the hooks and the observer about a finished message, and returns what
+    /// they add to its results.
+    pub async fn after_batch(&self, answered: &[impl Borrow<AnsweredCall>]) -> HookNotes {
+        let answered: Vec<&AnsweredCall> = answered.iter().map(Borrow::borrow).collect();
+        let gate = &self.pipeline.gate;
+        let base = || gate.hook_base(&self.agent_id, self.state.cwd.to_path_buf());
+        let mut notes = gate.hooks().after_batch(&answered, base).await;
+        if let Some(companion) = &self.companion {
+            let added = companion.after(self, &answered).await;
+            notes.context.splice(0..0, added);
+        }
+        notes
     }
 
     /// The session is over: ends what hooks left running. The hooks belong to

@@ -17,9 +17,9 @@ use haft_types::{AgentId, PermissionMode};
 use serde_json::Value;
 
 use crate::{
-    Answer, AnsweredBy, ApprovalRecord, Approver, CallDecision, DenialSource, NoApprover, Question,
-    SessionHooks,
-    approver::refusal,
+    AnsweredBy, ApprovalRecord, Approver, CallDecision, DenialSource, NoApprover, PermissionAnswer,
+    PermissionQuestion, SessionHooks,
+    approver::denial_text,
     pipeline::CallStageError,
     session_hooks::{HookNotes, HookSubject, IfContext, PreToolOutcome, RuleMatches},
 };
@@ -28,7 +28,7 @@ use crate::{
 /// its main agent; [`Gate::child`] makes the others from it.
 pub struct Gate {
     hooks: Arc<SessionHooks>,
-    ask: Arc<dyn Approver>,
+    approver: Arc<dyn Approver>,
     permissions: Arc<LivePermissions>,
     keep: Option<Arc<dyn UpdateStore>>,
     /// The type of the child whose gate this is.
@@ -61,28 +61,6 @@ pub trait UpdateStore: Send + Sync {
     fn heard(&self, _update: &PermissionUpdate) {}
 }
 
-/// A question of another machine's rules.
-pub struct ElsewhereQuestion<'a> {
-    /// The tool.
-    pub tool: &'a str,
-    /// The call.
-    pub call_id: &'a haft_types::CallId,
-    /// Who called.
-    pub agent_id: &'a AgentId,
-    /// The input.
-    pub input: &'a Value,
-    /// One line that says what would happen.
-    pub description: &'a str,
-    /// Whether it loses data that cannot be brought back.
-    pub is_destructive: bool,
-    /// What a person should see of it.
-    pub shown: &'a haft_tool::Rendered,
-    /// Why it is asked.
-    pub reason: String,
-    /// What would answer it for the rest of the session over there.
-    pub suggestions: Vec<PermissionUpdate>,
-}
-
 /// A call that passed the hooks.
 pub(crate) struct HookedCall {
     pub(crate) call: Box<dyn DynCall>,
@@ -102,7 +80,7 @@ impl Gate {
     pub fn of_session(permissions: Arc<LivePermissions>) -> Self {
         Self {
             hooks: Arc::default(),
-            ask: Arc::new(NoApprover),
+            approver: Arc::new(NoApprover),
             permissions,
             keep: None,
             agent_type: None,
@@ -119,7 +97,7 @@ impl Gate {
     pub fn child(&self, rights: AgentRights) -> Self {
         Self {
             hooks: Arc::clone(&self.hooks),
-            ask: Arc::clone(&self.ask),
+            approver: Arc::clone(&self.approver),
             keep: self.keep.clone(),
             agent_type: Some(Arc::clone(&rights.name)),
             permissions: Arc::new(self.permissions.child(rights)),
@@ -158,8 +136,8 @@ impl Gate {
     }
 
     /// With somebody to ask.
-    pub fn with_ask(mut self, ask: Arc<dyn Approver>) -> Self {
-        self.ask = ask;
+    pub fn with_approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = approver;
         self
     }
 
@@ -373,23 +351,25 @@ impl Gate {
             let by = DenialSource::from(&decision.source);
             return Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason).await);
         }
-        let (who, answer) = self.answer(tool, call.as_ref(), cx, &decision).await;
-        let said = match answer {
-            Answer::Allow { .. } => Behavior::Allow,
-            Answer::Deny { .. } | Answer::Unasked { .. } => Behavior::Deny,
+        let (answered_by, answer) = self.answer(tool, call.as_ref(), cx, &decision).await;
+        let behavior = match answer {
+            PermissionAnswer::Allow { .. } => Behavior::Allow,
+            PermissionAnswer::Deny { .. } | PermissionAnswer::Unavailable { .. } => Behavior::Deny,
         };
-        told.asked = Some(ApprovalRecord { who, said });
+        told.asked = Some(ApprovalRecord { answered_by, answer: behavior });
         match answer {
-            Answer::Deny { message, interrupt } => {
-                if who == AnsweredBy::Person {
+            PermissionAnswer::Deny { message, interrupt } => {
+                if answered_by == AnsweredBy::Person {
                     self.note_refusal(tool.name(), call.input(), &cx.agent_id);
                 }
                 let mut failure = self.refused(tool, call.as_ref(), cx, &message).await;
                 failure.notes.stop = interrupt.then_some(message);
                 Err(failure)
             }
-            Answer::Unasked { message } => Err(self.refused(tool, call.as_ref(), cx, &message).await),
-            Answer::Allow { updated_input, updates } => {
+            PermissionAnswer::Unavailable { message } => {
+                Err(self.refused(tool, call.as_ref(), cx, &message).await)
+            }
+            PermissionAnswer::Allow { updated_input, updates } => {
                 updates.iter().for_each(|update| self.apply(update));
                 let (call, decision) = match updated_input {
                     None => (call, decision),
@@ -411,27 +391,14 @@ impl Gate {
         }
     }
 
-    /// Asks the person about a call that the rules of another machine ask about.
-    /// Nothing runs here by the answer. Modes in which nobody is asked, and
-    /// sessions without a person, say no.
-    pub async fn ask_elsewhere(&self, question: ElsewhereQuestion<'_>) -> Answer {
-        let ElsewhereQuestion { tool, call_id, agent_id, input, description, is_destructive, shown, .. } =
-            question;
-        let decision = Decision::elsewhere(question.reason, question.suggestions);
-        let question = Question {
-            tool,
-            call_id,
-            agent_id,
-            input,
-            description,
-            is_destructive,
-            shown,
-            decision: &decision,
-        };
+    /// Asks about a call that the rules of another machine ask about
+    /// ([`Decision::elsewhere`]). The answer lets nothing run here. Modes in which
+    /// nobody is asked, and sessions without an approver, deny.
+    pub async fn ask_elsewhere(&self, question: Arc<PermissionQuestion>) -> PermissionAnswer {
         if self.mode() == PermissionMode::DontAsk {
             NoApprover.ask(question).await
         } else {
-            self.ask.ask(question).await
+            self.approver.ask(question).await
         }
     }
 
@@ -441,32 +408,24 @@ impl Gate {
         call: &dyn DynCall,
         cx: &CallContext,
         decision: &Decision,
-    ) -> (AnsweredBy, Answer) {
-        let (description, shown) = (call.describe(), call.render());
-        let question = Question {
-            tool: tool.name(),
-            call_id: &cx.call_id,
-            agent_id: &cx.agent_id,
-            input: call.input(),
-            description: &description,
-            is_destructive: call.is_destructive(),
-            shown: &shown,
-            decision,
-        };
+    ) -> (AnsweredBy, PermissionAnswer) {
         let subject = self.subject(tool.as_ref(), call, cx);
-        match self.hooks.permission_request(&subject, &decision.suggestions).await {
-            Some(answer) => (AnsweredBy::Hook, answer),
-            None => {
-                let answer = self.ask.ask(question).await;
-                let (who, said) = match answer {
-                    Answer::Allow { .. } => (AnsweredBy::Person, Behavior::Allow),
-                    Answer::Deny { .. } if self.ask.is_somebody() => (AnsweredBy::Person, Behavior::Deny),
-                    Answer::Deny { .. } | Answer::Unasked { .. } => (AnsweredBy::Nobody, Behavior::Deny),
-                };
-                self.permissions.person_answered(said);
-                (who, answer)
-            }
+        if let Some(answer) = self.hooks.permission_request(&subject, &decision.suggestions).await {
+            return (AnsweredBy::Hook, answer);
         }
+        let question = PermissionQuestion::new(tool.as_ref(), call, cx, decision);
+        let answer = self.approver.ask(Arc::new(question)).await;
+        let (answered_by, behavior) = match answer {
+            PermissionAnswer::Allow { .. } => (AnsweredBy::Person, Behavior::Allow),
+            PermissionAnswer::Deny { .. } if self.approver.is_available() => {
+                (AnsweredBy::Person, Behavior::Deny)
+            }
+            PermissionAnswer::Deny { .. } | PermissionAnswer::Unavailable { .. } => {
+                (AnsweredBy::Nobody, Behavior::Deny)
+            }
+        };
+        self.permissions.person_answered(behavior);
+        (answered_by, answer)
     }
 
     /// A call that whoever was asked did not allow, in the words of who asks.
@@ -478,7 +437,7 @@ impl Gate {
         message: &str,
     ) -> CallStageError {
         let mut failure = self.denied(tool, call, cx, DenialSource::Asked, message).await;
-        failure.error.message = self.ask.refusal(tool.name(), message);
+        failure.error.message = self.approver.denial_text(tool.name(), message);
         failure
     }
 
@@ -492,7 +451,7 @@ impl Gate {
     ) -> CallStageError {
         self.hooks.permission_denied(&self.subject(tool.as_ref(), call, cx), reason).await;
         let notes = Box::new(HookNotes { denied_by: Some(by), ..HookNotes::default() });
-        CallStageError { notes, ..ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into() }
+        CallStageError { notes, ..ToolError::new(ErrorKind::Denied, denial_text(tool.name(), reason)).into() }
     }
 }
 

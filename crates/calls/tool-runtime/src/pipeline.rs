@@ -66,12 +66,6 @@ impl From<ToolError> for CallStageError {
     }
 }
 
-/// A result with what hooks added.
-struct Finished {
-    output: Output,
-    notes: HookNotes,
-}
-
 /// Who is told of a call before it runs, and what is known about it afterwards.
 struct CallRecord<'a> {
     witness: Option<&'a dyn CallLog>,
@@ -142,7 +136,7 @@ impl Pipeline {
         let stages = AssertUnwindSafe(self.stages(outcome, cx, &mut trace)).catch_unwind();
         let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
         let (mut report, notes) = match ended {
-            Ok(Finished { output, notes }) => (CallReport::success(id, name, output), notes),
+            Ok((output, notes)) => (CallReport::success(id, name, output), notes),
             Err(CallStageError { error, notes, changes }) => {
                 (CallReport { changes, ..CallReport::failure(id, name, error) }, *notes)
             }
@@ -166,7 +160,7 @@ impl Pipeline {
         parsed: Result<ToolCall, CallStageError>,
         cx: CallContext,
         trace: &mut CallRecord<'_>,
-    ) -> Result<Finished, CallStageError> {
+    ) -> Result<(Output, HookNotes), CallStageError> {
         let mut lap = StageTimer::start();
         let ToolCall { tool: called, call, taken } = parsed?; //                1 look up
         let tool = &called.tool;
@@ -368,7 +362,7 @@ fn finished(
     (ran, after): (Result<Output, ToolError>, PostToolOutcome),
     mut notes: HookNotes,
     taken: Option<String>,
-) -> Result<Finished, CallStageError> {
+) -> Result<(Output, HookNotes), CallStageError> {
     notes.extend(after.notes);
     let objection = after.objection.map(|reason| format!("A hook objected to this result: {reason}"));
     let loaded = called.deferred.then(|| ContextChange::LoadTools(vec![called.wire_name.clone()]));
@@ -382,7 +376,7 @@ fn finished(
             output.content.0.extend(taken.map(Block::text));
             output.content.0.extend(objection.map(Block::text));
             output.changes.extend(loaded);
-            Ok(Finished { output, notes })
+            Ok((output, notes))
         }
         Err(mut error) => {
             if let Some(objection) = objection {

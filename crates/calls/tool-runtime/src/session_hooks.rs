@@ -17,7 +17,7 @@ use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
 use haft_types::{AgentId, PermissionMode, SessionId};
 use serde_json::Value;
 
-use crate::{Answer, CallReport, DenialSource};
+use crate::{AnsweredCall, DenialSource, PermissionAnswer};
 
 /// Why a call was not run that somebody wants to decide about later, in words.
 /// What counts is [`CallReport::left_for_later`].
@@ -88,13 +88,13 @@ pub(crate) struct PostToolOutcome {
 
 /// What hooks may say at any time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct HookNotes {
+pub struct HookNotes {
     /// Told to the model beside the result.
-    pub(crate) context: Vec<String>,
-    /// Told to the person.
-    pub(crate) notices: Vec<String>,
+    pub context: Vec<String>,
+    /// Told to the user.
+    pub notices: Vec<String>,
     /// End the whole turn, for this reason.
-    pub(crate) stop: Option<String>,
+    pub stop: Option<String>,
     /// That is because somebody wants to decide about the call later.
     pub(crate) left_for_later: bool,
     /// Who said no.
@@ -232,7 +232,7 @@ impl SessionHooks {
         &self,
         subject: &HookSubject<'_>,
         suggestions: &[PermissionUpdate],
-    ) -> Option<Answer> {
+    ) -> Option<PermissionAnswer> {
         if !self.listens(HookEvent::PermissionRequest) {
             return None;
         }
@@ -246,7 +246,7 @@ impl SessionHooks {
         };
         let outcome = self.run(subject, event).await;
         match (outcome.extras.permission, outcome.decision) {
-            (_, HookDecision::Block { reason, .. }) => Some(Answer::no(reason)),
+            (_, HookDecision::Block { reason, .. }) => Some(PermissionAnswer::deny(reason)),
             (Some(answer), _) => Some(answered(answer)),
             (None, _) => None,
         }
@@ -324,20 +324,19 @@ impl SessionHooks {
     /// After all calls of one message.
     pub(crate) async fn after_batch(
         &self,
-        inputs: &[Value],
-        reports: &[CallReport],
+        answered: &[&AnsweredCall],
         base: impl FnOnce() -> BaseInput,
     ) -> HookNotes {
         if !self.listens(HookEvent::PostToolBatch) {
             return HookNotes::default();
         }
-        let call = |(report, input): (&CallReport, &Value)| BatchCall {
+        let call = |AnsweredCall { call, report }: &AnsweredCall| BatchCall {
             tool_name: report.name.clone(),
-            tool_input: input.clone(),
+            tool_input: call.input.clone(),
             tool_use_id: report.id.clone(),
             tool_response: Some(report.content.to_text().into()),
         };
-        let event = PostToolBatch { tool_calls: reports.iter().zip(inputs).map(call).collect() };
+        let event = PostToolBatch { tool_calls: answered.iter().map(|it| call(it)).collect() };
         let input = HookInput { base: base(), event: event.into(), aliases: Vec::new() };
         notes(&self.get().run(&input).await)
     }
@@ -372,16 +371,16 @@ fn notes(outcome: &haft_hooks::HooksOutcome) -> HookNotes {
     }
 }
 
-fn answered(answer: HookPermissionAnswer) -> Answer {
+fn answered(answer: HookPermissionAnswer) -> PermissionAnswer {
     match answer.behavior {
         PermissionBehavior::Allow => {
             let updates = answer.updated_permissions.unwrap_or_default().into_iter();
-            Answer::Allow {
+            PermissionAnswer::Allow {
                 updated_input: answer.updated_input.map(Value::Object),
                 updates: updates.filter_map(|it| serde_json::from_value(it).ok()).collect(),
             }
         }
-        PermissionBehavior::Deny => Answer::Deny {
+        PermissionBehavior::Deny => PermissionAnswer::Deny {
             message: answer.message.unwrap_or_else(|| String::from("a hook said no")),
             interrupt: answer.interrupt.unwrap_or(false),
         },

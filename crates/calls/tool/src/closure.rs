@@ -115,6 +115,7 @@ where
             raw.trust(claims)
                 .with_aliases(aliases)
                 .with_feature(traits.feature)
+                .with_needs_user(traits.needs_user)
                 .with_precheck(move |input| precheck(input).map(drop)),
         )
     }

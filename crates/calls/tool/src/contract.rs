@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{AccessSet, CallContext, Outcome, Rendered, ToolContext, ToolError, Verdict};
+use crate::{AccessSet, CallContext, Outcome, Rendered, ToolContext, ToolError, UserInteraction, Verdict};
 
 /// The interface that tool authors implement.
 ///
@@ -104,6 +104,12 @@ pub trait Tool: Send + Sync + 'static {
         Verdict::Passthrough
     }
 
+    /// The question this call puts to the user, if the call is one. A tool that
+    /// returns one also sets [`Traits::needs_user`] and insists on being asked.
+    fn user_interaction(&self, _input: &Self::Input) -> UserInteraction {
+        UserInteraction::None
+    }
+
     /// One line that describes the call in a permission prompt.
     fn describe(&self, input: &Self::Input) -> String {
         let subject = self.path(input).map(|path| path.display().to_string());
@@ -182,6 +188,8 @@ pub struct Traits {
     pub timeout: Option<Duration>,
     /// Feature in the settings that must be enabled for the tool to exist.
     pub feature: Option<&'static str>,
+    /// Whether the tool exists only in sessions with a user who answers.
+    pub needs_user: bool,
 }
 
 impl Default for Traits {
@@ -194,6 +202,7 @@ impl Default for Traits {
             max_result_chars: Some(50_000),
             timeout: Some(Duration::from_secs(600)),
             feature: None,
+            needs_user: false,
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     AccessSet, CallContext, Exposure, Output, Permit, Rendered, Rendering, Stage, Tool, ToolContext,
-    ToolError, Verdict, input,
+    ToolError, UserInteraction, Verdict, input,
     schema::{self, InputSchema},
 };
 
@@ -30,6 +30,13 @@ pub trait DynTool: Send + Sync {
 
     /// Feature in the settings that must be enabled for the tool to exist.
     fn feature(&self) -> Option<&str>;
+
+    /// See [`Traits::needs_user`]. Cheap: needs no schema.
+    ///
+    /// [`Traits::needs_user`]: crate::Traits::needs_user
+    fn needs_user(&self) -> bool {
+        false
+    }
 
     /// See [`Tool::is_enabled`].
     fn is_enabled(&self) -> bool;
@@ -86,6 +93,10 @@ pub trait DynCall: Send + Sync {
     fn validate(&self, cx: &CallContext) -> Result<(), ToolError>;
     /// See [`Tool::check_permissions`].
     fn check_permissions(&self, cx: &CallContext) -> Verdict;
+    /// See [`Tool::user_interaction`].
+    fn user_interaction(&self) -> UserInteraction {
+        UserInteraction::None
+    }
     /// See [`Tool::describe`].
     fn describe(&self) -> String;
     /// See [`Tool::classifier_input`].
@@ -166,6 +177,10 @@ impl<T: Tool> DynTool for Erased<T> {
 
     fn feature(&self) -> Option<&str> {
         self.tool.traits().feature
+    }
+
+    fn needs_user(&self) -> bool {
+        self.tool.traits().needs_user
     }
 
     fn is_enabled(&self) -> bool {
@@ -262,6 +277,10 @@ impl<T: Tool> DynCall for Call<T> {
 
     fn check_permissions(&self, cx: &CallContext) -> Verdict {
         self.erased.tool.check_permissions(&self.typed, cx)
+    }
+
+    fn user_interaction(&self) -> UserInteraction {
+        self.erased.tool.user_interaction(&self.typed)
     }
 
     fn describe(&self) -> String {

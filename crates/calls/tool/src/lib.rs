@@ -23,6 +23,7 @@ mod raw_tool;
 mod rendering;
 mod schema;
 mod tool_output;
+mod user_interaction;
 
 pub use access::{Access, AccessSet};
 pub use closure::tool;
@@ -42,3 +43,4 @@ pub use raw_tool::{RawTool, ToolHints};
 pub use rendering::{CollapsedLines, LineStyle, Rendered, RenderedLine, Rendering};
 pub use schema::{close, schema_of, wire_form};
 pub use tool_output::{Outcome, Output};
+pub use user_interaction::{AnswerOption, UserInteraction, UserQuestion};

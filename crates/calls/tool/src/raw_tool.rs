@@ -19,6 +19,7 @@ pub struct RawTool {
     spec: ToolSpec,
     aliases: Vec<String>,
     feature: Option<&'static str>,
+    needs_user: bool,
     output_schema: Option<Value>,
     checked: Arc<Value>,
     claims: ToolHints,
@@ -54,6 +55,7 @@ impl RawTool {
             spec,
             aliases: Vec::new(),
             feature: None,
+            needs_user: false,
             output_schema: None,
             checked,
             claims: ToolHints::default(),
@@ -87,6 +89,12 @@ impl RawTool {
         self
     }
 
+    /// Exists only in sessions with a user who answers, if `needs_user`.
+    pub fn with_needs_user(mut self, needs_user: bool) -> Self {
+        self.needs_user = needs_user;
+        self
+    }
+
     /// Sets a verdict for every call, for example for a tool that changed since the user approved it.
     pub fn with_verdict(mut self, verdict: Verdict) -> Self {
         self.verdict = verdict;
@@ -114,6 +122,10 @@ impl DynTool for RawTool {
 
     fn feature(&self) -> Option<&str> {
         self.feature
+    }
+
+    fn needs_user(&self) -> bool {
+        self.needs_user
     }
 
     fn is_enabled(&self) -> bool {

@@ -355,8 +355,8 @@ impl Agent {
             self.spending.turns += 1;
             let answered = match self.ask(cancel).await {
                 Ok(answered) => answered,
-                Err(NoAnswer::Interrupted(reports)) => {
-                    run.count(&reports);
+                Err(NoAnswer::Interrupted(answered)) => {
+                    run.count(&answered);
                     return EndReason::Interrupted;
                 }
                 Err(NoAnswer::TooDear(bound)) => return EndReason::Exhausted(bound),
@@ -366,7 +366,7 @@ impl Agent {
                 },
             };
             run.rung = 0;
-            run.count(&answered.reports);
+            run.count(&answered.calls);
             run.stop_reason = Some(answered.stop.clone());
             self.warn(run.started);
             match self.after(answered, run, cancel).await {
@@ -384,7 +384,7 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Option<EndReason> {
         if let Some(structured) = &mut self.structured
-            && let Some(done) = structured.look(&answered.reports)
+            && let Some(done) = structured.look(&answered.calls)
         {
             return Some(done);
         }
@@ -394,7 +394,8 @@ impl Agent {
         if let Some(reason) = answered.futile {
             return Some(EndReason::NoProgress(reason));
         }
-        if let Some(reason) = answered.reports.iter().find_map(|(_, report)| report.stop.clone()) {
+        let stop = answered.calls.iter().find_map(|it| it.report.stop.clone()).or(answered.hooks_stop);
+        if let Some(reason) = stop {
             return Some(EndReason::Stopped(reason));
         }
         if cancel.is_cancelled() {
@@ -409,7 +410,7 @@ impl Agent {
             self.raise();
         }
         self.paused = answered.stop == StopReason::Pause;
-        if !answered.reports.is_empty() || self.paused {
+        if !answered.calls.is_empty() || self.paused {
             return None;
         }
         match answered.stop {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_hooks::{CompactTrigger, HookDecision, HookEvent, OtherInput, PreCompact};
 use haft_model::{Effort, Thinking, ThinkingDisplay};
+use haft_tool_runtime::{AnsweredCall, CallReport};
 use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -104,13 +105,16 @@ impl Agent {
         let calls = self.left_for_later();
         self.tools.witness = Some(self.conversation.witness());
         let reports = self.tools.run_message(calls.clone(), cancel).await;
-        let done: Vec<_> = calls.into_iter().zip(reports).collect();
+        let done: Vec<AnsweredCall> =
+            calls.into_iter().zip(reports).map(|(call, report)| AnsweredCall { call, report }).collect();
         run.count(&done);
         let mut stop = None;
-        for (call, mut report) in done {
-            let (added, context) = (report.take_messages(), std::mem::take(&mut report.context));
+        for mut answered in done {
+            let report = &mut answered.report;
+            let (added, context) = (report.added_messages(), std::mem::take(&mut report.context));
+            report.new_messages.clear();
             stop = stop.or_else(|| report.stop.clone());
-            self.add_result(&call, report);
+            self.add_result(&Arc::new(answered));
             added.into_iter().for_each(|message| self.say(message, InjectionReason::Addition));
             context.into_iter().for_each(|text| self.say(Message::user(text), InjectionReason::Context));
         }
@@ -133,10 +137,10 @@ impl Agent {
     }
 
     /// What came of a call that had no result, as somebody else knows it.
-    pub fn settle_call(&mut self, call: &ToolUse, mut report: haft_tool_runtime::CallReport) {
+    pub fn settle_call(&mut self, call: &ToolUse, mut report: CallReport) {
         self.tools.state.apply(&report.changes);
         let context = std::mem::take(&mut report.context);
-        self.add_result(call, report);
+        self.add_result(&Arc::new(AnsweredCall { call: call.clone(), report }));
         context.into_iter().for_each(|text| self.say(Message::user(text), InjectionReason::Context));
     }
 

@@ -1,8 +1,8 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use haft_model::{ModelEvent, Repair, Retry, StopReason};
 use haft_tool::{ErrorKind, ProgressEvent};
-use haft_tool_runtime::{CallDisplay, CallReport};
+use haft_tool_runtime::{AnsweredCall, CallDisplay, DenialSource};
 use haft_types::{CallId, Message, MessageBlock, Usage};
 use serde_json::Value;
 
@@ -22,11 +22,17 @@ pub enum AgentEvent {
     Called(CallDisplay),
     /// A tool says how far it is.
     Progress(ProgressEvent),
-    /// A call has ended whose result waits for those of calls before it. The
-    /// result comes as [`AgentEvent::Result`] too, in the order of the calls.
-    CallEnded(Box<CallReport>),
-    /// A call is done and its result in the log.
-    Result(Box<ResultEvent>),
+    /// A call is done. Exactly once for every call, as soon as it is done: calls
+    /// that run at the same time end in any order.
+    CallFinished(Arc<AnsweredCall>),
+    /// The result of a call is in the log. Exactly once for every call, after its
+    /// [`AgentEvent::CallFinished`], in the order of the calls.
+    ResultLogged {
+        /// The result's name in the log.
+        uuid: String,
+        /// The call.
+        answered: Arc<AnsweredCall>,
+    },
     /// Something was said in the person's place.
     Said(InjectedMessage),
     /// Something was repaired before it was sent.
@@ -68,17 +74,6 @@ pub struct RetractedAnswer {
     pub blocks: Vec<String>,
     /// Calls that were taken up early. They only looked.
     pub calls: Vec<CallId>,
-}
-
-/// The result of a call.
-#[derive(Clone, Debug)]
-pub struct ResultEvent {
-    /// Its name in the log.
-    pub uuid: String,
-    /// What came of the call.
-    pub report: CallReport,
-    /// What it was called with.
-    pub input: Value,
 }
 
 /// A message of the program.
@@ -214,20 +209,23 @@ pub struct DeniedToolCall {
     /// Why, and what a person can do so that it runs next time, where permission
     /// wanted a question.
     pub for_person: Option<String>,
+    /// What denied it.
+    pub by: Option<DenialSource>,
 }
 
 impl DeniedToolCall {
     /// The denial that a call ended with, if it did.
-    pub fn from_report(call: &CallId, input: &Value, report: &CallReport) -> Option<Self> {
+    pub fn from_answered(AnsweredCall { call, report }: &AnsweredCall) -> Option<Self> {
         matches!(report.error?, ErrorKind::Denied | ErrorKind::GateFailed).then(|| Self {
             tool_name: report.name.clone(),
-            tool_use_id: call.clone(),
-            tool_input: input.clone(),
+            tool_use_id: call.id.clone(),
+            tool_input: call.input.clone(),
             reason: report.content.to_text(),
             for_person: report.decision.as_ref().and_then(|it| {
                 let way_out = it.way_out.as_ref().filter(|_| !it.reason.is_empty())?;
                 Some(format!("{} was not allowed to run: {}; {way_out}", report.name, it.reason))
             }),
+            by: report.denied_by,
         })
     }
 }

@@ -1,18 +1,17 @@
 //! One answer of the model and the calls in it.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use futures_util::StreamExt as _;
 use haft_model::{ModelError, ModelEvent, ModelStream, SentPrefixSlot, StopReason};
 use haft_tool::{ContextChange, ErrorKind};
-use haft_tool_runtime::{CallReport, CallSummary, Executor};
+use haft_tool_runtime::{AnsweredCall, CallReport, CallSummary, Executor, HookNotes};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, BlockEvent, InjectedMessage, InjectionReason, LimitReached, ResultEvent,
-    RetractedAnswer,
+    Agent, AgentEvent, BlockEvent, InjectedMessage, InjectionReason, LimitReached, RetractedAnswer,
     agent::ReplayCalls,
     conversation::{MessageOrigin, NewLogLine, uuid},
     log::{CallFinishedLine, LogState, ShownReason},
@@ -27,7 +26,9 @@ use crate::{
 /// How an answer ended.
 pub(crate) struct EndedAnswer {
     pub(crate) stop: StopReason,
-    pub(crate) reports: Vec<(ToolUse, CallReport)>,
+    pub(crate) calls: Vec<Arc<AnsweredCall>>,
+    /// Hooks that saw all calls want the turn to end, for this reason.
+    pub(crate) hooks_stop: Option<String>,
     /// A call that led nowhere too often.
     pub(crate) futile: Option<String>,
     /// A call that no recording answers.
@@ -39,7 +40,7 @@ pub(crate) struct EndedAnswer {
 /// Why there is no answer.
 pub(crate) enum NoAnswer {
     /// The person interrupted. What was said until then is in the conversation.
-    Interrupted(Vec<(ToolUse, CallReport)>),
+    Interrupted(Vec<Arc<AnsweredCall>>),
     /// The provider failed before any call was handed out.
     Failed(ModelError),
     /// Nobody pays for the request: it was not sent.
@@ -63,8 +64,8 @@ pub(crate) struct IncomingAnswer {
     pending: Vec<(String, MessageBlock)>,
     ids: CallIds,
     calls: Vec<AnswerSlot>,
-    /// Reports by position in the answer.
-    done: BTreeMap<usize, CallReport>,
+    /// Calls that are done, by position in the answer.
+    done: BTreeMap<usize, Arc<AnsweredCall>>,
     /// What came of the early call, before it was part of the answer.
     early_done: Option<CallReport>,
     /// Positions of the calls the executor knows, by its numbers; `None` for one
@@ -91,6 +92,8 @@ struct AnswerSlot {
     call: ToolUse,
     effect: RepetitionEffect,
     ran: bool,
+    /// Whether somebody heard that it is done.
+    is_told: bool,
 }
 
 impl Agent {
@@ -152,7 +155,7 @@ impl Agent {
                     let id = report.id.clone();
                     answer.ended(number, report);
                     self.flush(&mut answer);
-                    self.tell_waiting(&answer, &id);
+                    self.tell_waiting(&mut answer, &id);
                 }
                 else => break,
             }
@@ -323,7 +326,7 @@ impl Agent {
                     Some((cassette, _)) => cassette.with_new_ids(call.clone()),
                     None => call.clone(),
                 });
-                answer.calls.push(AnswerSlot { call, effect: effect_of(outline), ran: true });
+                answer.calls.push(AnswerSlot::new(call, effect_of(outline)));
                 self.tell_calls(executor);
             }
             RepetitionVerdict::Refuse(message) => {
@@ -336,36 +339,51 @@ impl Agent {
         }
     }
 
-    /// A result that waits for its place in the conversation is reported at once.
-    fn tell_waiting(&self, answer: &IncomingAnswer, id: &haft_types::CallId) {
-        let mut waiting = answer.done.range(answer.flushed..).map(|it| it.1);
-        if let Some(report) = waiting.find(|it| it.id == *id) {
-            self.tell(AgentEvent::CallEnded(Box::new(report.clone())));
+    /// A call whose result waits for its place in the conversation is reported at
+    /// once; [`Agent::flush`] reports the others.
+    fn tell_waiting(&self, answer: &mut IncomingAnswer, id: &haft_types::CallId) {
+        let mut waiting = answer.done.range(answer.flushed..);
+        if let Some((position, answered)) = waiting.find(|(_, it)| it.call.id == *id) {
+            answer.calls[*position].is_told = true;
+            self.tell(AgentEvent::CallFinished(Arc::clone(answered)));
         }
     }
 
     /// Puts results into the conversation in the order of the calls, as far as
     /// they are there.
     fn flush(&mut self, answer: &mut IncomingAnswer) {
-        while let Some(report) = answer.done.get(&answer.flushed).filter(|_| !answer.open) {
+        while let Some(answered) = answer.done.get(&answer.flushed).filter(|_| !answer.open) {
             let slot = &answer.calls[answer.flushed];
-            let mut report = report.clone();
+            let mut answered = Arc::clone(answered);
             if let Some((cassette, _)) = &self.cassette {
-                cassette.reconcile(&mut report);
+                cassette.reconcile(&mut Arc::make_mut(&mut answered).report);
             }
-            answer.changes.extend(self.refer(&slot.call, &mut report));
+            answer.changes.extend(self.refer(&mut answered));
             if slot.ran {
-                self.repeats.tell(&slot.call, &report, slot.effect);
-                self.kept.see(&slot.call, &report, slot.effect);
+                self.repeats.tell(&answered.call, &answered.report, slot.effect);
+                self.kept.see(&answered.call, &answered.report, slot.effect);
             }
-            self.add_result(&slot.call, report);
+            if slot.is_told {
+                let uuid = self.log_result(&answered);
+                self.tell(AgentEvent::ResultLogged { uuid, answered });
+            } else {
+                self.add_result(&answered);
+            }
             answer.flushed += 1;
         }
     }
 
-    pub(crate) fn add_result(&mut self, call: &ToolUse, report: CallReport) {
+    /// Logs and reports a call that nobody heard of yet.
+    pub(crate) fn add_result(&mut self, answered: &Arc<AnsweredCall>) {
+        let uuid = self.log_result(answered);
+        self.tell(AgentEvent::CallFinished(Arc::clone(answered)));
+        self.tell(AgentEvent::ResultLogged { uuid, answered: Arc::clone(answered) });
+    }
+
+    /// Puts a result into the conversation and returns its name in the log.
+    fn log_result(&mut self, AnsweredCall { call, report }: &AnsweredCall) -> String {
         if let Some(tape) = &self.tape {
-            tape.call(call, &report);
+            tape.call(call, report);
         }
         let uuid = uuid();
         let tool_use_result = match report.error {
@@ -384,7 +402,7 @@ impl Agent {
             self.left.remove(&call.id)
         };
         let mut states =
-            vec![LogState::Call(Box::new(CallFinishedLine::from_report(&report, &self.tools.agent_id)))];
+            vec![LogState::Call(Box::new(CallFinishedLine::from_report(report, &self.tools.agent_id)))];
         let ours = report.meta.as_ref().and_then(Value::as_object).map(|meta| {
             let ours = meta.iter().filter(|(key, _)| key.starts_with("haft/"));
             ours.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>()
@@ -396,7 +414,7 @@ impl Agent {
         for notice in &report.notices {
             self.tell(AgentEvent::Notice(notice.clone()));
         }
-        self.tell(AgentEvent::Result(Box::new(ResultEvent { uuid, report, input: call.input.clone() })));
+        uuid
     }
 
     async fn finish(
@@ -411,23 +429,24 @@ impl Agent {
         if !changes.is_empty() {
             self.note(LogState::Changes { changes });
         }
-        let mut reports: Vec<CallReport> = std::mem::take(&mut answer.done).into_values().collect();
-        let calls: Vec<ToolUse> = answer.calls.into_iter().map(|slot| slot.call).collect();
-        let inputs: Vec<_> = calls.iter().map(|call| call.input.clone()).collect();
-        if !reports.is_empty() {
-            self.tools.after_batch(&inputs, &mut reports).await;
-        }
-        for report in &mut reports {
-            for message in report.take_messages() {
+        let calls: Vec<Arc<AnsweredCall>> = std::mem::take(&mut answer.done).into_values().collect();
+        let hooks =
+            if calls.is_empty() { HookNotes::default() } else { self.tools.after_batch(&calls).await };
+        for AnsweredCall { report, .. } in calls.iter().map(Arc::as_ref) {
+            for message in report.added_messages() {
                 self.say(message, InjectionReason::Addition);
             }
-            for context in std::mem::take(&mut report.context) {
-                self.say(Message::user(context), InjectionReason::Context);
+            for context in &report.context {
+                self.say(Message::user(context.as_str()), InjectionReason::Context);
             }
+        }
+        for context in hooks.context {
+            self.say(Message::user(context), InjectionReason::Context);
         }
         Ok(EndedAnswer {
             stop: answer.stop.unwrap_or(StopReason::Interrupted),
-            reports: calls.into_iter().zip(reports).collect(),
+            calls,
+            hooks_stop: hooks.stop,
             futile: answer.futile,
             miss: answer.miss,
             truncated: answer.truncated,
@@ -439,7 +458,7 @@ impl Agent {
         &mut self,
         mut executor: Executor,
         mut answer: IncomingAnswer,
-    ) -> Vec<(ToolUse, CallReport)> {
+    ) -> Vec<Arc<AnsweredCall>> {
         self.settle_blocks(&mut answer);
         self.keep_words(ShownReason::Interrupted, &answer.message_id, answer.words.take_thought());
         if !answer.words.text.trim().is_empty() {
@@ -459,8 +478,7 @@ impl Agent {
         if !changes.is_empty() {
             self.note(LogState::Changes { changes });
         }
-        let reports = std::mem::take(&mut answer.done).into_values();
-        answer.calls.into_iter().map(|slot| slot.call).zip(reports).collect()
+        answer.done.into_values().collect()
     }
 
     /// Sets money aside for the request; an interrupt ends the wait for it.
@@ -490,6 +508,12 @@ impl Agent {
             tool_use_result: None,
         }]);
         self.tell(AgentEvent::Said(InjectedMessage { uuid, message, why }));
+    }
+}
+
+impl AnswerSlot {
+    fn new(call: ToolUse, effect: RepetitionEffect) -> Self {
+        Self { call, effect, ran: true, is_told: false }
     }
 }
 
@@ -536,9 +560,7 @@ impl IncomingAnswer {
     /// A call of the executor has ended.
     fn ended(&mut self, number: usize, report: CallReport) {
         match self.running.get(number).copied().flatten() {
-            Some(position) => {
-                self.done.insert(position, report);
-            }
+            Some(position) => self.put(position, report),
             None if self.early.as_ref().is_some_and(|(_, early, _)| *early == number) => {
                 self.early_done = Some(report);
             }
@@ -553,11 +575,23 @@ impl IncomingAnswer {
         let Some((_, number, effect)) = self.early.take_if(|(early, ..)| early == call) else { return false };
         let position = self.calls.len();
         self.running[number] = Some(position);
-        self.calls.push(AnswerSlot { call: call.clone(), effect, ran: true });
+        self.calls.push(AnswerSlot::new(call.clone(), effect));
         if let Some(report) = self.early_done.take() {
-            self.done.insert(position, report);
+            self.put(position, report);
         }
         true
+    }
+
+    /// The call at this position is done.
+    fn put(&mut self, position: usize, report: CallReport) {
+        let call = self.calls[position].call.clone();
+        self.done.insert(position, Arc::new(AnsweredCall { call, report }));
+    }
+
+    /// Adds a call that did not run.
+    fn push_unrun(&mut self, call: ToolUse, report: CallReport) {
+        self.calls.push(AnswerSlot { ran: false, ..AnswerSlot::new(call, RepetitionEffect::Looked) });
+        self.put(self.calls.len() - 1, report);
     }
 
     fn forget_early(&mut self) {
@@ -572,23 +606,22 @@ impl IncomingAnswer {
     /// The call hands over the output that was asked for.
     fn accept(&mut self, call: ToolUse) {
         tracing::debug!(call = %call.id, tool = call.name, "the model calls a tool");
-        self.done.insert(self.calls.len(), StructuredOutput::accepted(&call));
-        self.calls.push(AnswerSlot { call, effect: RepetitionEffect::Looked, ran: false });
+        let report = StructuredOutput::accepted(&call);
+        self.push_unrun(call, report);
     }
 
     /// Answers a call as it was answered before.
     fn recorded(&mut self, call: ToolUse, report: CallReport, effect: RepetitionEffect) {
         self.changes.extend(report.changes.iter().filter(|change| change.is_lasting()).cloned());
-        self.done.insert(self.calls.len(), report);
-        self.calls.push(AnswerSlot { call, effect, ran: true });
+        self.calls.push(AnswerSlot::new(call, effect));
+        self.put(self.calls.len() - 1, report);
     }
 
     /// Answers a call without running it.
     fn refuse(&mut self, call: ToolUse, message: String) {
         let report =
             CallReport::refused(call.id.clone(), call.name.clone(), ErrorKind::InvalidInput, message);
-        self.done.insert(self.calls.len(), report);
-        self.calls.push(AnswerSlot { call, effect: RepetitionEffect::Looked, ran: false });
+        self.push_unrun(call, report);
     }
 }
 

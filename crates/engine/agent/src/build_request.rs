@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use haft_model::{Effort, ModelInfo, Request, SentPrefix, SystemPart, Thinking, ThinkingSupport, ToolSet};
 use haft_tool::ContextChange;
-use haft_tool_runtime::CallReport;
-use haft_types::{Block, Message, Role, ToolUse, tags};
+use haft_tool_runtime::AnsweredCall;
+use haft_types::{Block, Message, Role, tags};
 
 use crate::{
     Agent, AgentEvent, Compaction, InjectionReason, SystemPrompt, UserInput,
@@ -136,7 +136,8 @@ impl Agent {
 
     /// A result that used a tool the model has not seen names it, so that it is
     /// seen from then on. Says what else has to be loaded for that.
-    pub(crate) fn refer(&mut self, call: &ToolUse, report: &mut CallReport) -> Option<ContextChange> {
+    pub(crate) fn refer(&mut self, answered: &mut Arc<AnsweredCall>) -> Option<ContextChange> {
+        let AnsweredCall { call, report } = answered.as_ref();
         let pool = self.tools.pool.get();
         let declared = self.declare(PrefixContinuity::Kept);
         for block in &report.content.0 {
@@ -146,7 +147,8 @@ impl Agent {
         }
         let name = pool.wire_name(&call.name).filter(|_| report.error.is_none())?;
         declared.wants_reference(name).then(|| {
-            report.content.0.push(Block::ToolReference { tool_name: name.to_owned() });
+            let reference = Block::ToolReference { tool_name: name.to_owned() };
+            Arc::make_mut(answered).report.content.0.push(reference);
             ContextChange::LoadTools(vec![name.to_owned()])
         })
     }

@@ -61,7 +61,7 @@ pub use agent::{Agent, AgentListener, ReplayCalls};
 pub use agent_commands::{AgentCommands, CompactionOutcome, SettingsChange};
 pub use agent_event::{
     AgentEvent, BlockEvent, CompactedEvent, Compaction, DeniedToolCall, EndReason, InjectedMessage,
-    InjectionReason, ResultEvent, RetractedAnswer, TurnEnd,
+    InjectionReason, RetractedAnswer, TurnEnd,
 };
 pub use agent_settings::{AgentSettings, LateInputPolicy};
 pub use budget::{Budget, ReportReserve};

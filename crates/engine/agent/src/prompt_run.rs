@@ -1,8 +1,8 @@
-use std::time::Instant;
+use std::{borrow::Borrow, time::Instant};
 
 use haft_model::StopReason;
-use haft_tool_runtime::CallReport;
-use haft_types::{ToolUse, Usage};
+use haft_tool_runtime::AnsweredCall;
+use haft_types::Usage;
 
 use crate::{DeniedToolCall, unusable::Demanded};
 
@@ -46,14 +46,11 @@ impl TurnProgress {
         }
     }
 
-    pub(crate) fn count(&mut self, reports: &[(ToolUse, CallReport)]) {
+    pub(crate) fn count(&mut self, answered: &[impl Borrow<AnsweredCall>]) {
         // The results of one answer are one turn, however many calls it made.
-        self.messages += u32::from(!reports.is_empty());
-        self.has_called |= !reports.is_empty();
-        self.has_result |= reports.iter().any(|(_, it)| it.error.is_none());
-        let denials = reports
-            .iter()
-            .filter_map(|(call, report)| DeniedToolCall::from_report(&call.id, &call.input, report));
-        self.denials.extend(denials);
+        self.messages += u32::from(!answered.is_empty());
+        self.has_called |= !answered.is_empty();
+        self.has_result |= answered.iter().any(|it| it.borrow().report.error.is_none());
+        self.denials.extend(answered.iter().filter_map(|it| DeniedToolCall::from_answered(it.borrow())));
     }
 }

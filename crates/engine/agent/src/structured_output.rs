@@ -1,8 +1,10 @@
 //! Output that must follow a schema.
 
+use std::sync::Arc;
+
 use haft_model::ToolDef;
 use haft_tool::{ErrorKind, check_input, schema_problem, wire_form};
-use haft_tool_runtime::CallReport;
+use haft_tool_runtime::{AnsweredCall, CallReport};
 use haft_types::{ToolUse, tags};
 use serde_json::{Value, json};
 
@@ -62,9 +64,9 @@ impl StructuredOutput {
     }
 
     /// Whether the calls of an answer end the prompt.
-    pub(crate) fn look(&mut self, reports: &[(ToolUse, CallReport)]) -> Option<EndReason> {
-        let attempt = reports.iter().find(|(call, _)| call.name == STRUCTURED_OUTPUT)?;
-        match attempt.1.error {
+    pub(crate) fn look(&mut self, answered: &[Arc<AnsweredCall>]) -> Option<EndReason> {
+        let attempt = answered.iter().find(|it| it.call.name == STRUCTURED_OUTPUT)?;
+        match attempt.report.error {
             None => Some(EndReason::Completed),
             Some(ErrorKind::InvalidInput) if ATTEMPTS <= self.attempts => Some(self.exhausted()),
             Some(_) => None,

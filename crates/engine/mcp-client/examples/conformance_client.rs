@@ -10,7 +10,8 @@ use haft_mcp_client::{
 use haft_permission::Policy;
 use haft_tool::{BoxFuture, CallContext, ErrorKind, example};
 use haft_tool_runtime::{
-    Answer, Approver, Gate, ParsedCall, Pipeline, Pool, Question, ResultStore, StoreLimits,
+    Approver, Gate, ParsedCall, PermissionAnswer, PermissionQuestion, Pipeline, Pool, ResultStore,
+    StoreLimits,
 };
 use haft_types::ToolUse;
 use serde_json::{Value, json};
@@ -34,8 +35,8 @@ impl ElicitationHandler for Agreeable {
 }
 
 impl Approver for Agreeable {
-    fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
-        Box::pin(async { Answer::yes() })
+    fn ask(&self, _question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
+        Box::pin(async { PermissionAnswer::allow() })
     }
 }
 
@@ -107,7 +108,7 @@ impl Client {
         };
         manager.set_servers(vec![config]);
         let results = std::env::temp_dir().join("haft-mcp-conformance");
-        let gate = Gate::new(Policy::default()).with_ask(Arc::new(Agreeable));
+        let gate = Gate::new(Policy::default()).with_approver(Arc::new(Agreeable));
         let pipeline = Pipeline::new(gate, ResultStore::new(results, StoreLimits::default()));
         Ok(Self { manager, pipeline, logins: 0 })
     }

@@ -66,7 +66,7 @@ async fn count(args: Count, cx: ToolContext<Value>) -> Result<Outcome<String>, T
 
 fn server() -> Result<ToolServer, Box<dyn Error>> {
     let clients = Clients::default();
-    let gate = Gate::new(Policy::default()).with_ask(Arc::new(ClientApprover::new(clients.clone())));
+    let gate = Gate::new(Policy::default()).with_approver(Arc::new(ClientApprover::new(clients.clone())));
     let results = std::env::temp_dir().join(format!("haft-tool-server-{}", std::process::id()));
     let pipeline = Arc::new(Pipeline::new(gate, ResultStore::new(results, StoreLimits::default())));
     let pool = SharedPool::new(Pool::assemble(tools(), Vec::new()));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_tool::{BoxFuture, CallId};
-use haft_tool_runtime::{Answer, Approver, NoApprover, Question};
+use haft_tool_runtime::{Approver, NoApprover, PermissionAnswer, PermissionQuestion};
 use rmcp::model::ClientCapabilities;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -171,34 +171,33 @@ impl CallClient {
 /// denied.
 pub struct ClientApprover {
     clients: Clients,
-    otherwise: Arc<dyn Approver>,
 }
 
 impl ClientApprover {
     /// Creates an approver that asks the client of each call.
     pub fn new(clients: Clients) -> Self {
-        Self { clients, otherwise: Arc::new(NoApprover) }
+        Self { clients }
     }
 }
 
 impl Approver for ClientApprover {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
-        let client = self.clients.of(question.call_id).filter(|it| it.answers(InputKind::Elicit));
-        let Some(client) = client else { return self.otherwise.ask(question) };
+    fn ask(&self, question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
+        let client = self.clients.of(&question.call_id).filter(|it| it.answers(InputKind::Elicit));
+        let Some(client) = client else { return NoApprover.ask(question) };
         let input = permission_question(&question);
         Box::pin(async move {
             match client.ask_one(input).await {
                 Ok(answer) if answer["action"] == "accept" && answer["content"]["decision"] == "allow" => {
-                    Answer::yes()
+                    PermissionAnswer::allow()
                 }
-                Ok(_) => Answer::no("the user said no"),
-                Err(NotAnswered) => Answer::unasked("the user could not be asked"),
+                Ok(_) => PermissionAnswer::deny("the user said no"),
+                Err(NotAnswered) => PermissionAnswer::unavailable("the user could not be asked"),
             }
         })
     }
 }
 
-fn permission_question(question: &Question<'_>) -> ClientInput {
+fn permission_question(question: &PermissionQuestion) -> ClientInput {
     let message = format!("Allow {}?\n{}", question.description, question.decision.reason);
     let params = json!({
         "mode": "form",

@@ -3,7 +3,7 @@
 //! Every frame may be received twice. Calls, commands and questions have ids; a repeated id gets the
 //! same answer again.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use haft_permission::PermissionUpdate;
 use haft_tool::{
@@ -70,7 +70,7 @@ pub enum HostFrame {
     /// A question is no longer relevant.
     Withdrawn { question: u64 },
     /// Report of a finished call.
-    Report { key: CallKey, report: Box<ReportFrame> },
+    Report { key: CallKey, report: Arc<ReportFrame> },
     /// The host never received the call, so it had no effect.
     Absent { key: CallKey },
     /// Result of a command.
@@ -373,24 +373,20 @@ impl From<RenderedFrame> for Rendered {
     }
 }
 
-impl From<&CallReport> for ReportFrame {
-    fn from(report: &CallReport) -> Self {
+impl From<CallReport> for ReportFrame {
+    fn from(report: CallReport) -> Self {
         Self {
-            name: report.name.clone(),
-            content: report.content.clone(),
+            name: report.name,
+            content: report.content,
             error: report.error,
-            data: report.data.clone(),
-            new_messages: report.new_messages.clone(),
-            context: report.context.clone(),
-            changes: report.changes.clone(),
-            meta: report.meta.clone(),
-            rendered: report.rendering.as_ref().map(|it| RenderedFrame::from(&it.make())),
-            notices: report.notices.clone(),
-            way_out: report
-                .decision
-                .as_ref()
-                .filter(|_| report.error.is_some())
-                .and_then(|it| it.way_out.clone()),
+            data: report.data,
+            new_messages: report.new_messages,
+            context: report.context,
+            changes: report.changes,
+            meta: report.meta,
+            rendered: report.rendering.map(|it| RenderedFrame::from(&it.make())),
+            notices: report.notices,
+            way_out: report.decision.filter(|_| report.error.is_some()).and_then(|it| it.way_out),
         }
     }
 }

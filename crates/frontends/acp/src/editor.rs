@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use haft_json_lines::{LineBatch, LineWriter, OutputBacklog, PendingRequests};
+use haft_json_lines::{LineBatch, LineWriter, OutputBacklog};
+use haft_tool_runtime::PendingMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -28,7 +29,7 @@ pub(crate) struct EditorPeer(Arc<EditorLine>);
 struct EditorLine {
     out: Mutex<LineWriter>,
     next: AtomicU64,
-    questions: PendingRequests<u64, AcpError>,
+    questions: PendingMap<u64, (), Result<Value, AcpError>>,
     waiting: OutputBacklog,
 }
 
@@ -36,7 +37,7 @@ impl EditorPeer {
     pub(crate) fn new() -> Self {
         let out = LineWriter::start();
         let waiting = out.waiting();
-        let (next, questions) = (AtomicU64::new(0), PendingRequests::default());
+        let (next, questions) = (AtomicU64::new(0), PendingMap::default());
         let line = EditorLine { out: Mutex::new(out), next, questions, waiting };
         Self(Arc::new(line))
     }
@@ -83,14 +84,14 @@ impl EditorPeer {
     pub(crate) async fn ask(&self, method: &str, params: &Value) -> Result<Value, AcpError> {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
         let send = || self.write(&request_line(id, method, params));
-        let take_back = || self.notify("$/cancel_request", &json!({"requestId": id}));
-        self.0.questions.ask(id, send, take_back).await.unwrap_or_else(|| Err(gone()))
+        let withdraw = |()| self.notify("$/cancel_request", &json!({"requestId": id}));
+        self.0.questions.ask(id, (), send, withdraw).await.unwrap_or_else(|| Err(gone()))
     }
 
     /// Handles a response of the editor; ignored if the request was cancelled.
     pub(crate) fn answered(&self, id: &Value, answer: Result<Value, AcpError>) {
         if let Some(id) = id.as_u64() {
-            self.0.questions.answered(&id, answer);
+            self.0.questions.resolve(&id, answer).ok();
         }
     }
 

@@ -3,8 +3,8 @@
 use haft_json_lines::read_elicitation;
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::{Behavior, Decision, PermissionUpdate};
-use haft_session::{PermissionQuestion, QuestionAnswer, WaitingServer};
-use haft_tool_runtime::Answer;
+use haft_session::{QuestionAnswer, WaitingServer};
+use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
 use haft_types::ToolUse;
 use serde_json::{Value, json};
 
@@ -99,13 +99,13 @@ pub(crate) fn read_permission(
     let chosen = outcome["optionId"].as_str().filter(|_| outcome["outcome"] == "selected");
     let lasting = chosen.and_then(|id| id.strip_prefix(ALLOW_ALWAYS)?.parse::<usize>().ok());
     QuestionAnswer::Permission(match (chosen, lasting.and_then(|at| suggestions.get(at))) {
-        (Some(ALLOW_ONCE), _) => Answer::yes(),
-        (_, Some(update)) => Answer::Allow { updated_input: None, updates: vec![update.clone()] },
-        (Some(REJECT_ONCE), _) => Answer::no("the user said no"),
+        (Some(ALLOW_ONCE), _) => PermissionAnswer::allow(),
+        (_, Some(update)) => PermissionAnswer::allow_and_keep(vec![update.clone()]),
+        (Some(REJECT_ONCE), _) => PermissionAnswer::deny("the user said no"),
         _ if outcome["outcome"] == "cancelled" => {
-            Answer::Deny { message: String::from("the user cancelled"), interrupt: true }
+            PermissionAnswer::Deny { message: String::from("the user cancelled"), interrupt: true }
         }
-        _ => Answer::no("the editor's answer is none of the options"),
+        _ => PermissionAnswer::deny("the editor's answer is none of the options"),
     })
 }
 
@@ -191,7 +191,7 @@ mod tests {
             (Err(AcpError::internal("no")), false),
         ] {
             let read = read_permission(answer.clone(), &updates);
-            let yes = matches!(read, QuestionAnswer::Permission(Answer::Allow { .. }));
+            let yes = matches!(read, QuestionAnswer::Permission(PermissionAnswer::Allow { .. }));
             assert_eq!(yes, allowed, "{answer:?}");
         }
     }

@@ -12,6 +12,7 @@ use haft_session::{
     CloseMode, Command, EventStream, Prompt, PromptState, QuestionAnswer, QuestionOutcome, QuestionSubject,
     Reply, SessionEvent, SessionEventKind, SessionHandle, SessionIntroduction, SessionQuestion, SlashCommand,
 };
+use haft_tool::UserInteraction;
 use haft_types::{AgentId, MessageBlock, Usage};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -30,7 +31,7 @@ use crate::{
         AcpUpdate, CallInspector, JournalView, PromptResponse, UpdateBuilder, replay_log, title_of,
         turn_answer, usage_update,
     },
-    user_question::{ask_person, asked_choices},
+    user_question::ask_person,
 };
 
 /// Updates that may be sent at any time; others only during a prompt.
@@ -448,8 +449,10 @@ impl SessionDriver {
 
     /// Returns the diffs of what a finished command changed.
     async fn changes(&self, event: &SessionEvent, driven: &DrivenSession) -> Vec<Value> {
-        let SessionEventKind::Agent(AgentEvent::Result(it)) = &event.what else { return Vec::new() };
-        let call = it.report.id.clone();
+        let SessionEventKind::Agent(AgentEvent::ResultLogged { answered, .. }) = &event.what else {
+            return Vec::new();
+        };
+        let call = answered.call.id.clone();
         if driven.teller.open_call(&call).is_none_or(|look| look.command.is_none()) {
             return Vec::new();
         }
@@ -482,20 +485,20 @@ impl SessionDriver {
         let looks = driven.teller.looks.clone();
         let asking = tokio::spawn(async move {
             let answer = match &question.subject {
-                QuestionSubject::Permission(asked) if !asked_choices(asked).is_empty() => {
-                    ask_person(&editor, &session, asked, &asked_choices(asked), abilities).await
-                }
                 QuestionSubject::Permission(asked) => {
-                    let asked = asked.clone();
-                    let suggestions = asked.decision.suggestions.clone();
-                    let request =
-                        tokio::task::spawn_blocking(move || permission_request(&session, &asked, &looks));
-                    match request.await {
-                        Ok(request) => {
-                            let answer = editor.ask("session/request_permission", &request).await;
-                            read_permission(answer, &suggestions)
+                    if let UserInteraction::Questions(choices) = &asked.interaction {
+                        ask_person(&editor, &session, asked, choices, abilities).await
+                    } else {
+                        let (call, shown) = (Arc::clone(asked), session);
+                        let request =
+                            tokio::task::spawn_blocking(move || permission_request(&shown, &call, &looks));
+                        match request.await {
+                            Ok(request) => {
+                                let answer = editor.ask("session/request_permission", &request).await;
+                                read_permission(answer, &asked.decision.suggestions)
+                            }
+                            Err(err) => QuestionAnswer::Unasked(err.to_string()),
                         }
-                        Err(err) => QuestionAnswer::Unasked(err.to_string()),
                     }
                 }
                 QuestionSubject::Elicitation(asked) => {

@@ -1,8 +1,9 @@
 //! Calls that ask the user a question (`AskUserQuestion`): as a form if the editor supports it, else as
 //! one permission request per question with the answers as options.
 
-use haft_session::{PermissionQuestion, QuestionAnswer};
-use haft_tool_runtime::Answer;
+use haft_session::QuestionAnswer;
+use haft_tool::{AnswerOption, UserQuestion};
+use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
 use serde_json::{Map, Value, json};
 
 use crate::{client_capabilities::EditorCapabilities, editor::EditorPeer, jsonrpc::AcpError};
@@ -10,50 +11,12 @@ use crate::{client_capabilities::EditorCapabilities, editor::EditorPeer, jsonrpc
 const CHOICE: &str = "answer-";
 const NONE: &str = "no-answer";
 
-/// A question of a call.
-#[derive(Debug, PartialEq)]
-pub(crate) struct ChoiceQuestion {
-    question: String,
-    header: String,
-    /// Labels with their descriptions.
-    options: Vec<(String, String)>,
-    many: bool,
-}
-
-/// Returns the questions of a call; empty for other calls. Question texts must be distinct, because
-/// answers are keyed by them.
-pub(crate) fn asked_choices(asked: &PermissionQuestion) -> Vec<ChoiceQuestion> {
-    if asked.needs_person { choices_of(&asked.input) } else { Vec::new() }
-}
-
-fn choices_of(input: &Value) -> Vec<ChoiceQuestion> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut all: Vec<ChoiceQuestion> = Vec::new();
-    for it in input["questions"].as_array().into_iter().flatten() {
-        let options = it["options"].as_array().into_iter().flatten();
-        let options: Vec<(String, String)> =
-            options.map(|it| (text(&it["label"]), text(&it["description"]))).collect();
-        let question = text(&it["question"]);
-        let is_odd = question.is_empty() || options.is_empty() || options.iter().any(|it| it.0.is_empty());
-        if is_odd || all.iter().any(|other| other.question == question) {
-            return Vec::new();
-        }
-        all.push(ChoiceQuestion {
-            question,
-            header: text(&it["header"]),
-            options,
-            many: it["multiSelect"] == true,
-        });
-    }
-    all
-}
-
 /// Asks the user and returns the call's input with the answers.
 pub(crate) async fn ask_person(
     editor: &EditorPeer,
     session: &str,
     asked: &PermissionQuestion,
-    choices: &[ChoiceQuestion],
+    choices: &[UserQuestion],
     abilities: EditorCapabilities,
 ) -> QuestionAnswer {
     let said = if abilities.forms {
@@ -70,12 +33,12 @@ pub(crate) async fn ask_person(
         Ok(answers) => {
             let mut input = asked.input.clone();
             input["answers"] = Value::Object(answers);
-            Answer::Allow { updated_input: Some(input), updates: Vec::new() }
+            PermissionAnswer::allow_with(input)
         }
     })
 }
 
-fn headline(choices: &[ChoiceQuestion]) -> String {
+fn headline(choices: &[UserQuestion]) -> String {
     match choices {
         [one] => one.question.clone(),
         several => format!("{} questions", several.len()),
@@ -83,19 +46,20 @@ fn headline(choices: &[ChoiceQuestion]) -> String {
 }
 
 /// Builds a form with a choice and a free text field per question.
-fn form(choices: &[ChoiceQuestion]) -> Value {
+fn form(choices: &[UserQuestion]) -> Value {
     let mut fields = Map::new();
     for (at, choice) in choices.iter().enumerate() {
         let options: Vec<Value> = choice
             .options
             .iter()
-            .map(|(label, about)| {
-                let title = if about.is_empty() { label.clone() } else { format!("{label}: {about}") };
+            .map(|AnswerOption { label, description, .. }| {
+                let title =
+                    if description.is_empty() { label.clone() } else { format!("{label}: {description}") };
                 json!({"const": label, "title": title})
             })
             .collect();
         let title = if choice.header.is_empty() { &choice.question } else { &choice.header };
-        let field = if choice.many {
+        let field = if choice.multi_select {
             json!({
                 "type": "array", "title": title, "description": choice.question, "items": {"anyOf": options},
             })
@@ -114,15 +78,15 @@ fn form(choices: &[ChoiceQuestion]) -> Value {
 /// Parses the response to a form. Labels that were not offered count as free text.
 fn read_form(
     answer: Result<Value, AcpError>,
-    choices: &[ChoiceQuestion],
-) -> Result<Map<String, Value>, Answer> {
-    let answer =
-        answer.map_err(|err| Answer::unasked(format!("the editor could not ask: {}", err.message)))?;
+    choices: &[UserQuestion],
+) -> Result<Map<String, Value>, PermissionAnswer> {
+    let answer = answer
+        .map_err(|err| PermissionAnswer::unavailable(format!("the editor could not ask: {}", err.message)))?;
     match answer["action"].as_str() {
         Some("accept") => (),
-        Some("decline") => return Err(Answer::no("the user does not want to answer")),
+        Some("decline") => return Err(PermissionAnswer::deny("the user does not want to answer")),
         _ => {
-            return Err(Answer::Deny {
+            return Err(PermissionAnswer::Deny {
                 message: String::from("the user cancelled the question"),
                 interrupt: true,
             });
@@ -150,36 +114,38 @@ async fn one_by_one(
     editor: &EditorPeer,
     session: &str,
     asked: &PermissionQuestion,
-    choices: &[ChoiceQuestion],
-) -> Result<Map<String, Value>, Answer> {
+    choices: &[UserQuestion],
+) -> Result<Map<String, Value>, PermissionAnswer> {
     let mut answers = Map::new();
     for choice in choices {
         let params = choice_request(session, asked, choice);
         let answer = editor.ask("session/request_permission", &params).await;
-        let answer =
-            answer.map_err(|err| Answer::unasked(format!("the editor could not ask: {}", err.message)))?;
+        let answer = answer.map_err(|err| {
+            PermissionAnswer::unavailable(format!("the editor could not ask: {}", err.message))
+        })?;
         let outcome = &answer["outcome"];
         if outcome["outcome"] != "selected" {
-            return Err(Answer::Deny {
+            return Err(PermissionAnswer::Deny {
                 message: String::from("the user cancelled the question"),
                 interrupt: true,
             });
         }
         let chosen =
             outcome["optionId"].as_str().and_then(|id| id.strip_prefix(CHOICE)?.parse::<usize>().ok());
-        if let Some((label, _)) = chosen.and_then(|at| choice.options.get(at)) {
-            answers.insert(choice.question.clone(), json!(label));
+        if let Some(option) = chosen.and_then(|at| choice.options.get(at)) {
+            answers.insert(choice.question.clone(), json!(option.label));
         }
     }
     Ok(answers)
 }
 
-fn choice_request(session: &str, asked: &PermissionQuestion, choice: &ChoiceQuestion) -> Value {
-    let lines = choice.options.iter().map(|(label, about)| format!("- {label}: {about}"));
+fn choice_request(session: &str, asked: &PermissionQuestion, choice: &UserQuestion) -> Value {
+    let lines = choice.options.iter().map(|it| format!("- {}: {}", it.label, it.description));
     let words = format!("{}\n{}", choice.question, lines.collect::<Vec<_>>().join("\n"));
-    let options = choice.options.iter().enumerate().map(
-        |(at, (label, _))| json!({"optionId": format!("{CHOICE}{at}"), "name": label, "kind": "allow_once"}),
-    );
+    let options =
+        choice.options.iter().enumerate().map(
+            |(at, it)| json!({"optionId": format!("{CHOICE}{at}"), "name": it.label, "kind": "allow_once"}),
+        );
     let none = json!({"optionId": NONE, "name": "No answer", "kind": "reject_once"});
     let options: Vec<Value> = options.chain([none]).collect();
     json!({
@@ -193,16 +159,19 @@ fn choice_request(session: &str, asked: &PermissionQuestion, choice: &ChoiceQues
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
     use super::*;
 
     #[test]
     fn forms_are_read_and_nothing_else_is_a_yes() {
-        let input = json!({"questions": [
-            {"question": "Which?", "header": "Kind", "options": [{"label": "A", "description": "a"}, {"label": "B"}]},
-            {"question": "What else?", "options": [{"label": "C"}, {"label": "D"}], "multiSelect": true},
-        ]});
-        let choices = choices_of(&input);
+        let choices: Vec<UserQuestion> = serde_json::from_value(json!([
+            {"question": "Which?", "header": "Kind", "options": [
+                {"label": "A", "description": "a"}, {"label": "B", "description": ""}]},
+            {"question": "What else?", "header": "", "multiSelect": true, "options": [
+                {"label": "C", "description": ""}, {"label": "D", "description": ""}]},
+        ]))
+        .unwrap();
         assert_eq!(form(&choices)["properties"]["q1"]["oneOf"][0], json!({"const": "A", "title": "A: a"}));
         let accept = |content: Value| Ok(json!({"action": "accept", "content": content}));
         for (answer, want) in [
@@ -218,13 +187,6 @@ mod tests {
             (Err(AcpError::internal("no")), None),
         ] {
             assert_eq!(read_form(answer.clone(), &choices).ok().map(Value::Object), want, "{answer:?}");
-        }
-        for odd in [
-            json!({"questions": [{"question": "Which?", "options": [{"label": "A"}]}, {"question": "Which?", "options": [{"label": "A"}]}]}),
-            json!({"questions": [{"question": "Which?", "options": []}]}),
-            json!({"questions": "Which?"}),
-        ] {
-            assert!(choices_of(&odd).is_empty(), "{odd}");
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::{
     fs::{File, OpenOptions},
     io::{BufRead as _, BufReader, Write as _},
+    sync::Arc,
 };
 
 use haft_permission::{Behavior, PermissionUpdate};
-use haft_session::PermissionQuestion;
 use haft_tool::{LineStyle, Rendered};
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
 
 use crate::show::{clean, painted};
 
@@ -19,16 +19,18 @@ pub(crate) fn is_there() -> bool {
 
 /// Shows the question on the controlling terminal and reads the answer there, so
 /// that standard input and output stay free for data.
-pub(crate) async fn ask_permission(question: PermissionQuestion, asker: Option<String>) -> Answer {
+pub(crate) async fn ask_permission(
+    question: Arc<PermissionQuestion>,
+    asker: Option<String>,
+) -> PermissionAnswer {
     let text = question_text(&question, asker.as_deref());
-    let suggestions = question.decision.suggestions;
-    let asked =
-        tokio::task::spawn_blocking(move || ask(&text, !suggestions.is_empty()).map(|it| (it, suggestions)));
-    match asked.await {
-        Ok(Ok((ConsoleReply::Yes, _))) => Answer::yes(),
-        Ok(Ok((ConsoleReply::Always, updates))) => Answer::Allow { updated_input: None, updates },
-        Ok(Ok((ConsoleReply::No, _))) => Answer::no("the user said no"),
-        Ok(Err(_)) | Err(_) => Answer::unasked("the question could not be asked"),
+    let updates = question.decision.suggestions.clone();
+    let may_always = !updates.is_empty();
+    match tokio::task::spawn_blocking(move || ask(&text, may_always)).await {
+        Ok(Ok(ConsoleReply::Yes)) => PermissionAnswer::allow(),
+        Ok(Ok(ConsoleReply::Always)) => PermissionAnswer::allow_and_keep(updates),
+        Ok(Ok(ConsoleReply::No)) => PermissionAnswer::deny("the user said no"),
+        Ok(Err(_)) | Err(_) => PermissionAnswer::unavailable("the question could not be asked"),
     }
 }
 

@@ -171,7 +171,7 @@ async fn watch(
             Some(SessionEventKind::TurnEnded(turn)) => end = Some(turn.end),
             Some(SessionEventKind::Agent(event)) => {
                 watcher.take(&event)?;
-                if let AgentEvent::Result(it) = &event {
+                if let AgentEvent::CallFinished(it) = &event {
                     counts.calls += 1;
                     match it.report.error {
                         None if it.report.name == "Edit" => counts.edits += 1,

@@ -417,7 +417,7 @@ fn say_quietly(what: &SessionEventKind, agent: &AgentId, verbose: bool) {
         SessionEventKind::Agent(AgentEvent::Repaired(it)) => {
             complain(&format!("repaired before sending: {} ({})", it.detail, it.place));
         }
-        SessionEventKind::Agent(AgentEvent::Result(it)) if verbose && agent.is_main() => {
+        SessionEventKind::Agent(AgentEvent::CallFinished(it)) if verbose && agent.is_main() => {
             let mark = if it.report.error.is_some() { "failed" } else { "done" };
             complain(&format!("{} {mark}", it.report.name));
         }

@@ -46,7 +46,7 @@ impl ConsoleAnswerer {
 async fn answer(question: SessionQuestion) -> QuestionAnswer {
     match question.subject {
         QuestionSubject::Permission(asked) => {
-            QuestionAnswer::Permission(ask_permission(*asked, question.asker).await)
+            QuestionAnswer::Permission(ask_permission(asked, question.asker).await)
         }
         QuestionSubject::Elicitation(asked) => {
             QuestionAnswer::Elicitation(ConsoleElicitation.elicit(*asked).await)

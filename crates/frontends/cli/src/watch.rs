@@ -1,7 +1,7 @@
 //! What an agent does, for somebody who watches.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     io::{self, Write},
     sync::Arc,
 };
@@ -9,7 +9,7 @@ use std::{
 use haft_agent::{AgentEvent, RetractedAnswer};
 use haft_model::ModelEvent;
 use haft_tool::{LineStyle, Rendered};
-use haft_tool_runtime::{CallDisplay, CallReport};
+use haft_tool_runtime::{AnsweredCall, CallDisplay, CallReport};
 use haft_tui::{FinishedCall, LiveLines, ScreenSize};
 use haft_types::{CallId, text};
 
@@ -54,8 +54,6 @@ pub(crate) struct EventPrinter<W> {
     speaking: Option<OutputKind>,
     /// Calls that run: the name a person reads, and what they are about.
     running: HashMap<CallId, (String, String)>,
-    /// Calls whose results were shown before their turn came.
-    ended_early: HashSet<CallId>,
     /// The part that may still change, where there is a terminal.
     live: Option<LiveLines>,
     /// What was said last, as it came.
@@ -83,7 +81,6 @@ impl<W: Write> EventPrinter<W> {
             blank: false,
             speaking: None,
             running: HashMap::new(),
-            ended_early: HashSet::new(),
         }
     }
 
@@ -101,12 +98,7 @@ impl<W: Write> EventPrinter<W> {
             AgentEvent::Model(ModelEvent::Thinking(piece)) => self.speak(piece, OutputKind::Thought),
             AgentEvent::Block(_) => self.hush(),
             AgentEvent::Called(call) => self.called(call),
-            AgentEvent::CallEnded(report) => {
-                self.ended_early.insert(report.id.clone());
-                self.ended(report, None)
-            }
-            AgentEvent::Result(it) if self.ended_early.remove(&it.report.id) => Ok(()),
-            AgentEvent::Result(it) => self.ended(&it.report, Some(&it.input)),
+            AgentEvent::CallFinished(it) => self.ended(it),
             AgentEvent::Notice(notice) => self.note(notice),
             AgentEvent::Withdrawn(it) => self.withdrawn(it),
             AgentEvent::Retrying(it) => {
@@ -264,10 +256,10 @@ impl<W: Write> EventPrinter<W> {
         text::one_line(&clean(&self.shortened(&words)), room.max(20))
     }
 
-    fn ended(&mut self, report: &CallReport, input: Option<&serde_json::Value>) -> io::Result<()> {
+    fn ended(&mut self, AnsweredCall { call, report }: &AnsweredCall) -> io::Result<()> {
         self.hush()?;
         let (name, head) = self.running.remove(&report.id).unwrap_or_else(|| {
-            let input = input.map(ToString::to_string).unwrap_or_default();
+            let input = call.input.to_string();
             (report.name.clone(), text::one_line(&clean(&input), self.look.width))
         });
         if self.live.is_some() {

@@ -93,9 +93,9 @@
 //! });
 //! let mut agent = Agent::builder(model)
 //!     .tool(greet.build())
-//!     .ask(async |asked: Asked| match asked.tool.as_str() {
-//!         "greet" => Answer::yes(),
-//!         _ => Answer::no("only greetings here"),
+//!     .ask(async |asked| match asked.tool.as_str() {
+//!         "greet" => PermissionAnswer::allow(),
+//!         _ => PermissionAnswer::deny("only greetings here"),
 //!     })
 //!     .hook(HookEvent::PreToolUse, "*", async |_call| HookReply::Pass)
 //!     .max_turns(10)
@@ -103,8 +103,8 @@
 //!
 //! let mut run = agent.start("Say hello.");
 //! while let Some(event) = run.next().await {
-//!     if let AgentEvent::Result(result) = event {
-//!         assert_eq!(result.report.content.to_text(), "hello you");
+//!     if let AgentEvent::CallFinished(call) = event {
+//!         assert_eq!(call.report.content.to_text(), "hello you");
 //!     }
 //! }
 //! let end = run.end().await;
@@ -208,7 +208,7 @@ mod tool_set;
 struct ProgramsOfTheReadme;
 
 #[cfg(feature = "agent")]
-pub use agent::{Agent, AgentBuilder, AgentRun, Asked, HookReply};
+pub use agent::{Agent, AgentBuilder, AgentRun, HookReply};
 pub use build_error::BuildError;
 #[cfg(feature = "agent")]
 pub use haft_agent as engine;
@@ -248,7 +248,7 @@ pub mod prelude {
         AccessSet, CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError,
         Traits, Verdict, erase, tool,
     };
-    pub use haft_tool_runtime::Answer;
+    pub use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
     pub use schemars::{self, JsonSchema};
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::json;
@@ -256,6 +256,6 @@ pub mod prelude {
     #[cfg(feature = "mcp")]
     pub use crate::mcp::HttpOptions;
     #[cfg(feature = "agent")]
-    pub use crate::{Agent, Asked, HookReply, model_from_env};
+    pub use crate::{Agent, HookReply, model_from_env};
     pub use crate::{BuildError, Tools};
 }

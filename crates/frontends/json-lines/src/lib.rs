@@ -10,9 +10,7 @@
 mod bounded_line;
 mod elicitation;
 mod line_io;
-mod pending_requests;
 
 pub use bounded_line::{MAX_LINE, bounded_line};
 pub use elicitation::read_elicitation;
 pub use line_io::{InputLine, LineBatch, LineWriter, MAX_INPUT, OutputBacklog, read_lines};
-pub use pending_requests::PendingRequests;

@@ -82,12 +82,12 @@ impl AgentFrames {
                 MessageBlock::Text { .. } => self.forward_text || facts.in_background,
                 _ => false,
             },
-            AgentEvent::Result(_) => true,
+            AgentEvent::ResultLogged { .. } => true,
             _ => false,
         };
         let Some(mut frame) = frames.frame(event).filter(|_| is_wanted) else { return Vec::new() };
-        if let AgentEvent::Result(it) = event
-            && it.report.error.is_none()
+        if let AgentEvent::ResultLogged { answered, .. } = event
+            && answered.report.error.is_none()
             && let Some(fields) = frame.as_object_mut()
         {
             fields.remove("tool_use_result");

@@ -37,8 +37,8 @@ impl CallProgress {
                 }
                 None
             }
-            AgentEvent::Result(it) => {
-                self.running.remove(&it.report.id);
+            AgentEvent::ResultLogged { answered, .. } => {
+                self.running.remove(&answered.call.id);
                 None
             }
             AgentEvent::Progress(it) => {

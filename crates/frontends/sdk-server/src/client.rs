@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use haft_json_lines::PendingRequests;
 use haft_session::{EventSender, SessionEventKind};
+use haft_tool_runtime::PendingMap;
 use serde_json::{Value, json};
 
 use crate::MAX_LINE;
@@ -14,7 +14,7 @@ pub struct SdkClient(Arc<ClientLine>);
 
 struct ClientLine {
     events: EventSender,
-    questions: PendingRequests<String, SdkClientError>,
+    questions: PendingMap<String, (), Result<Value, SdkClientError>>,
 }
 
 /// Why a question has no answer.
@@ -41,7 +41,7 @@ impl std::fmt::Display for SdkClientError {
 impl SdkClient {
     /// A host that is told things in order with the events of a session.
     pub fn new(events: EventSender) -> Self {
-        Self(Arc::new(ClientLine { events, questions: PendingRequests::default() }))
+        Self(Arc::new(ClientLine { events, questions: PendingMap::default() }))
     }
 
     /// Sends a frame; if nobody reads any more, nobody misses it.
@@ -55,14 +55,14 @@ impl SdkClient {
         let id = uuid::Uuid::new_v4().to_string();
         let frame = json!({"type": "control_request", "request_id": id, "request": request});
         let taken_back = json!({"type": "control_cancel_request", "request_id": id});
-        let asked = self.0.questions.ask(id, || self.tell(frame), || self.tell(taken_back)).await;
+        let asked = self.0.questions.ask(id, (), || self.tell(frame), |()| self.tell(taken_back)).await;
         asked.unwrap_or(Err(SdkClientError::Closed))
     }
 
     /// The host answered. Answers to what nobody asked, or asks no more, are
     /// ignored.
     pub fn answered(&self, request_id: &str, answer: Result<Value, String>) {
-        self.0.questions.answered(&request_id.to_owned(), answer.map_err(SdkClientError::Refused));
+        self.0.questions.resolve(request_id, answer.map_err(SdkClientError::Refused)).ok();
     }
 
     /// The host will answer nothing any more.

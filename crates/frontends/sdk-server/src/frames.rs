@@ -1,6 +1,4 @@
-use haft_agent::{
-    AgentEvent, BlockEvent, CompactedEvent, InjectedMessage, InjectionReason, ResultEvent, log,
-};
+use haft_agent::{AgentEvent, BlockEvent, CompactedEvent, InjectedMessage, InjectionReason, log};
 use haft_tool_runtime::CallReport;
 use haft_types::{SessionId, Usage};
 use serde_json::{Value, json};
@@ -115,7 +113,7 @@ impl Frames {
     pub fn frame(&self, event: &AgentEvent) -> Option<Value> {
         match event {
             AgentEvent::Block(it) => Some(self.block(it)),
-            AgentEvent::Result(it) => Some(self.result(it)),
+            AgentEvent::ResultLogged { uuid, answered } => Some(self.result(uuid, &answered.report)),
             AgentEvent::Said(it) => self.said(it),
             AgentEvent::Compacted(it) => Some(self.compacted(it)),
             AgentEvent::Retrying(it) => Some(self.system(
@@ -133,7 +131,7 @@ impl Frames {
             | AgentEvent::Withdrawn(_)
             | AgentEvent::Called(_)
             | AgentEvent::Progress(_)
-            | AgentEvent::CallEnded(_)
+            | AgentEvent::CallFinished(_)
             | AgentEvent::Bust(_)
             | AgentEvent::Repaired(_) => None,
         }
@@ -150,13 +148,13 @@ impl Frames {
         })
     }
 
-    fn result(&self, it: &ResultEvent) -> Value {
-        let message = json!({"role": "user", "content": [result_block(&it.report)]});
-        let result = match it.report.error {
-            None => output_of(&it.report),
-            Some(_) => Value::from(format!("Error: {}", it.report.content.to_text())),
+    fn result(&self, uuid: &str, report: &CallReport) -> Value {
+        let message = json!({"role": "user", "content": [result_block(report)]});
+        let result = match report.error {
+            None => output_of(report),
+            Some(_) => Value::from(format!("Error: {}", report.content.to_text())),
         };
-        self.user(message, &it.uuid, json!({"tool_use_result": result}))
+        self.user(message, uuid, json!({"tool_use_result": result}))
     }
 
     /// Context is for the model alone.

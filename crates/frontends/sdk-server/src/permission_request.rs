@@ -1,9 +1,10 @@
 //! Permission questions, as the host reads them.
 
+use std::sync::Arc;
+
 use haft_permission::{Decision, DecisionSource};
-use haft_session::PermissionQuestion;
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Approver, Question};
+use haft_tool_runtime::{Approver, PermissionAnswer, PermissionQuestion};
 use haft_types::AgentId;
 use serde_json::{Value, json};
 
@@ -13,26 +14,26 @@ use serde_json::{Value, json};
 pub struct NoSdkApprover;
 
 impl Approver for NoSdkApprover {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+    fn ask(&self, question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
         let reason = question.decision.clone().unattended().reason;
         let message = format!(
             "Claude requested permissions to use {}, but you haven't granted it yet: {reason}",
             question.tool
         );
-        Box::pin(async { Answer::unasked(message) })
+        Box::pin(async { PermissionAnswer::unavailable(message) })
     }
 
-    fn is_somebody(&self) -> bool {
+    fn is_available(&self) -> bool {
         false
     }
 
-    fn refusal(&self, _tool: &str, reason: &str) -> String {
+    fn denial_text(&self, _tool: &str, reason: &str) -> String {
         reason.to_owned()
     }
 }
 
 /// The request `can_use_tool`.
-pub(crate) fn permission_request(question: &PermissionQuestion, agent: &AgentId) -> Value {
+pub(crate) fn permission_request(question: &PermissionQuestion) -> Value {
     let decision = &question.decision;
     let description = match question.warning() {
         Some(warning) => format!("{} ({warning})", question.description),
@@ -44,7 +45,7 @@ pub(crate) fn permission_request(question: &PermissionQuestion, agent: &AgentId)
         "display_name": question.tool, "description": description,
         "decision_reason": reason(decision), "decision_reason_type": reason_type(&decision.source),
     });
-    if question.needs_person {
+    if question.interaction.is_required() {
         request["requires_user_interaction"] = json!(true);
     }
     if decision.source == DecisionSource::WorkingDir
@@ -54,8 +55,8 @@ pub(crate) fn permission_request(question: &PermissionQuestion, agent: &AgentId)
     {
         request["blocked_path"] = json!(part.subject[at..]);
     }
-    if let AgentId::Child(_) = agent {
-        request["agent_id"] = json!(agent);
+    if let AgentId::Child(_) = question.agent_id {
+        request["agent_id"] = json!(question.agent_id);
     }
     request
 }

@@ -2,11 +2,11 @@
 
 use std::{collections::HashSet, time::SystemTime};
 
-use haft_agent::{AgentEvent, EndReason};
+use haft_agent::{AgentEvent, DeniedToolCall, EndReason};
 use haft_hooks::{CompactTrigger, HookEvent, HookId, HookReport, HookRunResult};
 use haft_session::{
-    Activity, ApiFailure, CommandEnded, CommandResult, DeniedCall, HookRun, PromptState, SessionEvent,
-    SessionEventKind, TurnEnded, TurnStarted,
+    Activity, ApiFailure, CommandEnded, CommandResult, HookRun, PromptState, SessionEvent, SessionEventKind,
+    TurnEnded, TurnStarted,
 };
 use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo};
 use haft_tool_runtime::DenialSource;
@@ -256,16 +256,15 @@ impl Projection {
         out
     }
 
-    fn denied(&self, it: &DeniedCall, agent: &AgentId) -> Value {
-        let report = &it.report;
+    fn denied(&self, it: &DeniedToolCall, agent: &AgentId) -> Value {
         let mut fields = json!({
-            "tool_name": report.name, "tool_use_id": report.id, "message": report.content.to_text(),
+            "tool_name": it.tool_name, "tool_use_id": it.tool_use_id, "message": it.reason,
         });
         if let Some(kind) = match it.by {
-            DenialSource::Rule => Some("rule"),
-            DenialSource::Mode => Some("mode"),
-            DenialSource::Check => Some("safetyCheck"),
-            DenialSource::Hook | DenialSource::Asked => None,
+            Some(DenialSource::Rule) => Some("rule"),
+            Some(DenialSource::Mode) => Some("mode"),
+            Some(DenialSource::Check) => Some("safetyCheck"),
+            Some(DenialSource::Hook | DenialSource::Asked) | None => None,
         } {
             fields["decision_reason_type"] = json!(kind);
         }

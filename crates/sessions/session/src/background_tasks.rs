@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::ResultEvent;
 use haft_shell::run::{BackgroundStatus as TaskStatus, TaskInfo, TaskKind, TaskRegistry};
 use haft_tool_host::HostSet;
+use haft_tool_runtime::CallReport;
 use haft_types::{AgentId, CallId, MessageBlock, tags};
 use serde_json::json;
 
@@ -146,15 +146,15 @@ impl BackgroundCommands {
     }
 
     /// A call may have begun or ended a task.
-    pub(crate) fn see_result(&self, it: &ResultEvent) {
+    pub(crate) fn see_result(&self, report: &CallReport) {
         let Some(tasks) = &self.tasks else { return };
-        let ids = it.report.data.as_ref().into_iter();
+        let ids = report.data.as_ref().into_iter();
         let ids = ids.flat_map(|data| [&data["backgroundTaskId"], &data["taskId"]]);
-        let begun = ids.filter_map(|id| tasks.get(id.as_str()?)).find(|info| info.call == it.report.id);
+        let begun = ids.filter_map(|id| tasks.get(id.as_str()?)).find(|info| info.call == report.id);
         if let Some(info) = begun {
-            self.told().open.insert(info.id.clone(), it.report.id.clone());
+            self.told().open.insert(info.id.clone(), report.id.clone());
             self.tell_running(tasks);
-            self.events.tell(SessionEventKind::TaskStarted(Box::new(info), it.report.id.clone()));
+            self.events.tell(SessionEventKind::TaskStarted(Box::new(info), report.id.clone()));
         }
         self.tell_ended();
     }

@@ -87,9 +87,7 @@ pub use open_error::OpenError;
 pub use permission_dry_run::{judge, judge_and_classify};
 pub use prompt::{Prompt, PromptAuthor};
 pub use proposed_content::{ProposedText, proposed_text};
-pub use questions::{
-    PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer,
-};
+pub use questions::{QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer};
 pub use remote_mail::RemoteMail;
 pub use rewind_files::{RewindReport, rewind_calls};
 pub use rewind_stored::{
@@ -100,9 +98,9 @@ pub use session_command::{
     SessionIntroduction, SessionUsage, WrittenScope,
 };
 pub use session_event::{
-    Activity, Appended, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, HookRun,
-    PluginInfo, PromptState, QuestionOutcome, SessionEvent, SessionEventKind, SessionSummary, TurnEnded,
-    TurnInfo, TurnStarted,
+    Activity, Appended, CommandEnded, CommandResult, EventSender, EventStream, HookRun, PluginInfo,
+    PromptState, QuestionOutcome, SessionEvent, SessionEventKind, SessionSummary, TurnEnded, TurnInfo,
+    TurnStarted,
 };
 pub use session_handle::{CallPipeline, Session, SessionHandle};
 pub use session_logs::SessionLogs;

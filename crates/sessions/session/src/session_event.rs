@@ -2,11 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
-use haft_agent::{AgentEvent, CompactedEvent, TurnEnd, log::ShownContent};
+use haft_agent::{AgentEvent, CompactedEvent, DeniedToolCall, TurnEnd, log::ShownContent};
 use haft_hooks::{HookEvent, HookId, HookReport};
 use haft_mcp_client::ServerStatus;
 use haft_shell::run::TaskInfo;
-use haft_tool_runtime::{CallReport, DenialSource};
 use haft_types::{AgentId, CallId, PermissionMode, SessionId, ToolUse};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -48,7 +47,7 @@ pub enum SessionEventKind {
     Heard(Box<Prompt>),
     /// A call was denied, and neither a person nor a hook said so. Comes before
     /// its result.
-    CallDenied(Box<DeniedCall>),
+    CallDenied(Box<DeniedToolCall>),
     /// A command goes on in the background. Comes before the result of its call.
     TaskStarted(Box<TaskInfo>, CallId),
     /// These commands run in the background now.
@@ -196,15 +195,6 @@ pub struct PluginInfo {
     pub version: Option<String>,
     /// `name@marketplace`, or `name@inline` where a directory was named.
     pub source: String,
-}
-
-/// A call that was denied.
-#[derive(Clone, Debug)]
-pub struct DeniedCall {
-    /// The report of the call.
-    pub report: CallReport,
-    /// What denied it.
-    pub by: DenialSource,
 }
 
 /// What a turn was about beside how it ended.

@@ -11,12 +11,11 @@ use haft_agent::{Agent, AgentEvent, AgentListener, Budget, CompactedEvent, TurnE
 use haft_hooks::CompactTrigger;
 use haft_model::ModelEvent;
 use haft_shell::run::TaskRegistry;
-use haft_tool::ErrorKind;
-use haft_tool_runtime::{CallReport, DenialSource, Pipeline};
+use haft_tool_runtime::Pipeline;
 use haft_types::{MessageBlock, PermissionMode, ToolUse};
 
 use crate::{
-    DeniedCall, EventSender, SessionEventKind, UsageTotals,
+    EventSender, SessionEventKind, UsageTotals,
     background_tasks::BackgroundCommands,
     environment::SessionEnvironment,
     questions::QuestionedCalls,
@@ -125,28 +124,24 @@ impl TurnObserver {
     fn hear(&self, event: AgentEvent) {
         self.traces.hear(&haft_types::AgentId::Main, &event);
         self.note(&event);
-        if let AgentEvent::Result(it) = &event {
+        match &event {
             // Whoever wanted to decide later is not told that it was refused.
-            if it.report.left_for_later {
+            AgentEvent::CallFinished(it) if it.report.left_for_later => {
                 let (id, name) = (it.report.id.clone(), it.report.name.clone());
-                self.seen().deferred = Some(ToolUse { id, name, input: it.input.clone() });
+                self.seen().deferred = Some(ToolUse { id, name, input: it.call.input.clone() });
                 return;
             }
-            self.background.see_result(it);
-            self.tell_denied(&it.report);
+            AgentEvent::ResultLogged { answered, .. } if answered.report.left_for_later => return,
+            AgentEvent::CallFinished(it) => {
+                self.background.see_result(&it.report);
+                if let Some(denied) = self.asked.unasked_denial(it) {
+                    self.events.tell(SessionEventKind::CallDenied(Box::new(denied)));
+                }
+            }
+            _ => (),
         }
         self.events.tell(SessionEventKind::Agent(event));
         self.tell_mode();
-    }
-
-    /// Tells that a call was denied, where neither a person nor a hook said so.
-    fn tell_denied(&self, report: &CallReport) {
-        let was_asked = self.asked.take(&report.id);
-        let by = report.denied_by.filter(|by| *by != DenialSource::Hook);
-        if let (Some(by), Some(ErrorKind::Denied), false) = (by, report.error, was_asked) {
-            self.events
-                .tell(SessionEventKind::CallDenied(Box::new(DeniedCall { report: report.clone(), by })));
-        }
     }
 
     /// Tells when the permission mode is another one than before.

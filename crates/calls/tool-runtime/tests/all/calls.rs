@@ -14,7 +14,7 @@ use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 use common::{Always, Setup, uses};
 use haft_hooks::{Callback, HookDefinition, HookEvent, HookHandler, HookSource};
 use haft_tool::{BoxFuture, ErrorKind, Exposure, Output, RawTool, ToolHints, ToolSpec};
-use haft_tool_runtime::{Answer, Approver, Question};
+use haft_tool_runtime::{Approver, PermissionAnswer, PermissionQuestion};
 use serde_json::{Value, json};
 
 async fn check(setup: Setup, name: &str, input: Value, want_kind: Option<ErrorKind>, want_text: &str) {
@@ -192,7 +192,7 @@ async fn an_interrupt_tells_the_truth() {
 async fn a_pending_question_ends_with_the_turn() {
     struct Never;
     impl Approver for Never {
-        fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
+        fn ask(&self, _question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
             Box::pin(std::future::pending())
         }
     }
@@ -247,13 +247,13 @@ async fn progress_is_typed_inside_and_json_outside() {
 
 #[tokio::test]
 async fn answers_of_whoever_is_asked() {
-    let deny = Answer::Deny { message: String::from("not today"), interrupt: false };
-    let rewrite = |input: Value| Answer::Allow { updated_input: Some(input), updates: Vec::new() };
+    let deny = PermissionAnswer::Deny { message: String::from("not today"), interrupt: false };
+    let rewrite = |input: Value| PermissionAnswer::Allow { updated_input: Some(input), updates: Vec::new() };
     for (answer, kind, text) in [
-        (Answer::yes(), None, "xxxx"),
+        (PermissionAnswer::allow(), None, "xxxx"),
         (deny, Some(ErrorKind::Denied), "Probe was not allowed to run: not today"),
         (
-            Answer::unasked("nobody here"),
+            PermissionAnswer::unavailable("nobody here"),
             Some(ErrorKind::Denied),
             "Probe was not allowed to run: nobody here",
         ),
@@ -267,7 +267,7 @@ async fn answers_of_whoever_is_asked() {
 
 #[tokio::test]
 async fn a_no_that_ends_the_turn_leaves_the_rest_unstarted() {
-    let answer = Answer::Deny { message: String::from("stop it all"), interrupt: true };
+    let answer = PermissionAnswer::Deny { message: String::from("stop it all"), interrupt: true };
     let mut rig = Setup { ask: Some(Arc::new(Always(answer))), ..Setup::default() }.rig();
     let reports = rig.run(&[("Probe", json!({"ask": true})), ("Probe", json!({}))]).await;
     let kinds: Vec<Option<ErrorKind>> = reports.iter().map(|report| report.error).collect();

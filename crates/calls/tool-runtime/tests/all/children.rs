@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use haft_hooks::{Callback, HookDefinition, HookEvent, HookHandler, HookPorts, HookSource, Hooks};
 use haft_permission::{AgentRights, Behavior, Destination, PermissionUpdate, RuleList, RuleText};
 use haft_tool::{BoxFuture, ErrorKind};
-use haft_tool_runtime::{Answer, Approver, CallSession, Question};
+use haft_tool_runtime::{Approver, CallSession, PermissionAnswer, PermissionQuestion};
 use haft_types::{AgentId, PermissionMode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use crate::common::{Setup, uses};
 struct Recorder(Mutex<Vec<String>>);
 
 impl Approver for Recorder {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+    fn ask(&self, question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
         self.0.lock().unwrap().push(question.agent_id.to_string());
         let rule = RuleText { tool_name: String::from("Other"), rule_content: None };
         let rules =
@@ -28,7 +28,7 @@ impl Approver for Recorder {
             PermissionUpdate::AddRules(rules),
             PermissionUpdate::SetMode { mode, destination: Destination::Session },
         ];
-        Box::pin(async { Answer::Allow { updated_input: None, updates } })
+        Box::pin(async { PermissionAnswer::allow_and_keep(updates) })
     }
 }
 

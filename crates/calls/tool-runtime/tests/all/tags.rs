@@ -50,13 +50,13 @@ async fn tool_gets_tags_as_they_are_and_the_model_neutral_ones() {
         ("<~~/Task-Notification >", "<~/Task-Notification >", "<~~/Task-Notification >", true),
     ] {
         for fails in [false, true] {
-            let mut report = rig.run(&[("Echo", json!({"text": written, "fails": fails}))]).await.remove(0);
+            let report = rig.run(&[("Echo", json!({"text": written, "fails": fails}))]).await.remove(0);
             assert_eq!(report.content.to_text(), raw, "{written}");
             let MessageBlock::ToolResult { content, .. } = report.to_block() else { panic!("no result") };
             let texts: Vec<&str> = content.0.iter().filter_map(Block::as_text).collect();
             let want = if has_note { vec![shown, tags::NOTE] } else { vec![shown] };
             assert_eq!(texts, want, "{written}");
-            let messages = report.take_messages();
+            let messages = report.added_messages();
             assert_eq!(messages, if fails { vec![] } else { vec![Message::user(shown)] });
         }
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use haft_permission::Behavior;
 use haft_tool::ErrorKind;
-use haft_tool_runtime::{Answer, AnsweredBy, ApprovalRecord, CallLog, CallStart, Persisted};
+use haft_tool_runtime::{AnsweredBy, ApprovalRecord, CallLog, CallStart, PermissionAnswer, Persisted};
 use serde_json::{Value, json};
 
 use crate::common::{Always, Setup};
@@ -26,7 +26,7 @@ impl CallLog for Recorder {
 /// How many calls were written down, how many ran, and what the model reads.
 async fn witnessed(
     input: Value,
-    answer: Answer,
+    answer: PermissionAnswer,
     objection: Option<&'static str>,
 ) -> (usize, usize, Option<ErrorKind>, String) {
     let witness = Arc::new(Recorder { told: Mutex::default(), objection });
@@ -44,12 +44,12 @@ async fn witnessed(
 async fn only_calls_that_act_and_may_are_written_down_and_run_only_then() {
     let full = Some("the log is full; make room");
     for (input, answer, objection, want) in [
-        (json!({}), Answer::yes(), None, (1, 1, None)),
-        (json!({}), Answer::yes(), full, (1, 0, Some(ErrorKind::NotStarted))),
-        (json!({"read_only": true}), Answer::yes(), full, (0, 1, None)),
-        (json!({"ask": true}), Answer::yes(), None, (1, 1, None)),
-        (json!({"ask": true}), Answer::no("no"), None, (0, 0, Some(ErrorKind::Denied))),
-        (json!({"size": 13}), Answer::yes(), None, (0, 0, Some(ErrorKind::InvalidInput))),
+        (json!({}), PermissionAnswer::allow(), None, (1, 1, None)),
+        (json!({}), PermissionAnswer::allow(), full, (1, 0, Some(ErrorKind::NotStarted))),
+        (json!({"read_only": true}), PermissionAnswer::allow(), full, (0, 1, None)),
+        (json!({"ask": true}), PermissionAnswer::allow(), None, (1, 1, None)),
+        (json!({"ask": true}), PermissionAnswer::deny("no"), None, (0, 0, Some(ErrorKind::Denied))),
+        (json!({"size": 13}), PermissionAnswer::allow(), None, (0, 0, Some(ErrorKind::InvalidInput))),
     ] {
         let (told, ran, error, text) = witnessed(input.clone(), answer, objection).await;
         assert_eq!((told, ran, error), want, "{input}: {text}");
@@ -60,10 +60,10 @@ async fn only_calls_that_act_and_may_are_written_down_and_run_only_then() {
 #[tokio::test]
 async fn the_witness_and_the_report_know_what_was_decided() {
     let witness = Arc::new(Recorder { told: Mutex::default(), objection: None });
-    let mut rig = Setup { ask: Some(Arc::new(Always(Answer::yes()))), ..Setup::default() }.rig();
+    let mut rig = Setup { ask: Some(Arc::new(Always(PermissionAnswer::allow()))), ..Setup::default() }.rig();
     rig.session.witness = Some(Arc::clone(&witness) as Arc<dyn CallLog>);
     let reports = rig.run(&[("Probe", json!({"ask": true, "size": "3"}))]).await;
-    let asked = Some(ApprovalRecord { who: AnsweredBy::Person, said: Behavior::Allow });
+    let asked = Some(ApprovalRecord { answered_by: AnsweredBy::Person, answer: Behavior::Allow });
     let told = witness.told.lock().unwrap().clone();
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].0.as_str(), told[0].2), ("call-0", asked));
@@ -86,7 +86,8 @@ impl CallLog for Later {
 async fn a_call_runs_only_when_what_was_written_down_is_kept() {
     for (kept, runs) in [(Some(Ok(())), 1), (Some(Err(String::from("another has it"))), 0), (None, 0)] {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let mut rig = Setup { ask: Some(Arc::new(Always(Answer::yes()))), ..Setup::default() }.rig();
+        let mut rig =
+            Setup { ask: Some(Arc::new(Always(PermissionAnswer::allow()))), ..Setup::default() }.rig();
         rig.session.witness = Some(Arc::new(Later(Mutex::new(Some(receiver)))));
         match &kept {
             Some(kept) => sender.send(kept.clone()).unwrap(),

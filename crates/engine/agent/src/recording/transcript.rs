@@ -27,7 +27,7 @@ impl RunTranscript {
     pub fn event(&self, event: &AgentEvent) -> Option<String> {
         let line = match event {
             AgentEvent::Block(it) => json!({"assistant": it.block}),
-            AgentEvent::Result(it) => json!({"result": it.report.to_block()}),
+            AgentEvent::ResultLogged { answered, .. } => json!({"result": answered.report.to_block()}),
             AgentEvent::Said(it) => json!({"said": it.message.content}),
             AgentEvent::Compacted(it) => json!({"compacted": format!("{:?}", it.how)}),
             _ => return None,

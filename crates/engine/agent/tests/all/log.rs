@@ -116,7 +116,7 @@ async fn a_call_that_is_denied_does_not_start_and_the_log_says_by_whom() {
         _ => None,
     });
     let line = line.unwrap();
-    let asked = ApprovalRecord { who: AnsweredBy::Nobody, said: Behavior::Deny };
+    let asked = ApprovalRecord { answered_by: AnsweredBy::Nobody, answer: Behavior::Deny };
     let decision = line.decision.unwrap();
     assert_eq!((decision.behavior, decision.asked), (Behavior::Ask, Some(asked)));
     assert_eq!(line.denied_by.as_deref(), Some("asked"));

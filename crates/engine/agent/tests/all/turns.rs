@@ -311,12 +311,14 @@ async fn a_fast_call_is_told_before_a_slow_one_that_came_first() {
         let mut told = Vec::new();
         while let Some(event) = events.recv().await {
             match event {
-                AgentEvent::CallEnded(report) => {
-                    told.push(format!("ended {}", report.content.to_text()));
+                AgentEvent::CallFinished(it) => {
+                    told.push(format!("finished {}", it.report.content.to_text()));
                     // Only now the other one may go on.
                     done.notify_one();
                 }
-                AgentEvent::Result(it) => told.push(format!("result {}", it.report.content.to_text())),
+                AgentEvent::ResultLogged { answered, .. } => {
+                    told.push(format!("result {}", answered.report.content.to_text()));
+                }
                 _ => (),
             }
         }
@@ -327,5 +329,5 @@ async fn a_fast_call_is_told_before_a_slow_one_that_came_first() {
     let results: Vec<String> = rig.last_results().into_iter().map(|it| it.0).collect();
     assert_eq!(results, ["slow", "fast"]);
     drop(rig);
-    assert_eq!(watch.await.unwrap(), ["ended fast", "result slow", "result fast"]);
+    assert_eq!(watch.await.unwrap(), ["finished fast", "finished slow", "result slow", "result fast"]);
 }

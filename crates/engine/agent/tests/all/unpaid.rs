@@ -40,7 +40,7 @@ async fn answer_is_in_the_log_before_its_calls_have_run() {
         (rig, end)
     });
     // The first call is done, the second waits: a kill now would leave the log as it is.
-    while !matches!(events.recv().await.unwrap(), AgentEvent::Result(_)) {}
+    while !matches!(events.recv().await.unwrap(), AgentEvent::ResultLogged { .. }) {}
     let copy = log.with_file_name("killed.jsonl");
     std::fs::copy(&log, &copy).unwrap();
     let cost = session_cost::of_log(&copy).unwrap();

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use haft_tool::{
-    AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits, Verdict,
+    AccessSet, CallContext, Content, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
+    UserInteraction, UserQuestion, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,38 +27,6 @@ pub struct Input {
     /// Ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
-}
-
-/// One question.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct UserQuestion {
-    /// The whole question, ending with a question mark.
-    #[schemars(length(min = 1))]
-    pub question: String,
-    /// What it is about, in at most 12 characters.
-    #[schemars(length(min = 1, max = 30))]
-    pub header: String,
-    /// Answers to choose from; "Other" is added by itself.
-    #[schemars(length(min = 2, max = 4))]
-    pub options: Vec<AnswerOption>,
-    /// Whether several may be chosen.
-    #[serde(default)]
-    pub multi_select: bool,
-}
-
-/// An answer to choose.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct AnswerOption {
-    /// One to five words.
-    #[schemars(length(min = 1))]
-    pub label: String,
-    /// What it means or leads to.
-    pub description: String,
-    /// Something to look at, as Markdown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview: Option<String>,
 }
 
 /// The answers.
@@ -87,6 +56,7 @@ impl Tool for AskUserQuestion {
             search_hint: "ask user question choice decision",
             exposure: Exposure::Deferred,
             timeout: None,
+            needs_user: true,
             ..Traits::default()
         }
     }
@@ -112,6 +82,10 @@ impl Tool for AskUserQuestion {
     /// Nobody answers in the user's place.
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
         Verdict::Insist(String::from("only the user can answer"))
+    }
+
+    fn user_interaction(&self, input: &Input) -> UserInteraction {
+        UserInteraction::Questions(input.questions.clone())
     }
 
     fn describe(&self, input: &Input) -> String {

@@ -32,7 +32,13 @@ impl Tool for EnterPlanMode {
     const NAME: &'static str = "EnterPlanMode";
 
     fn traits(&self) -> Traits {
-        Traits { search_hint: "plan mode enter", exposure: Exposure::Deferred, ..Traits::default() }
+        // Plan mode ends with the user's approval: without a user the model could not leave it again.
+        Traits {
+            search_hint: "plan mode enter",
+            exposure: Exposure::Deferred,
+            needs_user: true,
+            ..Traits::default()
+        }
     }
 
     /// It only takes rights away.

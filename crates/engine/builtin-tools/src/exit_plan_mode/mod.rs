@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use haft_tool::{
     AccessSet, CallContext, CallEffect, Content, ContextChange, Exposure, Outcome, Rendered, Stage, Tool,
-    ToolContext, ToolError, Traits, Verdict,
+    ToolContext, ToolError, Traits, UserInteraction, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,6 +76,7 @@ impl Tool for ExitPlanMode {
             search_hint: "plan mode exit approve",
             exposure: Exposure::Deferred,
             timeout: None,
+            needs_user: true,
             ..Traits::default()
         }
     }
@@ -100,6 +101,10 @@ impl Tool for ExitPlanMode {
     /// No mode and no rule agrees to a plan in the user's place.
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
         Verdict::Insist(String::from("the plan needs the user's approval"))
+    }
+
+    fn user_interaction(&self, input: &Input) -> UserInteraction {
+        UserInteraction::Plan(input.plan.clone().unwrap_or_default())
     }
 
     fn describe(&self, input: &Input) -> String {

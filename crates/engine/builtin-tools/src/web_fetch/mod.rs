@@ -13,8 +13,8 @@ use std::{sync::Arc, time::Instant};
 use haft_media::MediaWork;
 use haft_net::WebUrl;
 use haft_tool::{
-    Access, AccessSet, CallContext, Content, Exposure, LineStyle, Outcome, Rendered, RenderedLine, Stage,
-    Tool, ToolContext, ToolError, Traits, Verdict,
+    Access, AccessSet, CallContext, Content, LineStyle, Outcome, Rendered, RenderedLine, Stage, Tool,
+    ToolContext, ToolError, Traits, Verdict,
 };
 use url::Url;
 
@@ -156,11 +156,11 @@ impl Tool for WebFetch {
             aliases: &["web_fetch"],
             synonyms: &[("uri", "url"), ("link", "url")],
             search_hint: "web page url http download documentation internet",
-            exposure: Exposure::Direct,
             // Parts of pages bound themselves.
             max_result_chars: None,
             timeout: None,
             feature: Some("webFetch"),
+            ..Traits::default()
         }
     }
 

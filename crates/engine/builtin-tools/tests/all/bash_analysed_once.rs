@@ -7,8 +7,8 @@ use haft_hooks::{Callback, HookDefinition, HookEvent, HookHandler, HookPorts, Ho
 use haft_permission::{BashJudge, Policy};
 use haft_tool::BoxFuture;
 use haft_tool_runtime::{
-    Answer, Approver, CallSession, CallSessionState, Gate, Pipeline, Pool, Question, ResultStore,
-    SessionHooks, SharedPool, StoreLimits,
+    Approver, CallSession, CallSessionState, Gate, PermissionAnswer, PermissionQuestion, Pipeline, Pool,
+    ResultStore, SessionHooks, SharedPool, StoreLimits,
 };
 use haft_types::ToolUse;
 use serde_json::json;
@@ -18,9 +18,9 @@ use crate::shell_rig::Rig;
 struct Yes;
 
 impl Approver for Yes {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+    fn ask(&self, question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
         assert!(!question.description.is_empty());
-        Box::pin(async { Answer::yes() })
+        Box::pin(async { PermissionAnswer::allow() })
     }
 }
 
@@ -40,7 +40,7 @@ fn hooks() -> Hooks {
 fn session(rig: &Rig) -> CallSession {
     let policy = Policy::builder(&rig.work).commands(Arc::new(BashJudge)).build();
     let hooks = SessionHooks::new(hooks(), "session".into(), rig.work.join("log"));
-    let gate = Gate::new(policy).with_ask(Arc::new(Yes)).with_hooks(hooks);
+    let gate = Gate::new(policy).with_approver(Arc::new(Yes)).with_hooks(hooks);
     let results = ResultStore::new(rig.work.join("results"), StoreLimits::default());
     let pool = SharedPool::new(Pool::assemble(vec![rig.bash()], Vec::new()));
     let mut state = CallSessionState::new(&rig.work);

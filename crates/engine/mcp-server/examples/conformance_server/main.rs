@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::var("PORT").ok().and_then(|it| it.parse().ok()).unwrap_or(39102);
     let clients = Clients::default();
     let (changes, _) = broadcast::channel(16);
-    let gate = Gate::new(Policy::default()).with_ask(Arc::new(ClientApprover::new(clients.clone())));
+    let gate = Gate::new(Policy::default()).with_approver(Arc::new(ClientApprover::new(clients.clone())));
     let results = ResultStore::new(std::env::temp_dir().join("haft-conformance"), StoreLimits::default());
     let pipeline = Arc::new(Pipeline::new(gate, results));
     let pool = SharedPool::new(Pool::assemble(tools::all(&clients, &changes), Vec::new()));

@@ -92,7 +92,7 @@ async fn serve(change: impl FnOnce(&mut HttpOptions, &mut ServerOptions)) -> Ser
     let traces = Arc::<Traces>::default();
     let clients = Clients::default();
     let results = tempfile::tempdir().unwrap();
-    let gate = Gate::new(Policy::default()).with_ask(Arc::new(ClientApprover::new(clients.clone())));
+    let gate = Gate::new(Policy::default()).with_approver(Arc::new(ClientApprover::new(clients.clone())));
     let store = ResultStore::new(results.path().join("results"), StoreLimits::default());
     let pipeline = Arc::new(Pipeline::new(gate, store));
     let pool = SharedPool::new(Pool::assemble(tools(&traces), Vec::new()));

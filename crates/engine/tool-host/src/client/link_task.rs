@@ -1,6 +1,10 @@
 //! Keeps a link connected: connects, reconnects, and sends everything unanswered again.
 
-use std::{collections::BTreeMap, sync::mpsc as std_mpsc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, mpsc as std_mpsc},
+    time::Duration,
+};
 
 use haft_types::AgentId;
 use serde_json::Value;
@@ -440,7 +444,7 @@ impl LinkTask {
                 }
             }
             HostFrame::Report { key, report } => {
-                self.finish(&key, RemoteCallEvent::Report(report));
+                self.finish(&key, RemoteCallEvent::Report(Box::new(Arc::unwrap_or_clone(report))));
                 return vec![line_of(&ClientFrame::Heard { key })];
             }
             HostFrame::Absent { key } => self.finish(&key, RemoteCallEvent::Absent),

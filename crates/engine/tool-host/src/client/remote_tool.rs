@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use haft_tool::{
     AccessSet, BoxFuture, CallContext, DynCall, DynTool, Exposure, Output, Permit, Rendered, ToolContext,
-    ToolError, ToolSpec, Verdict,
+    ToolError, ToolSpec, UserInteraction, Verdict,
 };
 use haft_types::Content;
 use serde_json::{Value, json};
@@ -66,6 +66,10 @@ impl DynTool for HostTool {
 
     fn feature(&self) -> Option<&str> {
         self.inner.feature()
+    }
+
+    fn needs_user(&self) -> bool {
+        self.inner.needs_user()
     }
 
     fn is_enabled(&self) -> bool {
@@ -159,6 +163,10 @@ impl DynCall for HostCall {
 
     fn check_permissions(&self, cx: &CallContext) -> Verdict {
         self.call.check_permissions(&self.set.context(self.host, cx))
+    }
+
+    fn user_interaction(&self) -> UserInteraction {
+        self.call.user_interaction()
     }
 
     fn describe(&self) -> String {

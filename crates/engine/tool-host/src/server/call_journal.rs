@@ -9,7 +9,7 @@ use std::{
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ pub(crate) struct JournaledCall {
 enum JournalLine {
     Owner(EpochHolder),
     Started { key: CallKey, epoch: u64, tool: String, digest: String },
-    Done { key: CallKey, report: Box<ReportFrame> },
+    Done { key: CallKey, report: Arc<ReportFrame> },
 }
 
 /// Why a journal cannot be opened.
@@ -158,12 +158,12 @@ impl RunJournal {
     }
 
     /// Records the end of a call.
-    pub(crate) fn end(&self, key: &CallKey, report: &ReportFrame) -> io::Result<()> {
+    pub(crate) fn end(&self, key: &CallKey, report: &Arc<ReportFrame>) -> io::Result<()> {
         let mut open = self.lock();
         if !open.calls.contains_key(key) {
             return Ok(());
         }
-        let line = JournalLine::Done { key: key.clone(), report: Box::new(report.clone()) };
+        let line = JournalLine::Done { key: key.clone(), report: Arc::clone(report) };
         let place = open.write(&line)?;
         if let Some(call) = open.calls.get_mut(key) {
             call.done = Some(place);
@@ -172,12 +172,12 @@ impl RunJournal {
     }
 
     /// Returns the report of a call; `None` if it has none.
-    pub(crate) fn report(&self, call: &JournaledCall) -> Option<ReportFrame> {
+    pub(crate) fn report(&self, call: &JournaledCall) -> Option<Arc<ReportFrame>> {
         let (at, length) = call.done?;
         let mut bytes = vec![0; length];
         self.lock().file.read_exact_at(&mut bytes, at).ok()?;
         match serde_json::from_slice(&bytes) {
-            Ok(JournalLine::Done { report, .. }) => Some(*report),
+            Ok(JournalLine::Done { report, .. }) => Some(report),
             _ => None,
         }
     }
@@ -301,7 +301,7 @@ mod tests {
     fn what_started_is_known_after_any_cut() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("calls.jsonl");
-        let report = ReportFrame::failure("Bash", ErrorKind::Failed, "no");
+        let report = Arc::new(ReportFrame::failure("Bash", ErrorKind::Failed, "no"));
         {
             let journal = RunJournal::open(&path).unwrap();
             let epoch = journal.claim("a", None).unwrap();

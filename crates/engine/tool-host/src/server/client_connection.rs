@@ -34,7 +34,7 @@ pub(crate) async fn serve(mut pipe: LinePipe, runs: Arc<HostRunRegistry>) {
     let (lines, waiting) = mpsc::channel(WAITING_LINES);
     say(&pipe, &HostFrame::Welcome(Box::new(welcome))).await;
     let (visit, end) = run.enter(lines, hello.attended);
-    run.questions.open().into_iter().for_each(|it| run.say(&HostFrame::Ask(Box::new(it))));
+    run.questions.open.questions().into_iter().for_each(|it| run.say(&HostFrame::Ask(Box::new(it))));
     run.tell_news();
     let said_bye = tokio::select! {
         said_bye = converse(&mut pipe, waiting, &run, &runs, &hello) => said_bye,
@@ -119,7 +119,7 @@ fn take(frame: ClientFrame, run: &Arc<HostRun>, hello: &Hello) {
         ClientFrame::Call(call) => run.call(*call),
         ClientFrame::Find { key } => run.find(key),
         ClientFrame::Cancel { key } => run.cancel(&key),
-        ClientFrame::Answer { question, answer } => run.questions.answer(question, answer),
+        ClientFrame::Answer { question, answer } => drop(run.questions.open.resolve(&question, answer)),
         ClientFrame::Heard { key } => run.heard(&key),
         ClientFrame::Order { id, order } => run.order(&hello.instance, id, order),
         ClientFrame::Ping | ClientFrame::Hello(_) | ClientFrame::Bye => (),

@@ -183,8 +183,8 @@ impl HostRun {
         let known = match calls.get(&key) {
             Some(live) => Some((live.digest.clone(), live.report.clone())),
             None => self.journal.call(&key).map(|it| {
-                let report = self.journal.report(&it).unwrap_or_else(|| unknown_outcome(tool));
-                (it.digest, Some(Arc::new(report)))
+                let report = self.journal.report(&it).unwrap_or_else(|| Arc::new(unknown_outcome(tool)));
+                (it.digest, Some(report))
             }),
         };
         match known {
@@ -214,8 +214,8 @@ impl HostRun {
         let live = self.calls().get(&key).map(|it| it.report.clone());
         let known = live.or_else(|| {
             let call = self.journal.call(&key)?;
-            let report = self.journal.report(&call).unwrap_or_else(|| unknown_outcome("the call"));
-            Some(Some(Arc::new(report)))
+            let report = self.journal.report(&call);
+            Some(Some(report.unwrap_or_else(|| Arc::new(unknown_outcome("the call")))))
         });
         match known {
             None => self.say(&HostFrame::Absent { key }),
@@ -225,12 +225,12 @@ impl HostRun {
     }
 
     fn refuse(&self, key: CallKey, tool: &str, kind: ErrorKind, message: String) {
-        let report = Box::new(ReportFrame::failure(tool, kind, message));
+        let report = Arc::new(ReportFrame::failure(tool, kind, message));
         self.say(&HostFrame::Report { key, report });
     }
 
     fn tell_report(&self, key: &CallKey, report: &Arc<ReportFrame>) {
-        self.say(&HostFrame::Report { key: key.clone(), report: Box::new(ReportFrame::clone(report)) });
+        self.say(&HostFrame::Report { key: key.clone(), report: Arc::clone(report) });
     }
 
     async fn run(self: Arc<Self>, frame: CallFrame, digest: String, cancel: CancellationToken) {
@@ -268,7 +268,7 @@ impl HostRun {
                             () = telling => return,
                         };
                         report.changes.iter().for_each(|it| lent.pipeline.gate.take_over(it));
-                        ReportFrame::from(&report)
+                        ReportFrame::from(report)
                     }
                 }
             }
@@ -277,11 +277,11 @@ impl HostRun {
     }
 
     fn ended(&self, key: &CallKey, report: ReportFrame) {
+        let report = Arc::new(report);
         if let Err(err) = self.journal.end(key, &report) {
             // The client gets the report now; after a restart it would be unknown.
             tracing::warn!(call = %key.call, %err, "the result of a call could not be written down");
         }
-        let report = Arc::new(report);
         if let Some(live) = self.calls().get_mut(key) {
             live.report = Some(Arc::clone(&report));
         }

@@ -155,7 +155,7 @@ pub fn pipeline(
         .build();
     let mut gate = Gate::new(policy);
     if let Some(asker) = asker {
-        gate = gate.with_ask(asker);
+        gate = gate.with_approver(asker);
     }
     Arc::new(Pipeline::new(gate, ResultStore::new(dir.join("results"), StoreLimits::default())))
 }

@@ -131,8 +131,8 @@ impl UpdateBuilder {
             AgentEvent::Model(ModelEvent::Thinking(piece)) => self.piece(ChunkKind::Thought, piece),
             AgentEvent::Block(it) => self.block(&it.block, &it.message_id),
             AgentEvent::Progress(it) => self.progress(it, at),
-            AgentEvent::Result(it) => {
-                let (report, failed) = (&it.report, it.report.error.is_some());
+            AgentEvent::ResultLogged { answered, .. } => {
+                let (report, failed) = (&answered.report, answered.report.error.is_some());
                 self.ended(&report.id, &report.content, failed, report.data.as_ref(), changes)
             }
             AgentEvent::Withdrawn(it) => self.withdrawn(&it.message_id),

@@ -4,14 +4,14 @@ use std::{path::Path, sync::Arc};
 
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText, preview};
-use haft_session::{PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion};
-use haft_tool::{LineStyle, RenderedLine};
-use haft_tool_runtime::Answer;
+use haft_session::{QuestionAnswer, QuestionSubject, SessionQuestion};
+use haft_tool::{LineStyle, RenderedLine, UserInteraction, UserQuestion};
+use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
 use haft_tui::{CardAnswer, ChoiceOption, QuestionCard, QuestionKind};
 use haft_types::AgentId;
 use serde_json::Value;
 
-use super::user_question::UserChoiceQuestion;
+use super::user_question::{answer_text, question_card};
 use crate::person::form;
 
 /// A question that waits, and what its rows mean.
@@ -19,8 +19,7 @@ pub(super) struct OpenCard {
     question: Arc<SessionQuestion>,
     cwd: String,
     rows: Vec<(ChoiceOption, OptionMeaning)>,
-    /// Questions of a call that is one, and what was answered so far.
-    asked: Vec<UserChoiceQuestion>,
+    /// What was answered so far to the questions of a call.
     answered: serde_json::Map<String, Value>,
 }
 
@@ -53,12 +52,19 @@ impl OpenCard {
                 (row('n', "No"), OptionMeaning::No),
             ],
         };
-        let asked = match &question.subject {
-            QuestionSubject::Permission(it) if it.needs_person => UserChoiceQuestion::all(&it.input),
-            _ => Vec::new(),
-        };
         let (question, cwd) = (Arc::clone(question), cwd.display().to_string());
-        Self { question, cwd, rows, asked, answered: serde_json::Map::new() }
+        Self { question, cwd, rows, answered: serde_json::Map::new() }
+    }
+
+    /// The questions that the call puts to the user.
+    fn questions(&self) -> &[UserQuestion] {
+        match &self.question.subject {
+            QuestionSubject::Permission(asked) => match &asked.interaction {
+                UserInteraction::Questions(questions) => questions,
+                UserInteraction::None | UserInteraction::Plan(_) => &[],
+            },
+            QuestionSubject::Elicitation(_) | QuestionSubject::ServerTrust(_) => &[],
+        }
     }
 
     fn shortened(&self, text: &str) -> String {
@@ -66,9 +72,10 @@ impl OpenCard {
     }
 
     pub(super) fn card(&self) -> QuestionCard {
-        if let Some(part) = self.asked.get(self.answered.len()) {
+        let questions = self.questions();
+        if let Some(next) = questions.get(self.answered.len()) {
             let from = self.question.asker.clone();
-            return part.card(&self.question.id, from, self.asked.len() - self.answered.len());
+            return question_card(next, &self.question.id, from, questions.len() - self.answered.len());
         }
         let rows: Vec<ChoiceOption> = self.rows.iter().map(|it| it.0.clone()).collect();
         let (title, headline, body, kind) = match &self.question.subject {
@@ -135,15 +142,16 @@ impl OpenCard {
 
     /// What the session is told; or why the answer cannot be taken.
     pub(super) fn answer(&mut self, answer: CardAnswer) -> Result<CardStep, String> {
-        let Some(part) = self.asked.get(self.answered.len()) else {
+        let Some(asked) = self.questions().get(self.answered.len()) else {
             return self.plain_answer(answer).map(CardStep::Done);
         };
-        let Some(words) = part.words(&answer) else {
-            let no = Answer::no("the user did not want to answer");
+        let Some(words) = answer_text(asked, &answer) else {
+            let no = PermissionAnswer::deny("the user did not want to answer");
             return Ok(CardStep::Done(QuestionAnswer::Permission(no)));
         };
-        self.answered.insert(part.question.clone(), Value::from(words));
-        if self.answered.len() < self.asked.len() {
+        let text = asked.question.clone();
+        self.answered.insert(text, Value::from(words));
+        if self.answered.len() < self.questions().len() {
             return Ok(CardStep::Next(self.card()));
         }
         let QuestionSubject::Permission(asked) = &self.question.subject else {
@@ -151,8 +159,7 @@ impl OpenCard {
         };
         let mut input = asked.input.clone();
         input["answers"] = Value::Object(std::mem::take(&mut self.answered));
-        let answer = Answer::Allow { updated_input: Some(input), updates: Vec::new() };
-        Ok(CardStep::Done(QuestionAnswer::Permission(answer)))
+        Ok(CardStep::Done(QuestionAnswer::Permission(PermissionAnswer::allow_with(input))))
     }
 
     fn plain_answer(&self, answer: CardAnswer) -> Result<QuestionAnswer, String> {
@@ -164,19 +171,17 @@ impl OpenCard {
         let meaning = row.map_or(&OptionMeaning::No, |it| &it.1);
         Ok(match &self.question.subject {
             QuestionSubject::Permission(_) => QuestionAnswer::Permission(match meaning {
-                OptionMeaning::Yes(updates) => {
-                    Answer::Allow { updated_input: None, updates: updates.clone() }
+                OptionMeaning::Yes(updates) => PermissionAnswer::allow_and_keep(updates.clone()),
+                OptionMeaning::No if words.trim().is_empty() => PermissionAnswer::deny("the user said no"),
+                OptionMeaning::No => {
+                    PermissionAnswer::deny(format!("the user said no, and: {}", words.trim()))
                 }
-                OptionMeaning::No if words.trim().is_empty() => Answer::no("the user said no"),
-                OptionMeaning::No => Answer::no(format!("the user said no, and: {}", words.trim())),
-                OptionMeaning::Edited => {
-                    Answer::Allow { updated_input: Some(edited(&words)?), updates: Vec::new() }
-                }
+                OptionMeaning::Edited => PermissionAnswer::allow_with(edited(&words)?),
                 OptionMeaning::Rule(list) => {
                     let list = RuleList { rules: vec![written_rule(&words)?], ..list.clone() };
-                    Answer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
+                    PermissionAnswer::allow_and_keep(vec![PermissionUpdate::AddRules(list)])
                 }
-                OptionMeaning::Stop => Answer::Deny {
+                OptionMeaning::Stop => PermissionAnswer::Deny {
                     message: String::from("the user said no and stopped the work"),
                     interrupt: true,
                 },
@@ -244,7 +249,10 @@ fn row(key: char, label: &str) -> ChoiceOption {
 
 /// The plan that is to be approved, if it is one.
 fn plan_of(asked: &PermissionQuestion) -> Option<&str> {
-    asked.input["plan"].as_str().filter(|_| asked.needs_person)
+    match &asked.interaction {
+        UserInteraction::Plan(plan) => Some(plan),
+        UserInteraction::None | UserInteraction::Questions(_) => None,
+    }
 }
 
 fn permission_rows(asked: &PermissionQuestion, agent: &AgentId) -> Vec<(ChoiceOption, OptionMeaning)> {
@@ -353,7 +361,9 @@ fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceOption
 
 /// What an answer allows until the session ends, in words.
 pub(super) fn agreed_for_session(answer: &QuestionAnswer) -> Vec<String> {
-    let QuestionAnswer::Permission(Answer::Allow { updates, .. }) = answer else { return Vec::new() };
+    let QuestionAnswer::Permission(PermissionAnswer::Allow { updates, .. }) = answer else {
+        return Vec::new();
+    };
     let lasts = |it: &&PermissionUpdate| it.destination() == Destination::Session;
     updates.iter().filter(lasts).map(|it| preview(it).summary).collect()
 }
@@ -405,18 +415,19 @@ mod tests {
             let asked = PermissionQuestion {
                 tool: String::from("Git"),
                 call_id: "c1".into(),
+                agent_id: AgentId::Main,
                 input: Value::Null,
                 description: String::from("git push"),
                 is_destructive,
                 shown: haft_tool::Rendered::default(),
                 decision: haft_permission::Decision::elsewhere(String::from("nobody said so"), Vec::new()),
-                needs_person: false,
+                interaction: UserInteraction::None,
             };
             let question = SessionQuestion {
                 id: String::from("q"),
                 agent: AgentId::Main,
                 asker: None,
-                subject: QuestionSubject::Permission(Box::new(asked)),
+                subject: QuestionSubject::Permission(Arc::new(asked)),
             };
             let card = OpenCard::new(&Arc::new(question), Path::new("/w")).card();
             let is_said = card.body.iter().any(|line| line.text.contains("cannot be brought back"));

@@ -1,18 +1,14 @@
 //! Events of a session as news for the terminal.
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use haft_agent::{AgentEvent, EndReason, RetractedAnswer};
 use haft_model::{Catalog, ModelEvent};
 use haft_session::{CommandEnded, CommandResult, PromptAuthor, SessionEvent, SessionEventKind, TurnEnded};
 use haft_tool::{CallEffect, ContextChange, ProgressEvent, Rendered};
-use haft_tool_runtime::CallReport;
+use haft_tool_runtime::AnsweredCall;
 use haft_tui::{FinishedCall, PagerText, PickerRow, StatusUpdate, TodoState, TurnPhase, UiUpdate};
-use haft_types::{AgentId, CallId, MessageBlock, Usage, text};
+use haft_types::{AgentId, MessageBlock, Usage, text};
 use serde_json::Value;
 
 use super::{expand_call::unfolded, status_line::StatusLineInput};
@@ -26,8 +22,6 @@ pub(super) struct UpdateMapper {
     model: String,
     /// Headlines of calls that run.
     headlines: HashMap<String, String>,
-    /// Calls whose results were shown before their turn came.
-    ended_early: HashSet<CallId>,
     changed: Vec<String>,
     /// Commands in the background, and agents.
     commands: Vec<PickerRow>,
@@ -44,7 +38,6 @@ impl UpdateMapper {
             catalog: None,
             model: String::new(),
             headlines: HashMap::new(),
-            ended_early: HashSet::new(),
             changed: Vec::new(),
             commands: Vec::new(),
             children: Vec::new(),
@@ -194,12 +187,7 @@ impl UpdateMapper {
                 }]
             }
             AgentEvent::Progress(progress) => of_progress(progress).into_iter().collect(),
-            AgentEvent::CallEnded(report) => {
-                self.ended_early.insert(report.id.clone());
-                self.of_result(report, None)
-            }
-            AgentEvent::Result(it) if self.ended_early.remove(&it.report.id) => Vec::new(),
-            AgentEvent::Result(it) => self.of_result(&it.report, Some(&it.input)),
+            AgentEvent::CallFinished(it) => self.of_result(it),
             AgentEvent::Notice(text) => vec![UiUpdate::Notice(text.clone())],
             AgentEvent::Retrying(retry) => {
                 let in_ms = u64::try_from(retry.wait.as_millis()).unwrap_or(0);
@@ -218,7 +206,10 @@ impl UpdateMapper {
                 text::thousands(it.tokens),
                 it.detail
             ))],
-            AgentEvent::Started | AgentEvent::Said(_) | AgentEvent::Repaired(_) => Vec::new(),
+            AgentEvent::Started
+            | AgentEvent::ResultLogged { .. }
+            | AgentEvent::Said(_)
+            | AgentEvent::Repaired(_) => Vec::new(),
         }
     }
 
@@ -236,12 +227,7 @@ impl UpdateMapper {
                 self.headlines.insert(call.id.to_string(), headline);
                 Vec::new()
             }
-            AgentEvent::CallEnded(report) => {
-                self.ended_early.insert(report.id.clone());
-                self.of_result(report, None)
-            }
-            AgentEvent::Result(it) if self.ended_early.remove(&it.report.id) => Vec::new(),
-            AgentEvent::Result(it) => self.of_result(&it.report, Some(&it.input)),
+            AgentEvent::CallFinished(it) => self.of_result(it),
             AgentEvent::Notice(text) => vec![UiUpdate::Notice(text.clone())],
             _ => Vec::new(),
         };
@@ -278,11 +264,11 @@ impl UpdateMapper {
         Some(UiUpdate::Meter(StatusUpdate { context_percent, ..StatusUpdate::default() }))
     }
 
-    fn of_result(&mut self, report: &CallReport, input: Option<&Value>) -> Vec<UiUpdate> {
+    fn of_result(&mut self, AnsweredCall { call, report }: &AnsweredCall) -> Vec<UiUpdate> {
         let id = report.id.to_string();
         let headline = match self.headlines.remove(&id) {
             Some(headline) => headline,
-            None => text::one_line(&input.map(ToString::to_string).unwrap_or_default(), 200),
+            None => text::one_line(&call.input.to_string(), 200),
         };
         let mut news = Vec::new();
         for change in &report.changes {

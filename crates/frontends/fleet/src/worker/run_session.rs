@@ -272,7 +272,7 @@ impl Watched<'_> {
                 self.last = format!("{} {}", call.name, haft_types::text::one_line(&call.headline, 80));
                 self.last = self.job.mask.masked(&self.last);
             }
-            SessionEventKind::Agent(AgentEvent::Result(_)) => match self.job.body.checkpoint {
+            SessionEventKind::Agent(AgentEvent::ResultLogged { .. }) => match self.job.body.checkpoint {
                 CheckpointWhen::Call => self.checkpoint(lost).await,
                 CheckpointWhen::Turn if self.job.fence.is_idle() => self.checkpoint(lost).await,
                 CheckpointWhen::Turn | CheckpointWhen::End => (),

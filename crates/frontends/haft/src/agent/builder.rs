@@ -9,14 +9,14 @@ use haft_session::{
     ServerStart, SessionSpec,
 };
 use haft_tool::DynTool;
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
 use haft_types::{EnvVars, PermissionMode};
 use serde_json::Value;
 
 use crate::BuildError;
 
 use super::{
-    Agent, Asked, HookReply,
+    Agent, HookReply,
     closures::{ClosureApprover, hook},
 };
 
@@ -192,8 +192,8 @@ impl AgentBuilder {
     #[must_use]
     pub fn ask<F, A>(mut self, answer: F) -> Self
     where
-        F: Fn(Asked) -> A + Send + Sync + 'static,
-        A: Future<Output = Answer> + Send + 'static,
+        F: Fn(Arc<PermissionQuestion>) -> A + Send + Sync + 'static,
+        A: Future<Output = PermissionAnswer> + Send + 'static,
     {
         self.spec.asking = ApproverSpec::Port(Arc::new(ClosureApprover(answer)));
         self

@@ -7,39 +7,19 @@ use haft_hooks::{
     HookOutput, HookSource, PermissionDecision, SpecificOutput, StopRequest,
 };
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Approver, Question};
-use haft_types::CallId;
+use haft_tool_runtime::{Approver, PermissionAnswer, PermissionQuestion};
 use serde_json::{Map, Value};
-
-/// A call that needs somebody's yes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
-    /// The tool.
-    pub tool: String,
-    /// The call.
-    pub call_id: CallId,
-    /// Its input.
-    pub input: Value,
-    /// One line that says what would happen.
-    pub description: String,
-}
 
 /// Asks a closure.
 pub(super) struct ClosureApprover<F>(pub(super) F);
 
 impl<F, A> Approver for ClosureApprover<F>
 where
-    F: Fn(Asked) -> A + Send + Sync,
-    A: Future<Output = Answer> + Send + 'static,
+    F: Fn(Arc<PermissionQuestion>) -> A + Send + Sync,
+    A: Future<Output = PermissionAnswer> + Send + 'static,
 {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
-        let asked = Asked {
-            tool: question.tool.to_owned(),
-            call_id: question.call_id.clone(),
-            input: question.input.clone(),
-            description: question.description.to_owned(),
-        };
-        Box::pin((self.0)(asked))
+    fn ask(&self, question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
+        Box::pin((self.0)(question))
     }
 }
 

@@ -14,11 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::BuildError;
 
 pub(crate) use self::builder::program_spec;
-pub use self::{
-    builder::AgentBuilder,
-    closures::{Asked, HookReply},
-    run::AgentRun,
-};
+pub use self::{builder::AgentBuilder, closures::HookReply, run::AgentRun};
 
 /// An agent: a model, tools, and the conversation between them.
 ///

@@ -226,7 +226,7 @@ impl SdkServer {
                 return self.introduced(frame);
             }
             // A host that waits for its introduction hears it before the first result.
-            SessionEventKind::Agent(haft_agent::AgentEvent::Result(_))
+            SessionEventKind::Agent(haft_agent::AgentEvent::ResultLogged { .. })
             | SessionEventKind::TurnEnded(_)
             | SessionEventKind::Appended(_)
             | SessionEventKind::CommandEnded(_)
@@ -241,9 +241,7 @@ impl SdkServer {
 
     fn ask(&mut self, question: &SessionQuestion) {
         let (form, request) = match &question.subject {
-            QuestionSubject::Permission(asked) => {
-                (QuestionForm::Permission, permission_request(asked, &question.agent))
-            }
+            QuestionSubject::Permission(asked) => (QuestionForm::Permission, permission_request(asked)),
             QuestionSubject::Elicitation(asked) => (QuestionForm::Elicitation, elicitation_request(asked)),
             // No host knows this question.
             QuestionSubject::ServerTrust(_) => {

@@ -11,11 +11,10 @@ use haft_agent::{AgentEvent, AgentListener};
 use haft_builtin_tools::agent::{KilledBy, SubagentDenial};
 use haft_model::ModelEvent;
 use haft_tool::{CallEffect, ContextChange, ErrorKind};
-use haft_tool_runtime::{CallReport, DenialSource};
 use haft_types::{MessageBlock, Usage};
 
 use super::{ChildIdentity, ChildProgress, SubagentRegistry};
-use crate::{DeniedCall, SessionEventKind, questions::QuestionedCalls, telemetry::TraceDesk};
+use crate::{SessionEventKind, questions::QuestionedCalls, telemetry::TraceDesk};
 
 /// Passes on what an agent does, and keeps what its report will say.
 pub(super) struct ChildObserver {
@@ -83,9 +82,14 @@ impl ChildObserver {
     fn hear(&self, event: AgentEvent) {
         self.traces.hear(&self.facts.id, &event);
         let progress = self.note(&event);
-        if let AgentEvent::Result(it) = &event {
-            self.tell_denied(&it.report);
-            self.desk.count_denied(&self.facts, it);
+        match &event {
+            AgentEvent::CallFinished(it) => {
+                if let Some(denied) = self.asked.unasked_denial(it) {
+                    self.desk.tell(&self.facts, SessionEventKind::CallDenied(Box::new(denied)));
+                }
+            }
+            AgentEvent::ResultLogged { answered, .. } => self.desk.count_denied(&self.facts, answered),
+            _ => (),
         }
         self.desk.tell(&self.facts, SessionEventKind::Agent(event));
         if let Some(progress) = progress {
@@ -120,15 +124,16 @@ impl ChildObserver {
                 }
                 _ => (),
             },
-            AgentEvent::Result(it) => {
-                let changed = it.report.changes.iter().filter_map(|change| match change {
+            AgentEvent::ResultLogged { answered, .. } => {
+                let report = &answered.report;
+                let changed = report.changes.iter().filter_map(|change| match change {
                     ContextChange::Trace(CallEffect::FileChanged(path)) => Some(path.clone()),
                     _ => None,
                 });
                 seen.files_changed.extend(changed);
-                if let Some(ErrorKind::Denied | ErrorKind::GateFailed) = it.report.error {
-                    let reason = it.report.content.to_text();
-                    seen.denials.push(SubagentDenial { tool: it.report.name.clone(), reason });
+                if let Some(ErrorKind::Denied | ErrorKind::GateFailed) = report.error {
+                    let reason = report.content.to_text();
+                    seen.denials.push(SubagentDenial { tool: report.name.clone(), reason });
                 }
             }
             _ => (),
@@ -156,15 +161,5 @@ impl ChildObserver {
         let progress = ChildProgress { summary: Some(words), ..self.progress(&self.seen()) };
         let facts = Arc::clone(&self.facts);
         self.desk.tell(&self.facts, SessionEventKind::ChildProgress(facts, Box::new(progress)));
-    }
-
-    /// Tells that a call was denied, where neither a person nor a hook said so.
-    fn tell_denied(&self, report: &CallReport) {
-        let was_asked = self.asked.take(&report.id);
-        let by = report.denied_by.filter(|by| *by != DenialSource::Hook);
-        if let (Some(by), Some(ErrorKind::Denied), false) = (by, report.error, was_asked) {
-            let denied = Box::new(DeniedCall { report: report.clone(), by });
-            self.desk.tell(&self.facts, SessionEventKind::CallDenied(denied));
-        }
     }
 }

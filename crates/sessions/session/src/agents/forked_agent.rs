@@ -63,7 +63,7 @@ pub(super) fn inherit(
 ) -> std::io::Result<()> {
     let call = ToolUse {
         id: facts.call.clone(),
-        name: String::from("Agent"),
+        name: haft_builtin_tools::agent::Agent::NAME.to_owned(),
         input: json!({
             "description": facts.description, "prompt": facts.prompt, "subagent_type": FORK,
         }),

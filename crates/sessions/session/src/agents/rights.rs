@@ -2,6 +2,15 @@
 
 use std::sync::Arc;
 
+use haft_builtin_tools::{
+    agent::Agent,
+    ask_user_question::AskUserQuestion,
+    enter_plan_mode::EnterPlanMode,
+    exit_plan_mode::ExitPlanMode,
+    explore::Explore,
+    suggest_background_pr::SuggestBackgroundPr,
+    team::{TeamCreate, TeamDelete},
+};
 use haft_permission::{AgentRights, Behavior, LivePermissions, RuleSource};
 use haft_tool::{Tool as _, erase};
 use haft_tool_runtime::{Pool, PoolFilter, SharedPool, ToolSearch};
@@ -10,11 +19,17 @@ use haft_types::PermissionMode;
 use super::{AgentDefinition, AgentSource};
 
 /// Tools of the main agent alone: they speak with the person.
-pub(super) const OF_MAIN: [&str; 6] =
-    ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "SuggestBackgroundPR", "TeamCreate", "TeamDelete"];
+pub(super) const OF_MAIN: [&str; 6] = [
+    AskUserQuestion::NAME,
+    EnterPlanMode::NAME,
+    ExitPlanMode::NAME,
+    SuggestBackgroundPr::NAME,
+    TeamCreate::NAME,
+    TeamDelete::NAME,
+];
 
 /// Tools that start agents, which the deepest ones do not have.
-const STARTING: [&str; 2] = ["Agent", "Explore"];
+const STARTING: [&str; 2] = [Agent::NAME, Explore::NAME];
 
 /// Whether an agent may start others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,7 +44,7 @@ impl AgentDefinition {
     pub(super) fn may_start(&self) -> Option<Vec<String>> {
         let listed = self.tools.as_ref()?.iter().filter_map(|tool| {
             let (name, rest) = tool.split_once('(')?;
-            matches!(name.trim(), "Agent" | "Task").then(|| rest.trim_end_matches(')').to_owned())
+            matches!(name.trim(), Agent::NAME | "Task").then(|| rest.trim_end_matches(')').to_owned())
         });
         let kinds: Vec<String> =
             listed.flat_map(|it| it.split(',').map(|it| it.trim().to_owned()).collect::<Vec<_>>()).collect();

@@ -1,7 +1,7 @@
 //! Who is there, for others than the agents themselves: teams, tasks, summaries.
 
-use haft_agent::{DeniedToolCall, ResultEvent};
-use haft_tool_runtime::DenialSource;
+use haft_agent::DeniedToolCall;
+use haft_tool_runtime::{AnsweredCall, DenialSource};
 use haft_types::{AgentId, PermissionMode};
 
 use super::{ChildIdentity, SubagentRegistry};
@@ -92,11 +92,11 @@ impl SubagentRegistry {
 
     /// A call of an agent was not allowed: whoever reads how the turn ended is told. Kinds that
     /// plan only read, on purpose: what is refused for that is no news.
-    pub(super) fn count_denied(&self, facts: &ChildIdentity, it: &ResultEvent) {
-        let Some(denial) = DeniedToolCall::from_report(&it.report.id, &it.input, &it.report) else { return };
+    pub(super) fn count_denied(&self, facts: &ChildIdentity, answered: &AnsweredCall) {
+        let Some(denial) = DeniedToolCall::from_answered(answered) else { return };
         let shelf = self.shelf();
         let plans = shelf.find(&facts.kind).is_some_and(|kind| kind.mode == Some(PermissionMode::Plan));
-        if !plans || !matches!(it.report.denied_by, Some(DenialSource::Mode | DenialSource::Rule)) {
+        if !plans || !matches!(denial.by, Some(DenialSource::Mode | DenialSource::Rule)) {
             self.tree().denied.push(denial);
         }
     }

@@ -64,7 +64,6 @@ use crate::{
     memory::MemoryFollower,
     questions::{
         EditorDiffs, EventApprover, EventElicitation, McpToolApprover, QuestionRegistry, QuestionedCalls,
-        needs_answers,
     },
     session_logs::{LogChoice, SessionLogs},
     tool_hosts,
@@ -202,7 +201,7 @@ impl BuiltSession {
             }),
         );
         let gate = match asker(spec, &premises, &desk, &asked, servers.manager()) {
-            Some(asker) => gate.with_ask(asker),
+            Some(asker) => gate.with_approver(asker),
             None => gate,
         };
         let calls = call_session(&premises, spec, gate, tools, search, events);
@@ -464,10 +463,10 @@ fn tools(
     let is_replay = spec.model.as_ref().is_some_and(|it| it.replay.is_some());
     let is_attended = match &spec.asking {
         ApproverSpec::Nobody => false,
-        ApproverSpec::Port(port) => port.is_somebody(),
+        ApproverSpec::Port(port) => port.is_available(),
         ApproverSpec::Face(_) | ApproverSpec::Tool(_) => true,
     };
-    tools.retain(|tool| is_attended || is_replay || !needs_answers(tool.name()));
+    tools.retain(|tool| is_attended || is_replay || !tool.needs_user());
     tools.extend(spec.tools.own.iter().cloned());
     tools
 }

@@ -10,9 +10,9 @@ use std::{
 use haft_agent::{MemoryFile, MemoryFiles};
 use haft_hooks::{HookEvent, OtherInput};
 use haft_tool::{Access, AccessSet, BoxFuture, CallContext};
-use haft_tool_runtime::{BatchObserver, CallReport, CallSession};
+use haft_tool_runtime::{AnsweredCall, BatchObserver, CallSession};
 use haft_types::{AgentId, tags};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{OURS, PathRule, excludes, project_dirs, read_directory, reader::MemoryReader};
 use crate::{
@@ -94,14 +94,14 @@ impl FollowedMemory {
     }
 
     /// Files that calls touched, as the kernel knows them.
-    fn touched(calls: &CallSession, inputs: &[Value], reports: &[CallReport]) -> Vec<PathBuf> {
+    fn touched(calls: &CallSession, answered: &[&AnsweredCall]) -> Vec<PathBuf> {
         let pool = calls.pool.get();
         let mut cx = CallContext::detached(String::from("memory"), Arc::clone(&calls.state.cwd));
         cx.home.clone_from(&calls.state.home);
         let mut files = Vec::new();
-        for (input, report) in inputs.iter().zip(reports).filter(|(_, report)| report.error.is_none()) {
+        for AnsweredCall { call, report } in answered.iter().filter(|it| it.report.error.is_none()) {
             let Some(tool) = pool.get(&report.name) else { continue };
-            let Ok(call) = Arc::clone(tool).parse(input.clone(), &cx) else { continue };
+            let Ok(call) = Arc::clone(tool).parse(call.input.clone(), &cx) else { continue };
             let AccessSet::Declared(accesses) = call.reach(&cx) else { continue };
             for access in accesses {
                 let (Access::Read(path) | Access::Write(path)) = access else { continue };
@@ -231,13 +231,12 @@ impl BatchObserver for MemoryFollower {
     fn after<'a>(
         &'a self,
         calls: &'a CallSession,
-        inputs: &'a [Value],
-        reports: &'a [CallReport],
+        answered: &'a [&'a AnsweredCall],
     ) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async move {
             let agent = &calls.agent_id;
             let mut texts = Vec::new();
-            for file in FollowedMemory::touched(calls, inputs, reports) {
+            for file in FollowedMemory::touched(calls, answered) {
                 let (memory, skills) = self.looked(agent, calls, file.clone()).await;
                 for new in memory {
                     let about = if new.globs.is_empty() {

@@ -8,23 +8,14 @@ use std::{
     },
 };
 
+use haft_agent::DeniedToolCall;
 use haft_mcp_client::{ElicitAnswer, Elicitation, ElicitationHandler};
-use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Approver, Question};
+use haft_tool::{BoxFuture, ErrorKind};
+use haft_tool_runtime::{AnsweredCall, Approver, DenialSource, PermissionAnswer, PermissionQuestion};
 use haft_types::{AgentId, CallId};
 
-use super::{EditorDiffs, PermissionQuestion, QuestionAnswer, QuestionRegistry, QuestionSubject};
+use super::{EditorDiffs, QuestionAnswer, QuestionRegistry, QuestionSubject};
 use crate::DenialText;
-
-/// Tools whose calls are questions to a person: they are not there where nobody
-/// answers.
-pub(crate) const OF_PERSON: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
-
-/// Whether a tool is there only where somebody answers. Plan mode ends with the user's approval, so
-/// where nobody can give it the model is not offered the way in: it could not come out again.
-pub(crate) fn needs_answers(tool: &str) -> bool {
-    OF_PERSON.contains(&tool) || tool == "EnterPlanMode"
-}
 
 /// What became of permission questions, for those who tell about calls.
 #[derive(Default)]
@@ -35,8 +26,17 @@ pub(crate) struct QuestionedCalls {
 
 impl QuestionedCalls {
     /// Whether somebody was asked about a call; the question is forgotten then.
-    pub(crate) fn take(&self, call: &CallId) -> bool {
+    fn take(&self, call: &CallId) -> bool {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(call)
+    }
+
+    /// The denial that a call ended with, where neither a user nor a hook denied it.
+    pub(crate) fn unasked_denial(&self, answered: &AnsweredCall) -> Option<DeniedToolCall> {
+        let was_asked = self.take(&answered.call.id);
+        let denied = DeniedToolCall::from_answered(answered)?;
+        let is_plain = answered.report.error == Some(ErrorKind::Denied);
+        let by_rules = denied.by.is_some_and(|by| by != DenialSource::Hook);
+        (is_plain && by_rules && !was_asked).then_some(denied)
     }
 
     /// Whether a denial since the last time asked for the end of the turn.
@@ -55,45 +55,37 @@ pub(crate) struct EventApprover {
 }
 
 impl Approver for EventApprover {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
-        let asked = PermissionQuestion {
-            tool: question.tool.to_owned(),
-            call_id: question.call_id.clone(),
-            input: question.input.clone(),
-            description: question.description.to_owned(),
-            is_destructive: question.is_destructive,
-            shown: question.shown.clone(),
-            decision: question.decision.clone(),
-            needs_person: OF_PERSON.contains(&question.tool),
-        };
-        let agent = question.agent_id.clone();
-        self.calls.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(asked.call_id.clone());
+    fn ask(&self, question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
+        let (desk, calls, editor) = (Arc::clone(&self.desk), Arc::clone(&self.calls), self.editor.clone());
+        calls.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(question.call_id.clone());
         Box::pin(async move {
-            let subject = QuestionSubject::Permission(Box::new(asked.clone()));
+            let subject = QuestionSubject::Permission(Arc::clone(&question));
             let in_editor = async {
-                match &self.editor {
-                    Some(editor) => editor.answer(&asked).await,
+                match &editor {
+                    Some(editor) => editor.answer(&question).await,
                     None => std::future::pending().await,
                 }
             };
             let answer = tokio::select! {
-                answer = self.desk.ask(agent, subject) => answer,
+                answer = desk.ask(question.agent_id.clone(), subject) => answer,
                 answer = in_editor => Some(QuestionAnswer::Permission(answer)),
             };
             let answer = match answer {
                 Some(QuestionAnswer::Permission(answer)) => answer,
-                Some(QuestionAnswer::Unasked(why)) => Answer::unasked(why),
-                Some(_) => Answer::no("the answer is no answer to this question"),
-                None => Answer::unasked("Tool permission stream closed before response received"),
+                Some(QuestionAnswer::Unasked(why)) => PermissionAnswer::unavailable(why),
+                Some(_) => PermissionAnswer::deny("the answer is no answer to this question"),
+                None => {
+                    PermissionAnswer::unavailable("Tool permission stream closed before response received")
+                }
             };
-            if let Answer::Deny { interrupt: true, .. } = answer {
-                self.calls.wants_end.store(true, Ordering::Release);
+            if let PermissionAnswer::Deny { interrupt: true, .. } = answer {
+                calls.wants_end.store(true, Ordering::Release);
             }
             answer
         })
     }
 
-    fn refusal(&self, tool: &str, reason: &str) -> String {
+    fn denial_text(&self, tool: &str, reason: &str) -> String {
         match self.words {
             DenialText::Verbatim => reason.to_owned(),
             DenialText::Explained => format!("{tool} was not allowed to run: {reason}"),

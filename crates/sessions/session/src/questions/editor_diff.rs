@@ -5,17 +5,17 @@
 use std::path::{Path, PathBuf};
 
 use haft_mcp_client::WeakMcpManager;
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::PermissionQuestion;
 use crate::proposed_content::{ProposedText, input_for, proposed_text};
 
 /// Largest file that is shown, in bytes.
 const LARGEST: u64 = 4 << 20;
 
 /// The diffs of an editor.
+#[derive(Clone)]
 pub(crate) struct EditorDiffs {
     pub(crate) server: String,
     pub(crate) manager: WeakMcpManager,
@@ -41,16 +41,16 @@ impl Drop for DiffTab<'_> {
 impl EditorDiffs {
     /// What the person says to a change in their editor. Never returns where nothing
     /// is shown there, or nothing is said.
-    pub(super) async fn answer(&self, question: &PermissionQuestion) -> Answer {
+    pub(super) async fn answer(&self, question: &PermissionQuestion) -> PermissionAnswer {
         match self.shown(question).await {
             Some(answer) => answer,
             None => std::future::pending().await,
         }
     }
 
-    async fn shown(&self, question: &PermissionQuestion) -> Option<Answer> {
+    async fn shown(&self, question: &PermissionQuestion) -> Option<PermissionAnswer> {
         let path = PathBuf::from(question.input["file_path"].as_str()?);
-        if question.needs_person || !path.is_absolute() {
+        if question.interaction.is_required() || !path.is_absolute() {
             return None;
         }
         let reading = path.clone();
@@ -70,14 +70,14 @@ impl EditorDiffs {
         let texts: Vec<&str> =
             said["content"].as_array()?.iter().filter_map(|it| it["text"].as_str()).collect();
         match texts.as_slice() {
-            ["FILE_SAVED"] => Some(Answer::yes()),
-            ["FILE_SAVED", saved, ..] if *saved == proposed => Some(Answer::yes()),
+            ["FILE_SAVED"] => Some(PermissionAnswer::allow()),
+            ["FILE_SAVED", saved, ..] if *saved == proposed => Some(PermissionAnswer::allow()),
             ["FILE_SAVED", saved, ..] => {
-                let updated_input = Some(input_for(&question.input, &there, saved));
-                Some(Answer::Allow { updated_input, updates: Vec::new() })
+                let input = input_for(&question.input, &there, saved);
+                Some(PermissionAnswer::allow_with(input))
             }
             ["DIFF_REJECTED", ..] => {
-                Some(Answer::no("the user looked at the change in their editor and rejected it"))
+                Some(PermissionAnswer::deny("the user looked at the change in their editor and rejected it"))
             }
             _ => None,
         }

@@ -1,11 +1,11 @@
 //! Permission questions, answered by a tool of an MCP server
 //! (`--permission-prompt-tool mcp__server__tool`).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use haft_mcp_client::{McpManager, tool_prefix};
 use haft_tool::BoxFuture;
-use haft_tool_runtime::{Answer, Approver, Question};
+use haft_tool_runtime::{Approver, PermissionAnswer, PermissionQuestion};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -20,22 +20,25 @@ pub(crate) struct McpToolApprover {
 }
 
 impl Approver for McpToolApprover {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+    fn ask(&self, question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
+        let (manager, name) = (self.manager.clone(), self.name.clone());
         let request = Map::from_iter([
             (String::from("tool_name"), json!(question.tool)),
             (String::from("input"), question.input.clone()),
             (String::from("tool_use_id"), json!(question.call_id)),
         ]);
         Box::pin(async move {
-            match self.answer(request).await {
+            match answer(&manager, &name, request).await {
                 Ok(answer) => read_permission_answer(answer),
-                Err(problem) => Answer::unasked(format!("Tool permission request failed: Error: {problem}")),
+                Err(problem) => {
+                    PermissionAnswer::unavailable(format!("Tool permission request failed: Error: {problem}"))
+                }
             }
         })
     }
 
     /// The tool's own words.
-    fn refusal(&self, _tool: &str, reason: &str) -> String {
+    fn denial_text(&self, _tool: &str, reason: &str) -> String {
         reason.to_owned()
     }
 }
@@ -46,48 +49,48 @@ fn sanitised(name: &str) -> String {
     name.chars().map(|it| if fits(it) { it } else { '_' }).collect()
 }
 
-impl McpToolApprover {
-    async fn answer(&self, request: Map<String, Value>) -> Result<Value, String> {
-        self.manager.settled(TIMEOUT).await;
-        let (server, tool) = self.find()?;
-        let stop = CancellationToken::new();
-        let _guard = stop.clone().drop_guard();
-        let result = self.manager.call_for_user(&server, &tool, request, &stop).await;
-        let result = result.map_err(|err| err.to_string())?;
-        let blocks = result["content"].as_array().into_iter().flatten();
-        let text: String = blocks.filter_map(|it| it["text"].as_str()).collect();
-        if result["isError"] == true {
-            return Err(text);
-        }
-        serde_json::from_str(&text).map_err(|err| format!("{} did not answer with JSON: {err}", self.name))
+/// The answer of the tool `name`, as JSON.
+async fn answer(manager: &McpManager, name: &str, request: Map<String, Value>) -> Result<Value, String> {
+    manager.settled(TIMEOUT).await;
+    let (server, tool) = find(manager, name)?;
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    let result = manager.call_for_user(&server, &tool, request, &stop).await;
+    let result = result.map_err(|err| err.to_string())?;
+    let blocks = result["content"].as_array().into_iter().flatten();
+    let text: String = blocks.filter_map(|it| it["text"].as_str()).collect();
+    if result["isError"] == true {
+        return Err(text);
     }
+    serde_json::from_str(&text).map_err(|err| format!("{name} did not answer with JSON: {err}"))
+}
 
-    /// The server and the tool of this name.
-    fn find(&self) -> Result<(String, String), String> {
-        let mut known = Vec::new();
-        for server in self.manager.names() {
-            for def in self.manager.definitions(&server) {
-                let name = tool_prefix(&server) + &def.name;
-                if sanitised(&name) == sanitised(&self.name) {
-                    return Ok((server, def.name.clone()));
-                }
-                known.push(name);
+/// The server and the tool of this name.
+fn find(manager: &McpManager, name: &str) -> Result<(String, String), String> {
+    let mut known = Vec::new();
+    for server in manager.names() {
+        for def in manager.definitions(&server) {
+            let found = tool_prefix(&server) + &def.name;
+            if sanitised(&found) == sanitised(name) {
+                return Ok((server, def.name.clone()));
             }
+            known.push(found);
         }
-        let known = if known.is_empty() { String::from("none") } else { known.join(", ") };
-        Err(format!(
-            "MCP tool {} (passed via --permission-prompt-tool) not found. Available MCP tools: {known}",
-            self.name
-        ))
     }
+    let known = if known.is_empty() { String::from("none") } else { known.join(", ") };
+    Err(format!(
+        "MCP tool {name} (passed via --permission-prompt-tool) not found. Available MCP tools: {known}"
+    ))
 }
 
 /// What a program's answer to a permission question says
 /// (`{"behavior": "allow" | "deny", …}`). One that cannot be understood in every
 /// part is no yes.
-pub fn read_permission_answer(mut answer: Value) -> Answer {
+pub fn read_permission_answer(mut answer: Value) -> PermissionAnswer {
     let invalid = |what: &str| {
-        Answer::no(format!("The canUseTool callback returned an invalid permission result: {what}"))
+        PermissionAnswer::deny(format!(
+            "The canUseTool callback returned an invalid permission result: {what}"
+        ))
     };
     match answer["behavior"].as_str() {
         Some("allow") => {
@@ -105,7 +108,7 @@ pub fn read_permission_answer(mut answer: Value) -> Answer {
                     Err(err) => return invalid(&format!("updatedPermissions: {err}")),
                 },
             };
-            Answer::Allow { updated_input, updates }
+            PermissionAnswer::Allow { updated_input, updates }
         }
         Some("deny") => denial(
             answer["message"].as_str().unwrap_or("the user said no"),
@@ -115,13 +118,13 @@ pub fn read_permission_answer(mut answer: Value) -> Answer {
     }
 }
 
-fn denial(message: &str, interrupt: bool) -> Answer {
+fn denial(message: &str, interrupt: bool) -> PermissionAnswer {
     let message = if interrupt {
         format!("The user doesn't want to proceed with this tool use: {message}")
     } else {
         message.to_owned()
     };
-    Answer::Deny { message, interrupt }
+    PermissionAnswer::Deny { message, interrupt }
 }
 
 #[cfg(test)]
@@ -132,7 +135,7 @@ mod tests {
     fn only_a_clear_yes_is_a_yes() {
         let check = |answer: Value, allowed: bool| {
             let read = read_permission_answer(answer.clone());
-            assert_eq!(matches!(read, Answer::Allow { .. }), allowed, "{answer} {read:?}");
+            assert_eq!(matches!(read, PermissionAnswer::Allow { .. }), allowed, "{answer} {read:?}");
         };
         check(json!({"behavior": "allow"}), true);
         check(json!({"behavior": "allow", "updatedInput": null, "updatedPermissions": []}), true);

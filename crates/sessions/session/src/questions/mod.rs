@@ -18,15 +18,11 @@ use std::{
 };
 
 use haft_mcp_client::{ElicitAnswer, Elicitation};
-use haft_permission::Decision;
-use haft_tool::Rendered;
-use haft_tool_runtime::Answer;
-use haft_types::{AgentId, CallId};
-use serde_json::Value;
-use tokio::sync::oneshot;
+use haft_tool_runtime::{PendingMap, PermissionAnswer, PermissionQuestion};
+use haft_types::AgentId;
 
 pub(crate) use self::{
-    client_approver::{EventApprover, EventElicitation, QuestionedCalls, needs_answers},
+    client_approver::{EventApprover, EventElicitation, QuestionedCalls},
     editor_diff::EditorDiffs,
     mcp_approver::McpToolApprover,
 };
@@ -51,7 +47,7 @@ pub struct SessionQuestion {
 #[derive(Clone, Debug)]
 pub enum QuestionSubject {
     /// Whether a call may run. Answered with [`QuestionAnswer::Permission`].
-    Permission(Box<PermissionQuestion>),
+    Permission(Arc<PermissionQuestion>),
     /// What an MCP server wants to know. Answered with [`QuestionAnswer::Elicitation`].
     Elicitation(Box<Elicitation>),
     /// Whether a server of the project may be started from now on, exactly as it
@@ -59,39 +55,11 @@ pub enum QuestionSubject {
     ServerTrust(Box<WaitingServer>),
 }
 
-/// Whether a call may run.
-#[derive(Clone, Debug)]
-pub struct PermissionQuestion {
-    /// The tool.
-    pub tool: String,
-    /// The call.
-    pub call_id: CallId,
-    /// Its input.
-    pub input: Value,
-    /// One line that says what would happen.
-    pub description: String,
-    /// Whether it loses data that cannot be brought back.
-    pub is_destructive: bool,
-    /// What a person should see of it before answering: the command, the change.
-    pub shown: Rendered,
-    /// Why it is asked, part by part, and which rules would answer it for good.
-    pub decision: Decision,
-    /// Whether only a person can answer: what they say is the input of the call.
-    pub needs_person: bool,
-}
-
-impl PermissionQuestion {
-    /// What a person has to know before anything else.
-    pub fn warning(&self) -> Option<&'static str> {
-        self.is_destructive.then_some("what it removes or overwrites cannot be brought back")
-    }
-}
-
 /// The answer to a question.
 #[derive(Clone, Debug)]
 pub enum QuestionAnswer {
     /// Whether the call may run.
-    Permission(Answer),
+    Permission(PermissionAnswer),
     /// What the server is told.
     Elicitation(ElicitAnswer),
     /// Whether the server may start.
@@ -103,41 +71,25 @@ pub enum QuestionAnswer {
 /// Keeps the questions of a session that wait for an answer.
 pub(crate) struct QuestionRegistry {
     events: EventSender,
-    waiting: Mutex<WaitingQuestions>,
+    /// By id, with whether it is a permission question.
+    pending: PendingMap<String, bool, QuestionAnswer>,
+    progress: Mutex<PromptProgress>,
     /// What agents are that others started.
     askers: Mutex<HashMap<AgentId, String>>,
 }
 
 #[derive(Default)]
-struct WaitingQuestions {
-    closed: bool,
+struct PromptProgress {
     /// Whether a prompt is being worked on.
-    working: bool,
-    by_id: HashMap<String, (oneshot::Sender<QuestionAnswer>, bool)>,
-}
-
-impl WaitingQuestions {
-    /// Whether the session waits for a permission.
-    fn requires_action(&self) -> bool {
-        self.by_id.values().any(|(_, is_permission)| *is_permission)
-    }
-}
-
-/// Takes a question back when nobody waits for its answer any more.
-struct OpenQuestion<'a> {
-    desk: &'a QuestionRegistry,
-    id: String,
-}
-
-impl Drop for OpenQuestion<'_> {
-    fn drop(&mut self) {
-        self.desk.settle(&self.id, QuestionOutcome::TakenBack);
-    }
+    is_working: bool,
+    /// How many permission questions wait.
+    permissions: usize,
 }
 
 impl QuestionRegistry {
     pub(crate) fn new(events: EventSender) -> Arc<Self> {
-        Arc::new(Self { events, waiting: Mutex::default(), askers: Mutex::default() })
+        let (pending, progress) = (PendingMap::default(), Mutex::default());
+        Arc::new(Self { events, pending, progress, askers: Mutex::default() })
     }
 
     /// Questions of this agent say who asks.
@@ -145,32 +97,28 @@ impl QuestionRegistry {
         self.askers.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, what);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, WaitingQuestions> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn progress(&self) -> MutexGuard<'_, PromptProgress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks, and waits for the answer; none when the face is gone. Dropping the
-    /// future takes the question back.
+    /// future withdraws the question.
     pub(crate) async fn ask(&self, agent: AgentId, subject: QuestionSubject) -> Option<QuestionAnswer> {
         let asker = self.askers.lock().unwrap_or_else(PoisonError::into_inner).get(&agent).cloned();
         let question = SessionQuestion { id: uuid::Uuid::new_v4().to_string(), agent, asker, subject };
         let is_permission = matches!(question.subject, QuestionSubject::Permission(_));
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut waiting = self.waiting();
-            if waiting.closed {
-                return None;
+        let id = question.id.clone();
+        let send = || {
+            if is_permission {
+                self.progress().permissions += 1;
+                self.events.tell(SessionEventKind::Activity(Activity::RequiresAction));
             }
-            waiting.by_id.insert(question.id.clone(), (sender, is_permission));
-        }
-        let _open = OpenQuestion { desk: self, id: question.id.clone() };
-        if is_permission {
-            self.events.tell(SessionEventKind::Activity(Activity::RequiresAction));
-        }
-        let agent = question.agent.clone();
-        self.events.tell_of(agent, None, SessionEventKind::Asked(Arc::new(question)));
+            let agent = question.agent.clone();
+            self.events.tell_of(agent, None, SessionEventKind::Asked(Arc::new(question)));
+        };
+        let withdraw = |is_permission| self.settle(&id, is_permission, QuestionOutcome::TakenBack);
         tokio::select! {
-            answer = receiver => answer.ok(),
+            answer = self.pending.ask(id.clone(), is_permission, send, withdraw) => answer,
             // Who does not hear a question does not answer it.
             () = self.events.unread() => None,
         }
@@ -178,32 +126,32 @@ impl QuestionRegistry {
 
     /// A question was answered. Answers to what nobody asks any more are ignored.
     pub(crate) fn answer(&self, id: &str, answer: QuestionAnswer) {
-        if let Some(sender) = self.settle(id, QuestionOutcome::Answered) {
+        if let Some((is_permission, sender)) = self.pending.take(id) {
+            self.settle(id, is_permission, QuestionOutcome::Answered);
             sender.send(answer).ok();
         }
     }
 
-    fn settle(&self, id: &str, how: QuestionOutcome) -> Option<oneshot::Sender<QuestionAnswer>> {
-        let mut waiting = self.waiting();
-        let (sender, _) = waiting.by_id.remove(id)?;
-        let goes_on = waiting.working && !waiting.requires_action();
-        drop(waiting);
+    /// Tells that a question waits no more.
+    fn settle(&self, id: &str, is_permission: bool, how: QuestionOutcome) {
+        let resumes = {
+            let mut progress = self.progress();
+            progress.permissions -= usize::from(is_permission);
+            progress.is_working && progress.permissions == 0
+        };
         self.events.tell(SessionEventKind::Settled(id.to_owned(), how));
-        if goes_on {
+        if resumes {
             self.events.tell(SessionEventKind::Activity(Activity::Running));
         }
-        Some(sender)
     }
 
     /// A prompt begins or ends.
     pub(crate) fn set_working(&self, working: bool) {
-        self.waiting().working = working;
+        self.progress().is_working = working;
     }
 
     /// Nobody will answer any more: every question has the answer no.
     pub(crate) fn close(&self) {
-        let mut waiting = self.waiting();
-        waiting.closed = true;
-        waiting.by_id.clear();
+        self.pending.close();
     }
 }

@@ -197,7 +197,7 @@ impl SpannedRun {
                     self.calls.insert((agent.clone(), call.id.clone()), span);
                 }
             }
-            AgentEvent::Result(it) => {
+            AgentEvent::CallFinished(it) => {
                 scope.ready = now;
                 let Some(mut span) = self.calls.remove(&(agent.clone(), it.report.id.clone())) else {
                     return;

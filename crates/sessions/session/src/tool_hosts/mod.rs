@@ -55,7 +55,7 @@ pub(crate) fn connect(
     let attended = match &spec.asking {
         ApproverSpec::Nobody => false,
         ApproverSpec::Face(_) => !nobody,
-        ApproverSpec::Port(port) => port.is_somebody(),
+        ApproverSpec::Port(port) => port.is_available(),
         ApproverSpec::Tool(_) => true,
     };
     let setup = |config| {

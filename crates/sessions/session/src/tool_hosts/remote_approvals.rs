@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use haft_tool::{BoxFuture, Rendered};
+use haft_permission::Decision;
+use haft_tool::{BoxFuture, Rendered, UserInteraction};
 use haft_tool_host::{
     RemoteQuestionHandler,
     protocol::{AnswerFrame, QuestionFrame},
 };
-use haft_tool_runtime::{Answer, ElsewhereQuestion};
+use haft_tool_runtime::{PermissionAnswer, PermissionQuestion};
 
 use crate::late_pipeline::LatePipeline;
 
@@ -23,23 +24,22 @@ impl RemoteQuestionHandler for LocalQuestionHandler {
             let Some(pipeline) = late.get() else {
                 return AnswerFrame::Deny { message: String::from("the session is over"), interrupt: false };
             };
-            let shown = Rendered::from(question.shown);
-            let description = format!("{} (on {host})", question.description);
-            let asked = ElsewhereQuestion {
-                tool: &question.tool,
-                call_id: &question.key.call,
-                agent_id: &question.key.agent,
-                input: &question.input,
-                description: &description,
+            let reason = format!("the rules of host {host} ask: {}", question.reason);
+            let asked = PermissionQuestion {
+                tool: question.tool,
+                call_id: question.key.call,
+                agent_id: question.key.agent,
+                input: question.input,
+                description: format!("{} (on {host})", question.description),
                 is_destructive: question.is_destructive,
-                shown: &shown,
-                reason: format!("the rules of host {host} ask: {}", question.reason),
-                suggestions: question.suggestions,
+                shown: Rendered::from(question.shown),
+                decision: Decision::elsewhere(reason, question.suggestions),
+                interaction: UserInteraction::None,
             };
-            match pipeline.gate.ask_elsewhere(asked).await {
-                Answer::Allow { updates, .. } => AnswerFrame::Allow { updates },
-                Answer::Deny { message, interrupt } => AnswerFrame::Deny { message, interrupt },
-                Answer::Unasked { message } => AnswerFrame::Deny { message, interrupt: false },
+            match pipeline.gate.ask_elsewhere(Arc::new(asked)).await {
+                PermissionAnswer::Allow { updates, .. } => AnswerFrame::Allow { updates },
+                PermissionAnswer::Deny { message, interrupt } => AnswerFrame::Deny { message, interrupt },
+                PermissionAnswer::Unavailable { message } => AnswerFrame::Deny { message, interrupt: false },
             }
         })
     }

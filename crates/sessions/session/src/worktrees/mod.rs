@@ -7,12 +7,12 @@ use std::{
 };
 
 use haft_builtin_tools::worktree::{
-    EnteredWorktree, LeaveAction, LeaveReport, LeaveWorktree, WorktreeTarget, Worktrees,
+    EnteredWorktree, ExitWorktree, LeaveAction, LeaveReport, LeaveWorktree, WorktreeTarget, Worktrees,
 };
 use haft_config::SettingsStore;
 use haft_hooks::{HookEvent, HooksOutcome};
 use haft_process::ProcessOwner;
-use haft_tool::{BoxFuture, CallContext, DynTool};
+use haft_tool::{BoxFuture, CallContext, DynTool, Tool as _};
 use haft_types::AgentId;
 use haft_workspace::SessionFiles;
 use haft_worktree::{
@@ -80,7 +80,7 @@ impl SessionWorktrees {
                 }
             }
             let workspace = desk.files.workspace();
-            let origin = desk.files.origin(&"sweep".into(), "ExitWorktree");
+            let origin = desk.files.origin(&"sweep".into(), ExitWorktree::NAME);
             let swept = desk.sweeper.sweep(&desk.cwd, &desk.session, workspace, &origin);
             if !swept.left.is_empty() {
                 let names: Vec<&str> = swept.left.iter().map(|it| it.0.name.as_str()).collect();
@@ -177,7 +177,7 @@ impl SessionWorktrees {
             return true;
         }
         let (keeper, files) = (Arc::clone(&self.keeper), Arc::clone(&self.files));
-        let origin = files.origin(&cx.call_id, "ExitWorktree");
+        let origin = files.origin(&cx.call_id, ExitWorktree::NAME);
         let path = record.path.clone();
         let removed = blocking(move || {
             let is_untouched = keeper.inspect(&record).is_ok_and(|it| it.is_untouched());
@@ -211,7 +211,7 @@ impl SessionWorktrees {
         cx: &CallContext,
     ) -> Result<RemovedWorktree, String> {
         let (keeper, files) = (Arc::clone(&self.keeper), Arc::clone(&self.files));
-        let origin = files.origin(&cx.call_id, "ExitWorktree");
+        let origin = files.origin(&cx.call_id, ExitWorktree::NAME);
         let (path, is_of_hook) = (record.path.clone(), record.is_of_hook);
         let removed = blocking(move || {
             if !record.is_of_hook && record.is_ours && !order.discards {

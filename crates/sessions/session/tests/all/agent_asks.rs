@@ -8,7 +8,7 @@ use haft_session::{
     ApproverSpec, Command, DenialText, Prompt, QuestionAnswer, QuestionSubject, Session, SessionEvent,
     SessionEventKind, SessionSpec,
 };
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::PermissionAnswer;
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -114,10 +114,10 @@ async fn questions_end_when_the_person_is_gone() {
     }
 }
 
-fn rule_for(destination: Destination) -> Answer {
+fn rule_for(destination: Destination) -> PermissionAnswer {
     let rule = RuleText { tool_name: String::from("Bash"), rule_content: Some(String::from("touch *")) };
     let list = RuleList { rules: vec![rule], behavior: Behavior::Allow, destination };
-    Answer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
+    PermissionAnswer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
 }
 
 /// Pain 13: a yes for one agent is that agent's, and those's it starts; a yes for the
@@ -126,7 +126,7 @@ fn rule_for(destination: Destination) -> Answer {
 async fn a_yes_to_one_agent_is_not_everybodys() {
     for (answer, asks) in [
         // Each of: the first agent twice, the one it starts, its sibling, the main agent.
-        (Answer::yes(), ["first 1", "first 2", "below", "second", "main"].as_slice()),
+        (PermissionAnswer::allow(), ["first 1", "first 2", "below", "second", "main"].as_slice()),
         (rule_for(Destination::Agent), &["first 1", "second", "main"]),
         (rule_for(Destination::Session), &["first 1"]),
     ] {
@@ -160,11 +160,11 @@ async fn a_yes_to_one_agent_is_not_everybodys() {
                     questions.push(command.trim_start_matches("touch '").trim_end_matches('\'').to_owned());
                     // The first answer is the one that is tried; the others are for once.
                     let is_first = questions.len() == 1;
-                    let given = if is_first { answer.clone() } else { Answer::yes() };
+                    let given = if is_first { answer.clone() } else { PermissionAnswer::allow() };
                     handle.answer(&question.id, QuestionAnswer::Permission(given));
                 }
-                SessionEventKind::Agent(haft_agent::AgentEvent::Result(it)) => {
-                    allowed_by.extend(it.report.decision.as_ref().and_then(|it| it.rule.clone()));
+                SessionEventKind::Agent(haft_agent::AgentEvent::ResultLogged { answered, .. }) => {
+                    allowed_by.extend(answered.report.decision.as_ref().and_then(|it| it.rule.clone()));
                 }
                 SessionEventKind::TurnEnded(_) => break,
                 _ => (),

@@ -8,7 +8,7 @@ use haft_session::{
     AgentStatus, ApproverSpec, Command, DenialText, HostAgent, LogStart, Prompt, QuestionAnswer,
     QuestionSubject, Session, SessionEvent, SessionEventKind,
 };
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::PermissionAnswer;
 use haft_types::{AgentId, MessageBlock, PermissionMode};
 use serde_json::{Value, json};
 
@@ -59,10 +59,12 @@ pub fn reports(events: &[SessionEvent]) -> Vec<Arc<haft_session::AgentReport>> {
 /// What results of the main agent's calls said.
 pub fn main_results(events: &[SessionEvent]) -> Vec<(bool, String)> {
     let results = events.iter().filter(|it| it.agent.is_main()).filter_map(|it| match &it.what {
-        SessionEventKind::Agent(AgentEvent::Result(it)) => match it.report.to_block() {
-            MessageBlock::ToolResult { content, is_error, .. } => Some((is_error, content.to_text())),
-            _ => None,
-        },
+        SessionEventKind::Agent(AgentEvent::ResultLogged { answered, .. }) => {
+            match answered.report.to_block() {
+                MessageBlock::ToolResult { content, is_error, .. } => Some((is_error, content.to_text())),
+                _ => None,
+            }
+        }
         _ => None,
     });
     results.collect()
@@ -99,7 +101,11 @@ async fn a_call_that_waits_gets_the_report_and_everything_is_told_with_whose_it_
             && child.as_str().starts_with('a')
             && child.as_str().len() == 17
     );
-    assert!(of_child.iter().any(|it| matches!(&it.what, SessionEventKind::Agent(AgentEvent::Result(_)))));
+    assert!(
+        of_child
+            .iter()
+            .any(|it| matches!(&it.what, SessionEventKind::Agent(AgentEvent::ResultLogged { .. })))
+    );
     assert!(of_child.iter().any(
         |it| matches!(&it.what, SessionEventKind::ChildProgress(_, progress) if progress.last_tool == "Read")
     ));
@@ -445,7 +451,7 @@ async fn questions_of_a_child_say_who_asks() {
     assert!(matches!(question.agent, AgentId::Child(_)));
     assert_eq!(question.asker.as_deref(), Some("general-purpose (writes it)"));
     assert!(matches!(&question.subject, QuestionSubject::Permission(it) if it.tool == "Write"));
-    handle.answer(&question.id, QuestionAnswer::Permission(Answer::yes()));
+    handle.answer(&question.id, QuestionAnswer::Permission(PermissionAnswer::allow()));
     let all = tokio::time::timeout(Duration::from_secs(100), async {
         let mut all = Vec::new();
         while let Some(event) = events.next().await {
@@ -585,7 +591,7 @@ async fn a_denial_is_not_laundered() {
         if let SessionEventKind::Asked(question) = &event.what {
             let QuestionSubject::Permission(permission) = &question.subject else { continue };
             asked.push((event.agent.is_main(), permission.decision.reason.clone()));
-            handle.answer(&question.id, QuestionAnswer::Permission(Answer::no("no")));
+            handle.answer(&question.id, QuestionAnswer::Permission(PermissionAnswer::deny("no")));
         }
         if matches!(event.what, SessionEventKind::TurnEnded(_)) {
             break;

@@ -4,7 +4,7 @@ use haft_session::{
     Activity, ApproverSpec, Command, DenialText, LogDestination, ModeRefused, Prompt, QuestionAnswer,
     QuestionOutcome, QuestionSubject, Reply, Session, SessionEventKind,
 };
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::PermissionAnswer;
 use haft_types::{AgentId, PermissionMode};
 use serde_json::json;
 
@@ -13,8 +13,8 @@ use crate::rig::{Place, call, ends, results, text, told};
 #[tokio::test]
 async fn a_question_is_a_value_and_closed_means_no() {
     for (answer, runs) in [
-        (Some(Answer::yes()), true),
-        (Some(Answer::no("not now")), false),
+        (Some(PermissionAnswer::allow()), true),
+        (Some(PermissionAnswer::deny("not now")), false),
         // The face goes away without an answer.
         (None, false),
     ] {

@@ -2,7 +2,7 @@
 
 use haft_permission::{Destination, PermissionUpdate};
 use haft_session::{Prompt, Session};
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::PermissionAnswer;
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -36,7 +36,7 @@ async fn commands_work_in_added_directories() {
         let add = PermissionUpdate::AddDirectories { directories, destination: Destination::Session };
         let all = until_turn_ends(&handle, &mut events, |tool| {
             let updates = if tool == "Write" && !from_start { vec![add.clone()] } else { Vec::new() };
-            Some(Answer::Allow { updated_input: None, updates })
+            Some(PermissionAnswer::Allow { updated_input: None, updates })
         });
         let said = main_results(&all.await);
         assert_eq!(said[2].1.lines().next(), Some(&*other.display().to_string()), "{from_start}: {said:?}");

@@ -2,7 +2,7 @@
 //! round a plan, reports that pretend to be somebody else.
 
 use haft_session::{AgentReport, AgentStatus, Prompt, Session, SessionEventKind};
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::PermissionAnswer;
 use haft_types::PermissionMode;
 use serde_json::json;
 
@@ -186,7 +186,9 @@ async fn a_plan_holds_against_hostile_children() {
         let (handle, mut events) = Session::open(asked(spec, PermissionMode::Plan)).unwrap();
         handle.prompt(Prompt::text("go"));
         let all = until_turn_ends(&handle, &mut events, |tool| {
-            (tool != "ExitPlanMode").then(Answer::yes).or_else(|| Some(Answer::no("not yet")))
+            (tool != "ExitPlanMode")
+                .then(PermissionAnswer::allow)
+                .or_else(|| Some(PermissionAnswer::deny("not yet")))
         });
         let mut all = all.await;
         if background {

@@ -9,7 +9,7 @@ use haft_session::{
     ApproverSpec, Command, DenialText, EventStream, LogStart, Prompt, QuestionAnswer, Session, SessionEvent,
     SessionEventKind, SessionHandle, SessionSpec,
 };
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::PermissionAnswer;
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ use crate::{
 pub async fn until_turn_ends(
     handle: &SessionHandle,
     events: &mut EventStream,
-    mut answer: impl FnMut(&str) -> Option<Answer>,
+    mut answer: impl FnMut(&str) -> Option<PermissionAnswer>,
 ) -> Vec<SessionEvent> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await {
@@ -70,7 +70,7 @@ async fn nothing_changes_while_somebody_plans() {
     });
     let (handle, mut events) = Session::open(asked(spec, PermissionMode::Plan)).unwrap();
     handle.prompt(Prompt::text("go"));
-    let all = until_turn_ends(&handle, &mut events, |_| Some(Answer::yes())).await;
+    let all = until_turn_ends(&handle, &mut events, |_| Some(PermissionAnswer::allow())).await;
     let left: Vec<_> = std::fs::read_dir(place.ws()).unwrap().flatten().map(|it| it.file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(reports(&all).len(), 2);
@@ -91,7 +91,7 @@ async fn nothing_changes_while_somebody_plans() {
                 questions += 1;
                 let mode = PermissionMode::Plan;
                 handle.ask(|reply| Command::SetMode { mode, reply }).await.unwrap().unwrap();
-                handle.answer(&question.id, QuestionAnswer::Permission(Answer::yes()));
+                handle.answer(&question.id, QuestionAnswer::Permission(PermissionAnswer::allow()));
             }
             SessionEventKind::ChildEnded(_, report) => ended = Some(report),
             _ => (),
@@ -109,18 +109,19 @@ async fn nothing_changes_while_somebody_plans() {
 async fn the_answer_to_a_plan_decides_the_mode() {
     let set = |mode| {
         let update = PermissionUpdate::SetMode { mode, destination: Destination::Session };
-        Answer::Allow { updated_input: None, updates: vec![update] }
+        PermissionAnswer::Allow { updated_input: None, updates: vec![update] }
     };
-    let other = Answer::Allow { updated_input: Some(json!({"plan": "another plan"})), updates: Vec::new() };
-    let stop = Answer::Deny { message: String::from("stop"), interrupt: true };
-    type Row = (Option<Answer>, PermissionMode, PermissionMode);
+    let other =
+        PermissionAnswer::Allow { updated_input: Some(json!({"plan": "another plan"})), updates: Vec::new() };
+    let stop = PermissionAnswer::Deny { message: String::from("stop"), interrupt: true };
+    type Row = (Option<PermissionAnswer>, PermissionMode, PermissionMode);
     let rows: [Row; 8] = [
-        (Some(Answer::yes()), PermissionMode::Default, PermissionMode::Default),
-        (Some(Answer::yes()), PermissionMode::AcceptEdits, PermissionMode::AcceptEdits),
+        (Some(PermissionAnswer::allow()), PermissionMode::Default, PermissionMode::Default),
+        (Some(PermissionAnswer::allow()), PermissionMode::AcceptEdits, PermissionMode::AcceptEdits),
         (Some(set(PermissionMode::Default)), PermissionMode::AcceptEdits, PermissionMode::Default),
         (Some(set(PermissionMode::AcceptEdits)), PermissionMode::Default, PermissionMode::AcceptEdits),
         (Some(other), PermissionMode::Default, PermissionMode::Default),
-        (Some(Answer::no("not like that")), PermissionMode::AcceptEdits, PermissionMode::Plan),
+        (Some(PermissionAnswer::deny("not like that")), PermissionMode::AcceptEdits, PermissionMode::Plan),
         (Some(stop), PermissionMode::Default, PermissionMode::Plan),
         // The person interrupts while the question is open.
         (None, PermissionMode::AcceptEdits, PermissionMode::Plan),
@@ -326,8 +327,8 @@ async fn questions_that_nobody_answers_say_so() {
     }
     // Empty answers are none; a no is a no.
     for (answers, says) in [
-        (Answer::Allow { updated_input: None, updates: Vec::new() }, "answered none"),
-        (Answer::no("go away"), "go away"),
+        (PermissionAnswer::Allow { updated_input: None, updates: Vec::new() }, "answered none"),
+        (PermissionAnswer::deny("go away"), "go away"),
     ] {
         let place = Place::new();
         let input = questions.clone();

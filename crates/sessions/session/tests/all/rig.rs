@@ -184,7 +184,7 @@ fn without_undo_id(text: &str) -> String {
 pub fn results(events: &[SessionEvent], place: &Path) -> Vec<(String, bool, String)> {
     let place = place.canonicalize().unwrap().display().to_string();
     let results = events.iter().filter_map(|it| match &it.what {
-        SessionEventKind::Agent(AgentEvent::Result(it)) => Some((
+        SessionEventKind::Agent(AgentEvent::ResultLogged { answered: it, .. }) => Some((
             it.report.name.clone(),
             it.report.error.is_some(),
             without_undo_id(&it.report.content.to_text().replace(&place, "PLACE")),

@@ -5,7 +5,7 @@ use std::{path::Path, process::Command as Program};
 use haft_session::{
     ApproverSpec, Command, DenialText, Prompt, QuestionAnswer, QuestionSubject, Session, SessionEventKind,
 };
-use haft_tool_runtime::Answer;
+use haft_tool_runtime::PermissionAnswer;
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ async fn changes_go_only_with_a_persons_word_and_are_kept_then() {
                     let QuestionSubject::Permission(it) = &question.subject else { continue };
                     assert_eq!(it.tool, "ExitWorktree");
                     asked += 1;
-                    let answer = if yes { Answer::yes() } else { Answer::no("no") };
+                    let answer = if yes { PermissionAnswer::allow() } else { PermissionAnswer::deny("no") };
                     handle.answer(&question.id, QuestionAnswer::Permission(answer));
                 }
                 SessionEventKind::TurnEnded(_) => break,

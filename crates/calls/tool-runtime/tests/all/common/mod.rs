@@ -17,8 +17,8 @@ use haft_tool::{
     Verdict, erase,
 };
 use haft_tool_runtime::{
-    Answer, Approver, CallReport, CallSession, CallSessionState, Gate, Pipeline, Pool, Question, ResultStore,
-    SessionHooks, SharedPool, StoreLimits,
+    Approver, CallReport, CallSession, CallSessionState, Gate, PermissionAnswer, PermissionQuestion,
+    Pipeline, Pool, ResultStore, SessionHooks, SharedPool, StoreLimits,
 };
 use haft_types::ToolUse;
 use schemars::JsonSchema;
@@ -198,7 +198,7 @@ impl Setup {
         let hooks = SessionHooks::new(self.hooks, "session".into(), dir.path().join("log.jsonl"));
         let mut gate = Gate::new(self.policy.unwrap_or_default()).with_hooks(hooks);
         if let Some(ask) = self.ask {
-            gate = gate.with_ask(ask);
+            gate = gate.with_approver(ask);
         }
         let results = ResultStore::new(dir.path().join("tool-results"), StoreLimits::default());
         let mut pipeline = Pipeline::new(gate, results);
@@ -238,10 +238,10 @@ pub fn uses(calls: &[(&str, Value)]) -> Vec<ToolUse> {
 }
 
 /// Answers what it was told to.
-pub struct Always(pub Answer);
+pub struct Always(pub PermissionAnswer);
 
 impl Approver for Always {
-    fn ask<'a>(&'a self, _question: Question<'a>) -> BoxFuture<'a, Answer> {
-        Box::pin(async { self.0.clone() })
+    fn ask(&self, _question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
+        Box::pin(std::future::ready(self.0.clone()))
     }
 }
