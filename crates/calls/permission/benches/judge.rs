@@ -1,7 +1,6 @@
-//! What a decision costs with 200 rules, next to one `stat(2)`.
+//! Measures a decision with 200 rules, compared with one `stat(2)`.
 //!
-//! `cargo bench -p haft-permission`; as a test (`cargo test --benches`) it runs
-//! every case once.
+//! `cargo bench -p haft-permission`; as a test (`cargo test --benches`) it runs every case once.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a measurement, not a product")]
 
 #[path = "../tests/all/common/mod.rs"]
@@ -17,7 +16,7 @@ use common::{Call, context, settings};
 use haft_permission::{Behavior, HookOpinion, Policy};
 use haft_types::PermissionMode;
 
-/// 200 rules of every kind, none of which speaks for the measured calls.
+/// 200 rules of every kind that do not match the measured calls.
 fn rules() -> Vec<(Behavior, String)> {
     let kinds: [fn(usize) -> (Behavior, String); 8] = [
         |n| (Behavior::Allow, format!("Bash(command{n} sub:*)")),
@@ -38,7 +37,7 @@ fn policy(workspace: &Path) -> Policy {
     rules.iter().fold(builder, |it, (behavior, text)| it.rules(&settings(), *behavior, [&**text])).build()
 }
 
-/// Median of a few rounds, per call.
+/// Median time per call over some rounds.
 fn time(name: &str, rounds: usize, calls: usize, mut run: impl FnMut()) -> f64 {
     let mut medians: Vec<f64> = (0..rounds)
         .map(|_| {

@@ -11,36 +11,35 @@ use crate::{
     policy::ADVISORY, rule::NamePattern, ruleset::RuleSet,
 };
 
-/// What the definition of an agent says about its rights. It can only take
-/// away: whatever it allows, every agent above has to allow as well.
+/// Rights of a sub-agent, mostly from its definition. Except for `lifted` and `granted` they can only
+/// restrict: every parent agent must allow a call too.
 #[derive(Clone, Debug, Default)]
 pub struct AgentRights {
-    /// The type of agent, as delegations name it.
+    /// Type of the agent, as used in delegations.
     pub name: Arc<str>,
-    /// The mode it works in; its parent's when not given.
+    /// Its permission mode; `None` for the parent's.
     pub mode: Option<PermissionMode>,
-    /// A mode that the agent right above counts as being in while this one
-    /// calls, because whoever runs the session described the agent that way. It
-    /// never lifts an agent out of planning, or out of denying what would ask.
+    /// Mode that its direct parent is treated as having for this agent's calls, if the embedding program
+    /// defined the agent that way. Does not override a parent in plan or `dontAsk` mode.
     pub lifted: Option<PermissionMode>,
-    /// Rules of the definition, by behaviour.
+    /// Rules of the definition.
     pub rules: Vec<(Behavior, Arc<str>)>,
-    /// What the person allowed to it and to nobody else. Every agent above counts as
-    /// allowing it, too, while this one calls; what somebody denies stays denied.
+    /// Allow rules that the user granted to this agent only. While it calls, all parents are treated as
+    /// having them; deny rules still apply.
     pub granted: Vec<RuleEntry>,
-    /// The tools it was given; all when not said.
+    /// Tools the agent has; `None` for all.
     pub tools: Option<Vec<String>>,
-    /// What it may pass on but not use.
+    /// Rights it may delegate but not use.
     pub delegations: Vec<DelegatedRight>,
-    /// Files it may not change, whatever anybody allows.
+    /// Files it must not change, whatever rules allow.
     pub kept_out: Option<ExcludedDir>,
-    /// Where the definition stands.
+    /// Where it is defined.
     pub origin: RuleSource,
 }
 
 impl AgentRights {
-    /// Takes a change for this agent alone. Directories belong to the whole session,
-    /// so that none is added here.
+    /// Applies an update for this agent only. Directories belong to the whole session and are ignored
+    /// here.
     pub(crate) fn take(&mut self, update: &PermissionUpdate) {
         let label = format!("allowed to the agent {} alone", self.name);
         let origin = RuleSource::new(label.as_str(), Destination::Agent);
@@ -71,13 +70,13 @@ impl AgentRights {
     }
 }
 
-/// A place whose files an agent may not change, but for another place in it: a
-/// checkout, for one that works in a worktree of its own.
+/// A directory whose files an agent must not change, except in a subdirectory: the checkout, for an
+/// agent that works in a worktree.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExcludedDir {
-    /// The place.
+    /// The directory.
     pub of: PathBuf,
-    /// The place in it that is not meant.
+    /// The excepted subdirectory.
     pub but: PathBuf,
 }
 
@@ -87,14 +86,14 @@ impl ExcludedDir {
     }
 }
 
-/// A right that may be passed on but not used.
+/// A right that an agent may delegate but not use.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DelegatedRight {
-    /// What may be passed on, written like a rule.
+    /// The right, in rule syntax.
     pub rule: Arc<str>,
-    /// The type of agent that may get it; `*` for any.
+    /// Type of agent that may get it; `*` for any.
     pub to: Arc<str>,
-    /// Where this is said.
+    /// Where it is defined.
     pub origin: RuleSource,
 }
 
@@ -104,23 +103,22 @@ impl DelegatedRight {
     }
 }
 
-/// What makes a policy that of an agent below another.
+/// Makes a policy that of a sub-agent.
 pub(crate) struct AgentLevel {
     pub(crate) name: Arc<str>,
     pub(crate) parent: Policy,
-    /// What the parent passes on without using it.
+    /// Rights that the parent delegates without having them.
     pub(crate) received: Arc<RuleSet>,
-    /// The tools the definition lists, if it lists any.
+    /// Tools listed in the definition, if any.
     only: Option<Arc<[NamePattern]>>,
-    /// Files it may not change.
+    /// Files it must not change.
     pub(crate) kept_out: Option<ExcludedDir>,
 }
 
 impl Policy {
-    /// The rights of an agent this one starts: its own definition, and every
-    /// limit of those above. Allow rules are inherited, because a child that
-    /// names a mode must not lose what it was given; denies and asks need not
-    /// be, because the parent is asked as well.
+    /// The policy of a sub-agent: its own rights plus all restrictions of its parents. Allow rules are
+    /// inherited, so that a child with its own mode keeps them; deny and ask rules need not be, because
+    /// each parent is evaluated too.
     pub fn child(&self, rights: &AgentRights) -> Self {
         match rights.granted.as_slice() {
             [] => self.narrowed(rights),
@@ -128,7 +126,7 @@ impl Policy {
         }
     }
 
-    /// The same rights, with more that is allowed at every level.
+    /// This policy with additional allow rules at every level.
     fn granting(&self, granted: &[RuleEntry]) -> Self {
         let mut blueprint = self.inner.blueprint.clone();
         blueprint.mode = self.mode;
@@ -172,7 +170,7 @@ impl Policy {
         Self::assemble(blueprint, Some(level))
     }
 
-    /// These rights as they count for an agent that may work in a looser mode.
+    /// This policy as it applies to a child that may work in a less strict mode.
     fn lifted(&self, rights: &AgentRights) -> Self {
         let holds = matches!(self.mode, PermissionMode::Plan | PermissionMode::DontAsk);
         match rights.lifted.filter(|_| !holds) {
@@ -181,23 +179,23 @@ impl Policy {
         }
     }
 
-    /// Whether these are the rights of an agent that another one started.
+    /// Whether this is the policy of a sub-agent.
     pub fn is_agent(&self) -> bool {
         self.inner.agent.is_some()
     }
 
-    /// Whether the agent, or one above it, plans: nothing can be changed.
+    /// Whether the agent or one of its parents is in plan mode, so nothing may be changed.
     pub fn plans(&self) -> bool {
         let mut levels = std::iter::successors(Some(self), |level| level.parent());
         levels.any(|level| level.mode == PermissionMode::Plan)
     }
 
-    /// Whose rights these are.
+    /// Type of the agent; `main` for the main agent.
     pub fn agent_name(&self) -> &str {
         self.inner.agent.as_ref().map_or(AgentId::Main.as_str(), |agent| &agent.name)
     }
 
-    /// Why files at a path are not the agent's to change, if they are not.
+    /// Why the agent must not change files at this path; `None` if it may.
     pub(crate) fn keeps_out_of(&self, path: &Path) -> Option<String> {
         let kept_out = self.inner.agent.as_ref()?.kept_out.as_ref()?;
         kept_out.covers(path).then(|| {
@@ -209,7 +207,7 @@ impl Policy {
         })
     }
 
-    /// The agent whose definition leaves a tool out.
+    /// Type of the agent whose definition excludes a tool.
     pub(crate) fn excludes(&self, tool: &str) -> Option<Arc<str>> {
         let agent = self.inner.agent.as_ref()?;
         let names = &self.inner.blueprint.names;
@@ -217,7 +215,7 @@ impl Policy {
         (!listed).then(|| Arc::clone(&agent.name))
     }
 
-    /// The chain of agents and what each may do, for people.
+    /// Describes the chain of agents and their rights for display.
     pub fn lattice(&self) -> String {
         let mut levels: Vec<&Self> = std::iter::successors(Some(self), |level| level.parent()).collect();
         levels.reverse();

@@ -12,7 +12,7 @@ use crate::{
     policy_dirs::PolicyDirs,
 };
 
-/// What a [`Policy`] is made of.
+/// Builds a [`Policy`].
 #[derive(Clone)]
 pub struct PolicyBuilder {
     pub(crate) mode: PermissionMode,
@@ -53,20 +53,20 @@ impl Default for PolicyBuilder {
 }
 
 impl PolicyBuilder {
-    /// The directory the session works in: what may be read, and what `./`
-    /// means in rules, however often a command changes directory.
+    /// Sets the workspace: the readable directory, and the base of `./` in rules. Independent of a
+    /// command's current directory.
     pub fn workspace(mut self, dir: impl AsRef<Path>) -> Self {
         self.places.workspace = Some(dir.as_ref().to_owned());
         self
     }
 
-    /// What happens to calls no rule speaks about.
+    /// Sets what happens to calls without a matching rule.
     pub fn mode(mut self, mode: PermissionMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Adds rules as they are written. Their order does not matter.
+    /// Adds rules. Their order does not matter.
     pub fn rules<I>(mut self, origin: &RuleSource, behavior: Behavior, texts: I) -> Self
     where
         I: IntoIterator,
@@ -79,75 +79,74 @@ impl PolicyBuilder {
         self
     }
 
-    /// Names the rules of a destination, and where their `/` starts, before
-    /// there are any.
+    /// Registers a source of rules and the base of its `/` before it has rules.
     pub fn origin(mut self, origin: &RuleSource) -> Self {
         self.remember(origin);
         self
     }
 
-    /// Adds a directory that counts as the workspace.
+    /// Adds a directory to the workspace.
     pub fn additional_dir(mut self, dir: impl AsRef<Path>, destination: Option<Destination>) -> Self {
         self.add_directory(dir.as_ref(), destination);
         self
     }
 
-    /// Adds a directory that may be read, but not edited, without asking.
+    /// Adds a directory that can be read, but not edited, without asking.
     pub fn readable_dir(mut self, dir: impl AsRef<Path>) -> Self {
         self.places.readable.push(dir.as_ref().to_owned());
         self
     }
 
-    /// Adds a directory with Haft's own state, which no rule lets a tool change.
+    /// Adds a directory with Haft's own state, which no rule lets tools change.
     pub fn protect(mut self, dir: impl AsRef<Path>) -> Self {
         self.places.own.push(dir.as_ref().to_owned());
         self
     }
 
-    /// What `~` means in rules; the home of each call when not given.
+    /// Sets the home directory for `~` in rules; by default that of each call.
     pub fn home(mut self, dir: impl AsRef<Path>) -> Self {
         self.places.home = Some(dir.as_ref().to_owned());
         self
     }
 
-    /// The names tools go by.
+    /// Sets the tool names.
     pub fn names(mut self, names: Arc<Names>) -> Self {
         self.names = names;
         self
     }
 
-    /// What takes command lines apart.
+    /// Sets the analyser for command lines.
     pub fn commands(mut self, commands: Arc<dyn CommandJudge>) -> Self {
         self.commands = commands;
         self
     }
 
-    /// Who answers in auto mode. Without one, auto asks like default.
+    /// Sets the classifier of auto mode. Without one, auto mode asks like the default mode.
     pub fn classifier(mut self, classifier: Arc<dyn Classifier>) -> Self {
         self.classifier = Some(classifier);
         self
     }
 
-    /// Whether walls hold commands that are let run because they only read.
+    /// Sets whether read-only commands run in the read-only sandbox.
     pub fn reading(mut self, held: ReadOnlyEnforced) -> Self {
         self.reading = held;
         self
     }
 
-    /// Whether a sandbox stands behind the path rules.
+    /// Sets whether a sandbox enforces path rules.
     pub fn enforcement(mut self, enforcement: PathRuleReach) -> Self {
         self.enforcement = enforcement;
         self
     }
 
-    /// What becomes of questions about commands that a sandbox holds. Without
-    /// [`PathRuleReach::Sandboxed`] it changes nothing.
+    /// Sets whether sandboxed commands run without asking. No effect without
+    /// [`PathRuleReach::Sandboxed`].
     pub fn sandboxed_commands(mut self, commands: SandboxedAskPolicy) -> Self {
         self.sandboxed = commands;
         self
     }
 
-    /// Commands that no sandbox holds, as between the brackets of `Bash(...)`.
+    /// Sets commands that run outside the sandbox, in the syntax inside `Bash(...)`.
     pub fn runs_outside(mut self, patterns: impl IntoIterator<Item = String>) -> Self {
         let origin = RuleSource::fixed("sandbox.excludedCommands");
         let entry = |pattern: String| RuleEntry {
@@ -159,26 +158,25 @@ impl PolicyBuilder {
         self
     }
 
-    /// What happens to reads outside the workspace.
+    /// Sets what happens to reads outside the workspace.
     pub fn reads_outside(mut self, boundary: OutsideWorkspace) -> Self {
         self.reads_outside = boundary;
         self
     }
 
-    /// What happens to writes outside the workspace.
+    /// Sets what happens to writes outside the workspace.
     pub fn writes_outside(mut self, boundary: OutsideWorkspace) -> Self {
         self.writes_outside = boundary;
         self
     }
 
-    /// Adds a right that may be passed on but not used.
+    /// Adds a right that may be delegated but not used.
     pub fn delegation(mut self, delegation: DelegatedRight) -> Self {
         self.delegations.push(delegation);
         self
     }
 
-    /// Makes the policy. Never fails: what is wrong with a rule is a warning,
-    /// and errs on the strict side.
+    /// Builds the policy. Never fails: an invalid rule becomes a warning and is interpreted strictly.
     pub fn build(self) -> Policy {
         Policy::assemble(self, None)
     }
@@ -194,7 +192,7 @@ impl PolicyBuilder {
         self.places.additional.retain(|(path, at)| *at != Some(destination) || !dirs.contains(path));
     }
 
-    /// The origin that rules of a destination get.
+    /// The source for rules of a destination.
     pub(crate) fn origin_of(&self, destination: Destination) -> RuleSource {
         let known = self.origins.iter().find(|origin| origin.destination == Some(destination));
         known.cloned().unwrap_or_else(|| RuleSource::new(destination.label(), destination))

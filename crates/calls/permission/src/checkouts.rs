@@ -1,5 +1,5 @@
-//! The checkouts of a project's repository. What a rule says about a file of
-//! the project also holds for the same file in its worktrees.
+//! Checkouts of the project's repository. A restriction on a file of the project also applies to the
+//! same file in its worktrees.
 
 use std::{
     collections::HashSet,
@@ -10,10 +10,10 @@ use std::{
 
 use haft_paths::{lexical, real};
 
-/// Larger files below `.git` are not what they should be.
+/// Maximum bytes of a file below `.git` that is read.
 const LARGEST: u64 = 64 << 10;
 
-/// The checkouts of every repository that some directories belong to.
+/// Checkouts of all repositories that contain some directories.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Checkouts {
     repositories: Vec<Repository>,
@@ -21,23 +21,22 @@ pub(crate) struct Checkouts {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Repository {
-    /// The directory that all checkouts share.
+    /// Git directory shared by all checkouts.
     common: PathBuf,
-    /// Where the main checkout and the worktrees are, in every form.
+    /// Main checkout and worktrees, in lexical and real form.
     tops: Vec<PathBuf>,
 }
 
-/// Where a rule about one checkout starts in another.
+/// Start of a rule in another checkout.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Twin {
     pub(crate) base: PathBuf,
-    /// What stands before a path below `base` when it is compared with the
-    /// rule's glob.
+    /// Prefix to add to a path below `base` before matching the rule's glob.
     pub(crate) prefix: PathBuf,
 }
 
 impl Checkouts {
-    /// Looks up the repositories that `dirs` lie in.
+    /// Finds the repositories that contain `dirs`. Reads the disk.
     pub(crate) fn find<'a>(dirs: impl Iterator<Item = &'a Path>) -> Self {
         let mut repositories: Vec<Repository> = Vec::new();
         let mut seen = HashSet::new();
@@ -54,9 +53,8 @@ impl Checkouts {
         Self { repositories }
     }
 
-    /// Where a rule that starts at `start` starts in other checkouts. A rule
-    /// about a whole checkout, or about what lies above it, names a place and
-    /// has no twins, unless its glob goes on from there.
+    /// Starts in other checkouts for a rule that starts at `start`. A rule about a whole checkout or a
+    /// parent of it has none, unless it continues with a glob.
     pub(crate) fn twins(&self, start: &Path, has_glob: bool) -> Vec<Twin> {
         let mut twins = Vec::new();
         for Repository { tops, .. } in &self.repositories {
@@ -80,7 +78,7 @@ impl Checkouts {
     }
 }
 
-/// Without the slash that joining nothing leaves at the end.
+/// Joins without leaving a trailing slash.
 fn joined(dir: &Path, below: &Path) -> PathBuf {
     dir.iter().chain(below.iter()).collect()
 }
@@ -94,8 +92,7 @@ fn add_forms(tops: &mut Vec<PathBuf>, top: &Path) {
     }
 }
 
-/// The directory that all checkouts of a repository share, from the `.git` of
-/// one of them.
+/// Git directory shared by all checkouts, from the `.git` of one of them.
 fn common_dir(git: &Path) -> Option<PathBuf> {
     let kind = fs::metadata(git).ok()?;
     let own = if kind.is_dir() {
@@ -111,7 +108,7 @@ fn common_dir(git: &Path) -> Option<PathBuf> {
     real(&common).ok()
 }
 
-/// The main checkout and every worktree that a repository lists.
+/// The main checkout and all worktrees listed by a repository.
 fn tops(common: &Path) -> Vec<PathBuf> {
     let mut tops = Vec::new();
     if common.file_name().is_some_and(|it| it == ".git") {
@@ -129,7 +126,7 @@ fn tops(common: &Path) -> Vec<PathBuf> {
     tops
 }
 
-/// `core.worktree`, which a submodule's repository has.
+/// The setting `core.worktree`, which submodules have.
 fn work_tree_setting(common: &Path) -> Option<PathBuf> {
     let text = small_text(&common.join("config"))?;
     let value = text.lines().filter_map(|line| line.split_once('=')).find_map(|(key, value)| {
@@ -138,7 +135,7 @@ fn work_tree_setting(common: &Path) -> Option<PathBuf> {
     value.map(PathBuf::from)
 }
 
-/// The text of a small ordinary file.
+/// Text of a small regular file.
 fn small_text(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
     (meta.is_file() && meta.len() <= LARGEST).then_some(())?;

@@ -9,38 +9,36 @@ use crate::{
     rule::{Rule, RuleSubject},
 };
 
-/// Answers in the person's place in auto mode.
+/// Decides in the user's place in auto mode.
 pub trait Classifier: Send + Sync {
-    /// Looks at one call. Never sees what other tools returned.
+    /// Classifies one call. Never gets results of other tools.
     fn classify<'a>(&'a self, request: &'a ClassifierRequest) -> BoxFuture<'a, ClassifierAnswer>;
 }
 
-/// What a classifier may see of a call.
+/// What a classifier sees of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClassifierRequest {
-    /// The tool.
     pub tool: String,
-    /// One line about the call.
+    /// One-line description of the call.
     pub description: String,
-    /// What the tool lets a classifier see of its input.
+    /// The part of the input that the tool discloses to classifiers.
     pub input: String,
     /// Why the call would ask.
     pub reason: String,
 }
 
-/// What a classifier says.
+/// Answer of a classifier.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ClassifierAnswer {
-    /// It may run.
+    /// The call may run.
     Approve,
-    /// It must not run, for this reason.
+    /// The call must not run, for this reason.
     Block(String),
-    /// It cannot say, or could not be reached: the person is asked.
+    /// Undecided or unreachable: the user is asked.
     Abstain,
 }
 
-/// What a classifier said before it was certain that it would be asked. Counts
-/// only for the very same question.
+/// An answer requested before it was known to be needed. Used only for an identical request.
 #[derive(Clone, Debug)]
 pub struct SpeculativeAnswer {
     request: ClassifierRequest,
@@ -48,7 +46,7 @@ pub struct SpeculativeAnswer {
 }
 
 impl Policy {
-    /// Asks the classifier of auto mode now what it may be asked later.
+    /// Asks the classifier in advance.
     pub(crate) async fn foresee(
         &self,
         decision: &Decision,
@@ -61,8 +59,7 @@ impl Policy {
         Some(SpeculativeAnswer { request, answer })
     }
 
-    /// Lets the classifier of auto mode answer what would ask. Everything else
-    /// comes back as it was.
+    /// Lets the classifier answer a decision that would ask. Others are returned unchanged.
     pub async fn classify(
         &self,
         decision: Decision,
@@ -114,8 +111,7 @@ impl Decision {
     }
 }
 
-/// Counts what a classifier blocks; after three in a row or twenty in all the
-/// person is asked again, because something is amiss.
+/// Counts blocks by the classifier. After three in a row or twenty in total the user is asked instead.
 #[derive(Debug, Default)]
 pub(crate) struct CircuitBreaker(Mutex<BlockCounts>);
 
@@ -146,7 +142,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// A person looked: counting starts again.
+    /// Resets the counts after the user answered.
     pub(crate) fn reset(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = BlockCounts::default();
     }
@@ -155,14 +151,13 @@ impl CircuitBreaker {
 /// Tools that can do anything.
 const SWEEPING_TOOLS: &[&str] = &["Bash", "Agent", "Monitor", "REPL"];
 
-/// Programs that run whatever they are given.
+/// Programs that run arbitrary code.
 const SWEEPING_COMMANDS: &[&str] = &[
     "bash", "bun", "bunx", "deno", "env", "eval", "exec", "npx", "node", "perl", "php", "pnpx", "python",
     "python3", "ruby", "sh", "ssh", "sudo", "uvx", "xargs", "zsh",
 ];
 
-/// Whether an allow rule approves so much that a classifier would be pointless
-/// next to it.
+/// Whether an allow rule is so broad that it would bypass the classifier.
 pub(crate) fn is_sweeping(rule: &Rule) -> bool {
     match &rule.about {
         RuleSubject::Everything => rule.name.exact().is_some_and(|name| SWEEPING_TOOLS.contains(&name)),

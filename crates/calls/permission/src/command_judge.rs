@@ -2,190 +2,179 @@ use std::path::{Path, PathBuf};
 
 use haft_tool::CommandLine;
 
-/// Takes a command line apart, so that rules can be compared with what it
-/// does. The analysis knows shells and no rules; the policy knows rules and no
-/// shells.
+/// Analyses command lines for comparison with rules. The analyser knows shells but no rules; the policy
+/// knows rules but no shells.
 pub trait CommandJudge: Send + Sync {
-    /// Everything the line runs, reads and writes. What is not understood with
-    /// certainty goes into [`CommandAnalysis::doubt`]; nothing may be left out in
-    /// silence.
+    /// Returns everything the line runs, reads and writes. Anything uncertain must be reported in
+    /// [`CommandAnalysis::doubt`]; nothing may be omitted silently.
     fn analyse(&self, line: &CommandLine, place: &CommandContext<'_>) -> CommandAnalysis;
 
-    /// What a person would put between the brackets of `Bash(...)` to let this
-    /// line run next time, one text per part, at most five. Nothing where
-    /// nothing can be generalised safely.
+    /// Suggests rule texts (inside `Bash(...)`) that would allow this line, one per part, at most five.
+    /// Empty if no safe rule exists.
     fn propose(&self, _line: &CommandLine, _place: &CommandContext<'_>) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Where a command line would run.
+/// Environment of a command line.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandContext<'a> {
-    /// Its working directory.
+    /// Working directory.
     pub cwd: &'a Path,
-    /// What `~` means.
+    /// Home directory, for `~`.
     pub home: Option<&'a Path>,
-    /// The directories that make up the workspace.
+    /// Workspace directories.
     pub roots: &'a [&'a Path],
 }
 
-/// A command line, taken apart.
+/// Analysis of a command line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CommandAnalysis {
-    /// Every simple command in it, wherever it hides. With a doubt, those that
-    /// were found all the same: denies still apply to them.
+    /// All simple commands at any nesting. If there is a doubt, those that were found; deny rules still
+    /// apply to them.
     pub parts: Vec<CommandPart>,
-    /// Why the line as a whole is not understood with certainty.
+    /// Why the line as a whole is uncertain.
     pub doubt: Option<String>,
 }
 
 /// One simple command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CommandPart {
-    /// As written, for people and for exact rules.
+    /// Source text, for display and exact rules.
     pub text: String,
-    /// What an allow rule may be compared with; one match is enough. Empty
-    /// when no rule can speak for the command.
+    /// Forms that an allow rule may match; one match suffices. Empty if no rule can allow the command.
     pub allow_faces: Vec<RuleForm>,
-    /// What a deny or ask rule is compared with: also the command behind
-    /// wrappers, assignments and absolute paths.
+    /// Forms that a deny or ask rule may match, including the command behind wrappers, assignments and
+    /// absolute paths.
     pub deny_faces: Vec<RuleForm>,
-    /// What it may run, because its words name it, though it is not known to: a
-    /// deny rule about one of these asks.
+    /// Commands it may run because its arguments name them: a matching deny rule makes it ask.
     pub suspect_faces: Vec<RuleForm>,
-    /// What the command does by its nature.
+    /// Class of the command.
     pub nature: CommandNature,
     /// Files it names.
     pub files: Vec<FileUse>,
-    /// Why it asks whatever the rules say.
+    /// Why it asks regardless of rules.
     pub concern: Option<AlwaysAskReason>,
-    /// Whether it asks a server, by its nature.
+    /// Whether it contacts a server by its nature.
     pub talks: bool,
-    /// Whether it only reads as far as a program inside it, or files it obeys,
-    /// were understood: a belief that wants walls.
+    /// Whether the read-only classification depends on analysed code in its arguments or on
+    /// configuration files, so that it needs enforcement by a sandbox.
     pub weak: bool,
 }
 
-/// The words of a command in one of its readings, without quotes.
+/// One form of a command, as unquoted words.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RuleForm {
-    /// The words.
     pub words: Vec<String>,
-    /// The same with a blank between them.
+    /// The words joined by spaces.
     pub text: String,
-    /// Which allow rules reach far enough; a deny always does.
+    /// Which allow rules may match; a deny rule always may.
     pub coverage: RuleCoverage,
 }
 
 impl RuleForm {
-    /// Takes the words of a command.
     pub fn new(words: Vec<String>) -> Self {
         Self { text: words.join(" "), words, coverage: RuleCoverage::AnyRule }
     }
 
-    /// Limits which allow rules reach far enough.
+    /// Sets which allow rules may match.
     pub fn covered_by(mut self, coverage: RuleCoverage) -> Self {
         self.coverage = coverage;
         self
     }
 }
 
-/// Which allow rules reach far enough for a reading of a command.
+/// Which allow rules may match a form of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RuleCoverage {
-    /// Every rule that matches.
+    /// Any.
     AnyRule,
-    /// Only a rule that spells the whole command, because the command runs
-    /// another one, and the rule for every command.
+    /// Only a rule that spells out the whole command (because it runs another command), and the rule for
+    /// every command.
     ExactRule,
-    /// Only the rule for every command, because this one changes what others
-    /// mean.
+    /// Only the rule for every command, because this command changes the meaning of others.
     WholeRule,
 }
 
-/// What a command does by its nature, its options considered.
+/// Class of a command with its options.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CommandNature {
-    /// It reads the files it names and changes nothing.
+    /// Only reads the files it names.
     ReadOnly,
-    /// It changes the files it names and nothing else.
+    /// Only changes the files it names.
     EditsFiles,
-    /// Anything else, or not known.
+    /// Anything else or unknown.
     Other,
 }
 
 /// One file a command names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileUse {
-    /// Which.
+    /// The file.
     pub target: FileTarget,
-    /// Whether it is read or written.
+    /// Read or write.
     pub kind: FileUseKind,
     /// How the command names it.
     pub through: FileMention,
-    /// Whether everything below is meant, too.
+    /// Whether it includes everything below.
     pub reach: FileUseScope,
 }
 
 impl FileUse {
-    /// A file that is an operand and nothing more.
+    /// A file that is a plain operand.
     pub fn operand(path: impl Into<PathBuf>, kind: FileUseKind) -> Self {
         let target = FileTarget::Path(path.into());
         Self { target, kind, through: FileMention::Operand, reach: FileUseScope::Itself }
     }
 }
 
-/// Which file a command names.
+/// The file or files that a command names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FileTarget {
-    /// This one: absolute, but with its dots, because a link before `..`
-    /// matters.
+    /// An absolute path; `..` is kept, because a symlink may precede it.
     Path(PathBuf),
-    /// Every one that this absolute pattern of the shell finds.
+    /// All matches of this absolute glob.
     Pattern(PathBuf),
-    /// Known only when it runs; the source of the word.
+    /// Known only at run time; the source of the word.
     Unknown(String),
 }
 
-/// How far the use of a file reaches.
+/// How far a use of a file reaches.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileUseScope {
     /// The file alone.
     Itself,
     /// Everything below it.
     Tree,
-    /// Everything below it, as it is or as it once was: no wall around the
-    /// files keeps that.
+    /// Everything below it, in its current and all earlier versions (git history), which a file sandbox
+    /// cannot restrict.
     History,
 }
 
-/// What happens to a file.
+/// Kind of use of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileUseKind {
-    /// Its content can become visible.
+    /// Its content may be shown.
     Read,
-    /// It is created, changed or removed.
+    /// It is created, changed or deleted.
     Write,
 }
 
 /// How a command names a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileMention {
-    /// As an operand, which a rule about the command covers.
+    /// As an operand, which rules about the command cover.
     Operand,
-    /// By redirection, which the shell does and no rule about the command
-    /// covers.
+    /// By redirection, which the shell performs and rules about the command do not cover.
     Redirection,
-    /// A word of a command that is not understood happens to name it: good for
-    /// refusing only.
+    /// A word of an unknown command that may be this file: used only to deny.
     Mention,
 }
 
-/// Why a command asks whatever the rules say.
+/// Why a command asks regardless of rules.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum AlwaysAskReason {
-    /// It asks unless the mode bypasses questions.
+    /// It asks unless the mode bypasses prompts.
     Ask(String),
     /// It asks in every mode.
     Insist(String),

@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PermissionUpdate, evaluate::DecisionStrength};
 
-/// What may happen to a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Behavior {
     /// It runs.
     Allow,
-    /// Somebody has to say yes first.
+    /// It needs approval.
     Ask,
     /// It does not run.
     Deny,
 }
 
 impl Behavior {
-    /// The public name.
+    /// Public name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -34,97 +34,95 @@ impl fmt::Display for Behavior {
     }
 }
 
-/// What a hook said before the rules were asked.
+/// Decision of hooks before rules are evaluated.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum HookOpinion {
-    /// Nothing.
+    /// No opinion.
     #[default]
     None,
-    /// Let it run, as far as the hook is concerned.
+    /// Allow, unless a rule objects.
     Allow,
     /// Ask, for this reason, in every mode.
     Ask(String),
-    /// Do not run it, for this reason.
+    /// Deny, for this reason.
     Deny(String),
 }
 
-/// Who decided.
+/// What determined a decision.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", content = "value", rename_all = "camelCase")]
 pub enum DecisionSource {
-    /// This rule, as written.
+    /// A rule, as written.
     Rule(String),
     /// The permission mode.
     Mode,
     /// A hook.
     Hook,
-    /// The tool's own check, or a check every call goes through.
+    /// The tool's own check, or a general safety check.
     SafetyCheck,
     /// A path outside the workspace.
     WorkingDir,
     /// The classifier of auto mode.
     Classifier,
-    /// Nobody: nothing speaks for it.
+    /// Nothing: no rule matches.
     Other,
 }
 
-/// One judged part of a call: a path, a simple command, an address.
+/// One evaluated part of a call: a path, a simple command, a URL.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct JudgedPart {
-    /// What was judged.
+    /// The part.
     pub subject: String,
-    /// What may happen to it.
+    /// The decision about it.
     pub decision: Behavior,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The rule that decided, if one did.
+    /// The rule that determined it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 }
 
-/// What one level of a chain of agents said.
+/// Decision of one agent in a chain.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct LevelDecision {
-    /// Whose rights these are.
+    /// The agent.
     pub agent: String,
-    /// What they say.
+    /// Its decision.
     pub decision: Behavior,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// The answer to "may this call run", with its whole explanation.
+/// The decision about a call, with its explanation.
 #[derive(Clone, Serialize)]
 pub struct Decision {
-    /// What may happen.
+    /// What happens to the call.
     #[serde(rename = "decision")]
     pub behavior: Behavior,
-    /// One sentence, for the person and the model.
+    /// One sentence for the user and the model.
     pub reason: String,
-    /// Who decided.
+    /// What determined the decision.
     #[serde(skip)]
     pub source: DecisionSource,
-    /// Everything that was judged.
+    /// All evaluated parts.
     pub parts: Vec<JudgedPart>,
-    /// What each agent of the chain said, the calling one first; empty when
-    /// there is only one.
+    /// Decisions of all agents in the chain, the calling one first; empty for the main agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<LevelDecision>,
-    /// What a reader should know besides.
+    /// Additional notes for the reader.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Changes that would make the same call run next time.
+    /// Updates that would allow the same call next time.
     #[serde(skip)]
     pub suggestions: Vec<PermissionUpdate>,
     #[serde(skip)]
     pub(crate) standing: DecisionStrength,
-    /// Whether nobody spoke about it, when nobody could be asked.
+    /// Whether no rule matched a call that was denied because no approver was available.
     #[serde(skip)]
     pub(crate) was_open: bool,
     #[serde(skip)]
     pub(crate) classifiable: bool,
-    /// Whether the question is another machine's: no answer to it lets anything
-    /// run here.
+    /// Whether a remote host asks: no answer makes the call run here.
     #[serde(skip)]
     pub(crate) is_elsewhere: bool,
     #[serde(skip)]
@@ -136,8 +134,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// A question of another machine's rules, to be shown to a person here. It
-    /// never becomes a permit.
+    /// Creates an `ask` decision made by a remote tool host, for display to the local user. It never
+    /// becomes a permit here.
     pub fn elsewhere(reason: String, suggestions: Vec<PermissionUpdate>) -> Self {
         Self {
             behavior: Behavior::Ask,
@@ -157,7 +155,7 @@ impl Decision {
         }
     }
 
-    /// The permit of an allowed call; the decision itself when it is not.
+    /// The permit of an allowed call; otherwise the decision itself.
     #[expect(clippy::disallowed_methods, reason = "this crate is the issuer")]
     #[expect(clippy::result_large_err, reason = "the decision goes on to be shown, logged or answered")]
     pub fn permit(self) -> Result<Permit, Self> {
@@ -167,8 +165,8 @@ impl Decision {
         }
     }
 
-    /// The permit after the user, or the program in their place, said yes to
-    /// what asked. A denied call gets none.
+    /// The permit after the user, or a program acting for the user, approved the call. A denied call or
+    /// a remote decision gets none.
     #[expect(clippy::disallowed_methods, reason = "this crate is the issuer")]
     #[expect(clippy::result_large_err, reason = "the decision goes on to be shown, logged or answered")]
     pub fn approved(self) -> Result<Permit, Self> {
@@ -181,8 +179,8 @@ impl Decision {
         }
     }
 
-    /// The person said no to the same call of another agent: what only a mode
-    /// allows is asked about, and a question says so.
+    /// Call when the user denied the same call of another agent: a call allowed only by the mode asks,
+    /// and a prompt includes `note`.
     pub fn refused_before(mut self, note: &str) -> Self {
         match (self.behavior, &self.allowed_by) {
             (Behavior::Allow, AllowReason::Mode) => {
@@ -196,8 +194,8 @@ impl Decision {
         self
     }
 
-    /// What becomes of a question when nobody is there to answer it: a no, in
-    /// words for the model. What the person can do about it is [`Decision::way_out`].
+    /// Converts `ask` to `deny` when no approver is available. The reason is for the model;
+    /// [`Decision::way_out`] tells the user how to allow it.
     pub fn unattended(mut self) -> Self {
         if self.behavior == Behavior::Ask {
             self.was_open = self.standing == DecisionStrength::Open;
@@ -210,17 +208,17 @@ impl Decision {
         self
     }
 
-    /// Whether a classifier may answer in the person's place.
+    /// Whether a classifier may answer in the user's place.
     pub fn is_classifiable(&self) -> bool {
         self.classifiable
     }
 
-    /// Whether it asks in every mode: an ask rule, a hook or the tool insists.
+    /// Whether it asks in every mode: an ask rule, a hook or the tool requires it.
     pub fn insists(&self) -> bool {
         self.standing == DecisionStrength::Firm
     }
 
-    /// The ask rule that wants the question, if it is one.
+    /// The ask rule that requires the prompt, if it is one.
     pub fn matched_ask_rule(&self) -> Option<&str> {
         match &self.source {
             DecisionSource::Rule(rule) if self.insists() => Some(rule),
@@ -228,8 +226,7 @@ impl Decision {
         }
     }
 
-    /// How a person lets a call like this one run next time, for one run and for
-    /// good: flags and commands that can be pasted as they are.
+    /// How the user can allow a call like this, once or permanently: flags and commands to paste.
     pub fn way_out(&self) -> String {
         let rules = self.suggestions.iter().filter_map(|update| match update {
             PermissionUpdate::AddRules(list) => Some(&list.rules),
@@ -262,7 +259,7 @@ impl Decision {
     }
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

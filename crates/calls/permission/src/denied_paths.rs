@@ -1,5 +1,4 @@
-//! What deny rules name, as paths that exist: a kernel knows paths and no
-//! patterns.
+//! Expands deny rules to existing paths, because a sandbox works with paths, not patterns.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,20 +15,19 @@ use crate::{
     read_scope::levels,
 };
 
-/// How many names are looked at for one pattern.
+/// Maximum directory entries examined per pattern.
 const MOST: usize = 200_000;
 
 impl Policy {
-    /// Why nothing may be changed, if the mode of this policy or of an agent
-    /// above says so.
+    /// Why nothing may be changed (plan mode of this agent or a parent); `None` if changes are possible.
     pub fn forbids_changes(&self) -> Option<String> {
         levels(self).any(|level| level.mode == PermissionMode::Plan).then(|| {
             String::from("plan mode: nothing may be changed until the plan is approved or the mode changes")
         })
     }
 
-    /// What the deny rules name on this disk, those of agents above included.
-    /// Looks at every file of the workspace when a rule has a pattern.
+    /// Paths on this disk that deny rules forbid, including rules of parent agents. Walks the workspace
+    /// if a rule has a pattern.
     pub fn fence(&self, cwd: &Path, home: Option<&Path>) -> PathRestrictions {
         let mut fence = PathRestrictions::default();
         for level in levels(self) {
@@ -45,7 +43,7 @@ impl Policy {
     }
 }
 
-/// Adds what one level of the policy keeps its calls from.
+/// Adds the restrictions of one level.
 fn add(level: &Policy, anchors: &Arc<ResolvedDirs>, fence: &mut PathRestrictions) {
     let paths = level.rules().paths(anchors);
     for (using, list) in [(PathUse::Read, &mut fence.unreadable), (PathUse::Write, &mut fence.unchangeable)] {
@@ -67,8 +65,8 @@ struct DeniedPathSearch<'a> {
 }
 
 impl DeniedPathSearch<'_> {
-    /// What is named outright. Something that is not there yet can be created,
-    /// but not read.
+    /// Adds paths named exactly. A path that does not exist can be created, so writing it is restricted;
+    /// reading is not.
     fn exact(&mut self) {
         for (path, _) in self.matcher.exact() {
             let is_name = !path.as_os_str().as_encoded_bytes().iter().any(|it| b"*?[{".contains(it));
@@ -79,15 +77,15 @@ impl DeniedPathSearch<'_> {
         }
     }
 
-    /// What patterns find in the workspace and below where they start. Says
-    /// what was too much to look at.
+    /// Adds matches of patterns in the workspace and below their starts. Returns messages about patterns
+    /// that were too broad.
     fn patterns(&mut self, anchors: &ResolvedDirs) -> Vec<String> {
         let roots = anchors.root_paths();
         let mut missed = Vec::new();
         let mut trees: Vec<PathBuf> = Vec::new();
         for (start, number) in self.matcher.starts() {
             let named = |rule: String| format!("{rule} also names paths outside the workspace");
-            // All of the disk, or all of the home directory, is not walked for every command.
+            // The whole disk or home directory is not walked for every command.
             let broad = start.parent().is_none() || anchors.is_broad(start) && !roots.contains(&start);
             if broad {
                 missed.push(named((self.rule)(number)));

@@ -2,17 +2,16 @@ use std::{borrow::Cow, path::Path};
 
 use haft_types::text;
 
-/// Longer texts are cut where they are shown.
+/// Maximum characters shown of a text.
 const MAX_SHOWN: usize = 300;
 
-/// A path for people and models.
+/// Formats a path for users and models.
 pub(crate) fn path(path: &Path) -> String {
     self::text(&path.to_string_lossy())
 }
 
-/// A text for people and models: one line, bounded, and without characters
-/// that move the cursor or turn the reading direction. A name is data; it must
-/// not be able to draw a different question than the one that is asked.
+/// Formats a text for users and models: one line, shortened, without control and direction characters,
+/// so that a file name cannot change how a prompt looks.
 pub(crate) fn text(text: &str) -> String {
     let visible: Cow<'_, str> = if text.chars().any(is_deceptive) {
         text.chars().map(|it| if is_deceptive(it) { escaped(it) } else { it.to_string() }).collect()

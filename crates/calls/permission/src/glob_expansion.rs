@@ -5,24 +5,24 @@ use std::{
 
 use haft_bash_analysis::FileNamePattern;
 
-/// As many files as are looked at one by one.
+/// Maximum number of matches examined one by one.
 const MAX_FILES: usize = 256;
-/// As many directory entries as are compared.
+/// Maximum number of directory entries compared.
 const MAX_ENTRIES: usize = 20_000;
 
-/// What a pattern of the shell finds.
+/// Expansion of a shell glob.
 #[derive(Debug, Default)]
 pub(crate) struct PatternExpansion {
-    /// The part without wildcards: everything found lies below.
+    /// The part before the first wildcard; all matches are below it.
     pub(crate) start: PathBuf,
     pub(crate) found: Vec<PathBuf>,
-    /// Whether more could have been found.
+    /// Whether there may be more matches.
     pub(crate) cut: bool,
-    /// The pattern itself.
+    /// The glob.
     pub(crate) shape: PathShape,
 }
 
-/// A pattern for whole paths: one for each name.
+/// A glob for whole paths: one pattern per component.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathShape(Vec<FileNamePattern>);
 
@@ -31,7 +31,7 @@ impl PathShape {
         Self(names(pattern).map(|name| FileNamePattern::new(&name)).collect())
     }
 
-    /// Whether a path has this shape.
+    /// Whether a path matches.
     pub(crate) fn is_match(&self, path: &Path) -> bool {
         let found: Vec<String> = names(path).collect();
         found.len() == self.0.len() && self.0.iter().zip(&found).all(|(pattern, name)| pattern.matches(name))
@@ -45,8 +45,8 @@ fn names(path: &Path) -> impl Iterator<Item = String> {
     })
 }
 
-/// Finds the files of an absolute pattern, one segment at a time. Hidden files
-/// are found by every `*`, so this never finds less than a shell.
+/// Expands an absolute glob component by component. `*` also matches hidden files, so the result
+/// includes everything a shell would find.
 pub(crate) fn expand(pattern: &Path) -> PatternExpansion {
     let mut segments = pattern.components().peekable();
     let mut start = PathBuf::new();
@@ -73,8 +73,8 @@ pub(crate) fn expand(pattern: &Path) -> PatternExpansion {
 
 fn step(dirs: &[PathBuf], text: &str, budget: &mut usize, cut: &mut bool) -> Vec<PathBuf> {
     let pattern = FileNamePattern::new(text);
-    // Before version 5.2, and with an option since, bash also finds the directory above. A
-    // pattern finds hidden names only if it begins with a dot itself.
+    // Before version 5.2, and with an option since, bash globs also match the parent directory. A
+    // pattern matches hidden names only if it starts with a dot.
     let finds_parent = text.trim_start_matches('\\').starts_with('.') && pattern.matches("..");
     let mut found = Vec::new();
     for dir in dirs {

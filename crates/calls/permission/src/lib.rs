@@ -1,22 +1,15 @@
-//! Rules × mode × opinions → one explained decision, and the only place that
-//! issues a [`Permit`](haft_tool::Permit).
+//! Permission engine: combines rules, mode and opinions into one explained decision. The only issuer of
+//! a [`Permit`](haft_tool::Permit).
 //!
-//! **Does not know** hooks, terminals, hosts or settings files: it judges
-//! values, and whoever asks a person does so outside. It knows no shell either:
-//! a [`CommandJudge`] takes command lines apart.
+//! **Does not know** hooks, terminals, hosts or settings files: it evaluates values, and callers prompt the user. It does not parse shell syntax: a [`CommandJudge`] does.
 //!
-//! **Invariant:** the order is hook deny → deny rules → ask rules → the tool's
-//! safety checks → mode → allow rules; what is left asks. The strictest opinion
-//! wins; adding a deny or ask never weakens a decision, adding an allow never
-//! changes a deny, and the order of rules does not matter.
+//! **Invariant:** the order is hook deny → deny rules → ask rules → the tool's safety checks → mode → allow rules; everything else asks. The strictest opinion wins. Adding a deny or ask rule never weakens a decision, adding an allow rule never changes a denial, and the order of rules does not matter.
 //!
-//! **Invariant:** every decision names the parts it judged, the rule that
-//! decided each, and the reason.
+//! **Invariant:** every decision lists the evaluated parts, the rule that determined each, and the reason.
 //!
-//! **Invariant:** an agent never has more rights than the agents above it.
+//! **Invariant:** an agent never has more rights than its parents, except for what the user granted to it alone.
 //!
-//! **Invariant:** what cannot be judged with certainty is not allowed: a rule
-//! that cannot be read asks, a path that cannot be followed is denied.
+//! **Invariant:** what cannot be evaluated with certainty is not allowed: an unparsable rule asks, an unresolvable path is denied.
 
 mod agent_rights;
 mod builder;

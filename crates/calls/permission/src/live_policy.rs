@@ -9,13 +9,11 @@ use crate::{
     classifier::{CircuitBreaker, SpeculativeAnswer},
 };
 
-/// The policy of a running agent: one value that many calls read and a few
-/// changes replace.
+/// The current policy of a running agent, read by concurrent calls and replaced on changes.
 ///
-/// The permissions of a child follow those of its parent: a rule the person
-/// adds while the child works counts from the next call on. A child sets a mode
-/// of its own, which changes nothing above; every call of the child still has to
-/// pass the mode of each agent above.
+/// A child's permissions follow its parent's: a rule the user adds while the child works applies from
+/// the next call on. A child can have its own mode, but each of its calls must also pass the mode of
+/// every parent.
 pub struct LivePermissions {
     policy: ArcSwap<Policy>,
     writing: Mutex<()>,
@@ -28,14 +26,14 @@ struct ParentLink {
     made_of: Mutex<ChildBasis>,
 }
 
-/// What the policy of a child was made from.
+/// Inputs from which a child's policy was computed.
 struct ChildBasis {
     rights: AgentRights,
     parent_policy: Arc<Policy>,
 }
 
 impl LivePermissions {
-    /// The permissions of a session's main agent.
+    /// Permissions of a session's main agent.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy: ArcSwap::from_pointee(policy),
@@ -45,8 +43,7 @@ impl LivePermissions {
         }
     }
 
-    /// The permissions of an agent that this one starts: a live view on these,
-    /// within the rights of the child's definition.
+    /// Permissions of a sub-agent: follow these, restricted by the child's rights.
     pub fn child(self: &Arc<Self>, rights: AgentRights) -> Self {
         let parent_policy = self.policy();
         let policy = parent_policy.child(&rights);
@@ -54,12 +51,12 @@ impl LivePermissions {
         Self { above: Some(ParentLink { parent: Arc::clone(self), made_of }), ..Self::new(policy) }
     }
 
-    /// Whether these are the permissions of an agent that another one started.
+    /// Whether these are the permissions of a sub-agent.
     pub fn is_child(&self) -> bool {
         self.above.is_some()
     }
 
-    /// What decides now.
+    /// The current policy.
     pub fn policy(&self) -> Arc<Policy> {
         if let Some(above) = &self.above {
             let parent_policy = above.parent.policy();
@@ -72,11 +69,9 @@ impl LivePermissions {
         self.policy.load_full()
     }
 
-    /// Makes a change and says what is wrong with it. A rule or directory that
-    /// was added while a child asked is one of the whole session: what its
-    /// parents would still ask about is not settled further down. A child's mode
-    /// is its own, and so is what was allowed to it alone ([`Destination::Agent`]).
-    /// Keeping a change beyond the session is up to the caller, see
+    /// Applies an update and returns warnings about invalid rules. A rule or directory added while a
+    /// child asks applies to the whole session. Exceptions are a child's mode and updates for
+    /// [`Destination::Agent`], which apply to the child only. The caller must persist the update, see
     /// [`LivePermissions::keeps`].
     pub fn apply(&self, update: &PermissionUpdate) -> Vec<RuleWarning> {
         match (&self.above, update) {
@@ -93,17 +88,15 @@ impl LivePermissions {
         }
     }
 
-    /// Rules that this agent alone has from now on, beside those of its
-    /// definition. Every agent above has to allow a call as well, so they can
-    /// only take away. Permissions of a main agent have none.
+    /// Adds rules for this sub-agent only. They can only restrict, because every parent must allow a
+    /// call too. No effect for the main agent.
     pub fn add_own(&self, rules: Vec<(Behavior, Arc<str>)>) {
         let Some(above) = &self.above else { return };
         self.remake(above, |rights| rights.rules.extend(rules));
     }
 
-    /// Denies more from now on, for this agent and everybody below it, as the
-    /// definition of a session's main agent does. Saying the same again changes
-    /// nothing.
+    /// Adds deny rules for this agent and its children, as the definition of a session's main agent
+    /// does. Idempotent.
     pub fn deny<I>(&self, origin: &RuleSource, texts: I)
     where
         I: IntoIterator<Item = String>,
@@ -120,8 +113,7 @@ impl LivePermissions {
         });
     }
 
-    /// Replaces all rules of an origin; those of others stay. For permissions of a main
-    /// agent.
+    /// Replaces all rules of a source and keeps those of others. For the main agent.
     pub fn set_rules_of<I>(&self, origin: &RuleSource, rules: I)
     where
         I: IntoIterator<Item = (Behavior, String)>,
@@ -141,14 +133,14 @@ impl LivePermissions {
         self.policy.store(Arc::new(made_of.parent_policy.child(&made_of.rights)));
     }
 
-    /// Whether a change is to be written to settings. Settings are followed by
-    /// the whole session, so the mode of a child is never written.
+    /// Whether an update must be written to settings. The mode of a child never is, because settings
+    /// apply to the whole session.
     pub fn keeps(&self, update: &PermissionUpdate) -> bool {
         let is_own_mode = self.is_child() && matches!(update, PermissionUpdate::SetMode { .. });
         update.destination().persists() && !is_own_mode
     }
 
-    /// Replaces the names tools go by, when servers come and go.
+    /// Replaces the tool names, when MCP servers connect or disconnect.
     pub fn rename(&self, names: &Arc<Names>) {
         match &self.above {
             Some(above) => above.parent.rename(names),
@@ -158,8 +150,8 @@ impl LivePermissions {
         }
     }
 
-    /// Replaces everything, when settings were read again. Changes made in the
-    /// session are the caller's to make again.
+    /// Replaces the whole policy after settings were reloaded. The caller must reapply changes made
+    /// during the session.
     pub fn replace(&self, policy: &Policy) {
         match &self.above {
             Some(above) => above.parent.replace(policy),
@@ -169,8 +161,8 @@ impl LivePermissions {
         }
     }
 
-    /// Asks the classifier of auto mode while hooks still think, if it would be
-    /// asked about this decision.
+    /// Asks the classifier of auto mode in advance, while hooks run. `None` if it would not be asked
+    /// about this decision.
     pub async fn foresee(
         &self,
         decision: &Decision,
@@ -181,8 +173,8 @@ impl LivePermissions {
         if self.breaker.is_open() { None } else { policy.foresee(decision, tool, call).await }
     }
 
-    /// Lets the classifier of auto mode answer, unless it has been saying no so
-    /// often that a person should look.
+    /// Lets the classifier of auto mode answer, unless it has blocked so often that the user should
+    /// decide.
     pub async fn classify(
         &self,
         decision: Decision,
@@ -199,7 +191,7 @@ impl LivePermissions {
         answered
     }
 
-    /// Says that a person answered: the classifier gets another chance.
+    /// Records that the user answered, which resets the classifier's block counts.
     pub fn person_answered(&self, _answer: Behavior) {
         self.breaker.reset();
     }

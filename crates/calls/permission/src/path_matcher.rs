@@ -14,35 +14,32 @@ use crate::{
     spelling::{fold_path, is_loosely_spelled},
 };
 
-/// Whether a path is read or written.
+/// Read or write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PathUse {
     Read,
     Write,
 }
 
-/// Path rules of one list, ready to be compared with absolute, folded paths.
+/// Compiled path rules of one behaviour, matched against absolute normalised paths.
 ///
-/// A rule without wildcards is a key in a map, found by walking up from the
-/// path; the others are one set of globs per directory they start in. So the
-/// cost hardly depends on the number of rules.
+/// Rules without wildcards are keys of a map, looked up for the path and its ancestors; the others are
+/// one glob set per start directory. So the cost hardly depends on the number of rules.
 #[derive(Debug, Default)]
 pub(crate) struct PathMatcher {
     /// A rule about every path.
     bare: Option<usize>,
-    /// A rule that could have been about any path.
+    /// An invalid rule, which may have been about any path.
     broken: Option<usize>,
     exact: PathTable,
-    /// The rules that forbid something, for names folded by
-    /// [`crate::spelling`]: they count where a directory takes several spellings
-    /// for the same name.
+    /// Restricting rules for names folded by [`crate::spelling`], which apply in directories that treat
+    /// different spellings as the same name.
     folded: Option<PathTable>,
-    /// Paths that rules name outright, to recognise other names of the same
-    /// file.
+    /// Paths named exactly in rules, to recognise other names of the same file.
     named: Vec<(PathBuf, usize)>,
 }
 
-/// Path rules compiled for names of one spelling.
+/// Path rules compiled for exact or folded names.
 #[derive(Debug, Default)]
 struct PathTable {
     exact: HashMap<OsString, Vec<MatcherEntry>>,
@@ -58,13 +55,13 @@ struct MatcherEntry {
 #[derive(Debug)]
 struct GlobGroup {
     base: PathBuf,
-    /// What stands before a path below `base` when it is compared.
+    /// Prefix to add to a path below `base` before matching.
     prefix: PathBuf,
     set: GlobSet,
     entries: Vec<MatcherEntry>,
 }
 
-/// How a comparison came out at one level of a path.
+/// How the rule's path relates to the compared path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Level {
     Own(PathUse),
@@ -72,7 +69,7 @@ enum Level {
 }
 
 impl PathMatcher {
-    /// Compiles the path rules among `rules`, given with their numbers.
+    /// Compiles path rules, given with their indices.
     pub(crate) fn new<'a>(rules: impl Iterator<Item = (usize, &'a Rule)>, anchors: &ResolvedDirs) -> Self {
         let mut matcher = Self::default();
         let mut exact = TableBuilder::new(Spelling::Exact);
@@ -111,8 +108,8 @@ impl PathMatcher {
         first(self.bare, self.find_path(path, using))
     }
 
-    /// The same without rules about every path: those of the other family bind
-    /// the tools they name, not every use of a path.
+    /// Like [`Self::find`], without rules about every path: those of the other family apply to the tools
+    /// they name, not to every use of a path.
     pub(crate) fn find_path(&self, path: &Path, using: PathUse) -> Option<usize> {
         let found = self.spelled(path, |table, path| {
             levels(path, using).filter_map(|(at, level)| table.at(at, level)).min()
@@ -120,7 +117,7 @@ impl PathMatcher {
         first(self.broken, found)
     }
 
-    /// The first rule that covers reading the path itself, its parents aside.
+    /// The first rule that covers reading the path itself, disregarding its parents.
     pub(crate) fn find_leaf(&self, path: &Path) -> Option<usize> {
         self.spelled(path, |table, path| table.at(path, Level::Own(PathUse::Read)))
     }
@@ -132,37 +129,37 @@ impl PathMatcher {
         first(first(self.bare, self.broken), found)
     }
 
-    /// A rule that could be about something below a directory. Patterns are not
-    /// looked into: one that starts on the way counts.
+    /// A rule that may match something below a directory. Globs are not evaluated: one that starts above
+    /// or below counts.
     pub(crate) fn may_match_below(&self, dir: &Path) -> Option<usize> {
         self.spelled(dir, PathTable::may_match_below)
     }
 
-    /// The rule that keeps a whole directory, or one file, from this use; rules
-    /// about every path and about the directories above aside.
+    /// The rule that restricts a whole directory or one file, disregarding rules about every path and
+    /// about parents.
     pub(crate) fn fences(&self, path: &Path, using: PathUse) -> Option<usize> {
         self.spelled(path, |table, path| {
             first(table.at(path, Level::Own(using)), table.at(path, Level::Above))
         })
     }
 
-    /// Where patterns start, each with a rule that starts there.
+    /// Start directories of globs, each with a rule.
     pub(crate) fn starts(&self) -> impl Iterator<Item = (&Path, usize)> {
         self.exact.globs.iter().filter_map(|it| Some((it.base.as_path(), it.entries.first()?.rule)))
     }
 
-    /// Paths that rules name outright, patterns aside.
+    /// Paths named exactly, each with a rule.
     pub(crate) fn exact(&self) -> impl Iterator<Item = (&Path, usize)> {
         self.exact.exact.iter().filter_map(|(path, entries)| Some((Path::new(path), entries.first()?.rule)))
     }
 
-    /// Paths that rules name outright.
+    /// All paths named exactly in rules.
     pub(crate) fn named(&self) -> &[(PathBuf, usize)] {
         &self.named
     }
 
-    /// Compares a path as it is spelled, and folded where its directory finds it
-    /// under other spellings as well.
+    /// Compares a path with its exact spelling, and folded if its directory also finds it under other
+    /// spellings.
     fn spelled(&self, path: &Path, find: impl Fn(&PathTable, &Path) -> Option<usize>) -> Option<usize> {
         let exactly = find(&self.exact, path);
         if exactly.is_some() {
@@ -216,18 +213,18 @@ impl PathTable {
     }
 }
 
-/// A directory or file that a pattern starts at.
+/// Start of a pattern.
 struct PatternStart<'a> {
     path: PathBuf,
     prefix: PathBuf,
     glob: Option<&'a str>,
-    /// The path that is named outright.
+    /// Path named exactly, if it is.
     named: Option<PathBuf>,
 }
 
-/// Where a pattern starts. A deny names a thing, not a spelling: it also holds
-/// where the named directory leads, and in every checkout of the project. An
-/// allow holds only where it says.
+/// Start paths of a pattern. A deny or ask rule is about the file, not its name: it also applies to the
+/// target of a symlink and in all checkouts of the project. An allow rule applies only to the path as
+/// written.
 fn starts<'a>(rule: &Rule, pattern: &'a PathPattern, anchors: &ResolvedDirs) -> Vec<PatternStart<'a>> {
     let glob = pattern.glob.as_deref();
     let forbids = rule.entry.behavior != Behavior::Allow;
@@ -242,7 +239,7 @@ fn starts<'a>(rule: &Rule, pattern: &'a PathPattern, anchors: &ResolvedDirs) -> 
         for path in std::iter::once(start).chain(followed) {
             starts.push(PatternStart { named: named(&path), path, prefix: PathBuf::new(), glob });
         }
-        // Names such as `[id].tsx` look like a pattern and are none.
+        // Names such as `[id].tsx` look like globs but are literal.
         if forbids && glob.is_some() {
             let path = base.join(&pattern.written);
             starts.push(PatternStart { path, prefix: PathBuf::new(), glob: None, named: None });
@@ -264,7 +261,7 @@ fn starts<'a>(rule: &Rule, pattern: &'a PathPattern, anchors: &ResolvedDirs) -> 
     starts
 }
 
-/// A table that is being filled.
+/// A table under construction.
 struct TableBuilder {
     spelling: Spelling,
     exact: HashMap<OsString, Vec<MatcherEntry>>,
@@ -312,8 +309,8 @@ impl MatcherEntry {
     }
 }
 
-/// Where a pattern starts, in both forms. A rule whose anchor does not exist
-/// (no home) starts nowhere.
+/// Base directories of a pattern in lexical and real form. Empty if the base does not exist (no home
+/// directory).
 fn bases(rule: &Rule, pattern: &PathPattern, anchors: &ResolvedDirs) -> Vec<PathBuf> {
     let spot = match pattern.anchor {
         Anchor::Root => return vec![PathBuf::from("/")],
@@ -328,7 +325,7 @@ fn bases(rule: &Rule, pattern: &PathPattern, anchors: &ResolvedDirs) -> Vec<Path
     spot.forms().map(|form| form.ancestors().nth(pattern.up).unwrap_or(Path::new("/")).to_owned()).collect()
 }
 
-/// The path and everything above it.
+/// The path and its ancestors.
 fn levels(path: &Path, using: PathUse) -> impl Iterator<Item = (&Path, Level)> {
     let own = std::iter::once((path, Level::Own(using)));
     own.chain(path.ancestors().skip(1).map(|at| (at, Level::Above)))

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Behavior, PolicyBuilder, RuleEntry};
 
-/// A change to what is allowed, as the Agent SDKs spell it.
+/// A change of permissions, in the format of the Agent SDKs.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum PermissionUpdate {
@@ -15,55 +15,53 @@ pub enum PermissionUpdate {
     ReplaceRules(RuleList),
     /// Removes rules.
     RemoveRules(RuleList),
-    /// Goes on in another mode.
+    /// Changes the mode.
     SetMode {
-        /// The mode.
+        /// The new mode.
         mode: PermissionMode,
-        /// Where it is kept.
+        /// Where to store it.
         destination: Destination,
     },
     /// Adds directories to the workspace.
     AddDirectories {
-        /// Which.
+        /// The directories.
         #[serde(serialize_with = "lossy")]
         directories: Vec<PathBuf>,
-        /// Where it is kept.
+        /// Where to store them.
         destination: Destination,
     },
-    /// Takes directories out of the workspace.
+    /// Removes directories from the workspace.
     RemoveDirectories {
-        /// Which.
+        /// The directories.
         #[serde(serialize_with = "lossy")]
         directories: Vec<PathBuf>,
-        /// Where it is kept.
+        /// Where they are stored.
         destination: Destination,
     },
 }
 
-/// Rules of one behaviour for one destination.
+/// Rules of one behaviour and destination.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RuleList {
-    /// The rules.
     pub rules: Vec<RuleText>,
-    /// What they say.
+    /// Their behaviour.
     pub behavior: Behavior,
-    /// Where they are kept.
+    /// Where to store them.
     pub destination: Destination,
 }
 
-/// A rule as the SDKs spell it.
+/// A rule in the format of the SDKs.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleText {
-    /// The tool.
     pub tool_name: String,
-    /// What stands between the brackets.
+    /// The text inside the parentheses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule_content: Option<String>,
 }
 
 impl RuleText {
-    /// As it stands in settings: `Tool` or `Tool(spec)`.
+    /// In settings syntax: `Tool` or `Tool(spec)`.
     pub fn text(&self) -> String {
         match &self.rule_content {
             Some(spec) => format!("{}({spec})", self.tool_name),
@@ -72,7 +70,7 @@ impl RuleText {
     }
 }
 
-/// Where a change is kept.
+/// Where an update is stored.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Destination {
@@ -82,17 +80,17 @@ pub enum Destination {
     ProjectSettings,
     /// The project's private settings.
     LocalSettings,
-    /// Until the session ends.
+    /// In memory, until the session ends.
     Session,
-    /// As if it had been a flag.
+    /// In memory, like a command line flag.
     CliArg,
-    /// Until the agent that asked has ended, for it and those it starts, and for
-    /// nobody else. To the main agent the same as the session.
+    /// In memory, for the requesting agent and its children, until it ends. For the main agent the same
+    /// as the session.
     Agent,
 }
 
 impl Destination {
-    /// Whether a change has to be written to a file to be kept.
+    /// Whether it is stored in a file.
     pub fn persists(self) -> bool {
         match self {
             Self::UserSettings | Self::ProjectSettings | Self::LocalSettings => true,
@@ -100,7 +98,7 @@ impl Destination {
         }
     }
 
-    /// For people.
+    /// Display name.
     pub fn label(self) -> &'static str {
         match self {
             Self::UserSettings => "user settings",
@@ -114,7 +112,7 @@ impl Destination {
 }
 
 impl PermissionUpdate {
-    /// Where the change is kept.
+    /// Where the update is stored.
     pub fn destination(&self) -> Destination {
         match self {
             Self::AddRules(list) | Self::ReplaceRules(list) | Self::RemoveRules(list) => list.destination,
@@ -126,7 +124,7 @@ impl PermissionUpdate {
 }
 
 impl PolicyBuilder {
-    /// Makes a change. Rules and directories of other destinations stay.
+    /// Applies an update. Rules and directories of other destinations are kept.
     pub fn update(mut self, update: &PermissionUpdate) -> Self {
         match update {
             PermissionUpdate::AddRules(list) => self.add_rules(list),
@@ -171,13 +169,13 @@ fn belongs(rule: &RuleEntry, list: &RuleList) -> bool {
     rule.behavior == list.behavior && rule.origin.destination == Some(list.destination)
 }
 
-/// `Tool` and `Tool(*)` are the same rule.
+/// `Tool` and `Tool(*)` are equal.
 fn is_same(a: &str, b: &str) -> bool {
     let bare = |text: &str| text.trim().strip_suffix("(*)").unwrap_or(text.trim()).to_owned();
     bare(a) == bare(b)
 }
 
-/// Paths that are not UTF-8 are shown as closely as JSON can.
+/// Paths that are not UTF-8 are converted lossily.
 fn lossy<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(paths.iter().map(|it| it.to_string_lossy()))
 }

@@ -2,12 +2,10 @@ use haft_tool::CommandLine;
 
 use crate::{CommandAnalysis, CommandContext, CommandJudge, CommandNature, CommandPart, RuleForm};
 
-/// Understands command lines made of plain words and nothing else.
+/// A simple [`CommandJudge`] for command lines of plain words.
 ///
-/// What every shell reads in the same way is one part; anything with a quote,
-/// an operator, an expansion or an assignment is in doubt. Enough for rules
-/// without an analysis of the shell's language, and never wrong in the open
-/// direction.
+/// Text that every shell parses alike is one part; anything with a quote, an operator, an expansion or
+/// an assignment is a doubt. Sufficient without a shell analyser, and errs on the strict side.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainWordsJudge;
 
@@ -19,7 +17,7 @@ impl CommandJudge for PlainWordsJudge {
         let doubt = doubt_about(line, &words);
         let deny_faces = match doubt {
             None => vec![RuleForm::new(words.clone())],
-            // Some command hides somewhere in here: it may start at any word.
+            // A hidden command may start at any word.
             Some(_) => {
                 (0..words.len().min(MAX_STARTS)).map(|from| RuleForm::new(words[from..].to_vec())).collect()
             }
@@ -46,10 +44,10 @@ impl CommandJudge for PlainWordsJudge {
     }
 }
 
-/// As many places as a hidden command is looked for.
+/// Maximum number of positions at which a hidden command is searched.
 const MAX_STARTS: usize = 64;
 
-/// Words that run what follows them, or change what it means.
+/// Words that run the following words or change their meaning.
 const RUNS_THE_REST: &[&str] = &[
     "builtin", "busybox", "case", "chroot", "command", "coproc", "doas", "do", "else", "env", "eval", "exec",
     "find", "flock", "for", "function", "if", "ionice", "nice", "noglob", "nohup", "parallel", "select",

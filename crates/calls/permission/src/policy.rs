@@ -20,11 +20,11 @@ use crate::{
     suggest_updates,
 };
 
-/// Everything that decides, as one value. Immutable but for the mode: a change
-/// of rules makes a new one ([`Policy::to_builder`]). Cloning is cheap.
+/// All inputs of a permission decision. Immutable except for the mode; a rule change creates a new
+/// policy ([`Policy::to_builder`]). Cheap to clone.
 #[derive(Clone)]
 pub struct Policy {
-    /// What happens to calls no rule speaks about.
+    /// What happens to calls without a matching rule.
     pub mode: PermissionMode,
     pub(crate) inner: Arc<PolicyInner>,
 }
@@ -33,46 +33,43 @@ pub(crate) struct PolicyInner {
     pub(crate) blueprint: PolicyBuilder,
     pub(crate) rules: RuleSet,
     pub(crate) warnings: Vec<RuleWarning>,
-    /// Rights that may be passed on but not used, as denies.
+    /// Rights that may be delegated but not used, as deny rules.
     pub(crate) held_back: Option<RuleSet>,
     pub(crate) agent: Option<AgentLevel>,
-    /// Commands that no sandbox holds.
+    /// Commands that run outside the sandbox.
     outside: RuleSet,
     anchors: ArcSwapOption<ResolvedDirs>,
 }
 
-/// What happens outside the workspace where no rule speaks.
+/// What happens outside the workspace without a matching rule.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum OutsideWorkspace {
-    /// It asks.
     #[default]
     Ask,
     /// It is denied.
     Deny,
 }
 
-/// Whether path rules bind commands, too.
+/// Whether path rules also apply to what commands do.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PathRuleReach {
-    /// As far as paths are visible in the command line; a program can read
-    /// what it likes.
+    /// Only to paths visible in the command line; a program can access any file.
     #[default]
     Advisory,
-    /// A sandbox keeps every process from what the rules deny.
+    /// A sandbox enforces deny rules for every process.
     Sandboxed,
 }
 
-/// Whether walls hold commands to the belief that they only read.
+/// Whether read-only commands run in the read-only sandbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum ReadOnlyEnforced {
-    /// Nothing does: where the belief rests on a program inside the command, or
-    /// on files it obeys, it asks.
+    /// No: a command classified as read-only only because of analysed code or configuration files asks.
     #[default]
     No,
-    /// They cannot write, connect, or run what nobody installed.
+    /// Yes: it cannot write, connect, or run programs that are not installed.
     Yes,
-    /// As this says, which is asked when a command depends on it: many sessions
-    /// run none, and walls take a while to try.
+    /// Decided by this function, called when a command depends on it, because probing the sandbox takes
+    /// time and many sessions do not need it.
     AsTried(fn() -> bool),
 }
 
@@ -86,34 +83,32 @@ impl ReadOnlyEnforced {
     }
 }
 
-/// What becomes of questions about commands that a sandbox holds.
+/// What happens to prompts about sandboxed commands.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SandboxedAskPolicy {
-    /// They are asked.
+    /// The user is asked.
     #[default]
     Ask,
-    /// What no rule speaks about runs. Deny and ask rules, doubts, files outside
-    /// the workspace and protected paths count as always.
+    /// Commands without a matching rule run. Deny and ask rules, doubts, files outside the workspace and
+    /// protected paths still ask or deny.
     Run,
 }
 
 impl Default for Policy {
-    /// No rules, and the directory of each call is its workspace. For tests and
-    /// programs whose calls stay in one directory; everything else names its
-    /// workspace with [`Policy::builder`].
+    /// No rules, and the working directory of each call as workspace. For tests and programs whose calls
+    /// stay in one directory; others should set the workspace with [`Policy::builder`].
     fn default() -> Self {
         PolicyBuilder::default().build()
     }
 }
 
 impl Policy {
-    /// Starts a policy for a session that works in this directory.
+    /// A builder for a policy with this workspace.
     pub fn builder(workspace: impl AsRef<Path>) -> PolicyBuilder {
         PolicyBuilder::default().workspace(workspace)
     }
 
-    /// What this policy was made of, to be changed and built again. The rights
-    /// of agents above are not part of it.
+    /// A builder with this policy's inputs, without parent agents.
     pub fn to_builder(&self) -> PolicyBuilder {
         let mut builder = self.inner.blueprint.clone();
         builder.mode = self.mode;
@@ -137,11 +132,12 @@ impl Policy {
         Self { mode, inner: Arc::new(inner) }
     }
 
-    /// Whether a call may run, and why.
+    /// Decides whether a call may run.
     ///
-    /// The order is hook deny, deny rules, ask rules, safety checks, mode, allow
-    /// rules; what is left asks. Nothing is executed, and nothing but the names
-    /// of files on the way of declared paths is looked up.
+    /// The order is hook deny, deny rules, ask rules, safety checks, mode, allow rules; everything else
+    /// asks. Executes nothing. Blocks: reads metadata of declared paths, directories that globs and
+    /// trees name, and configuration files that commands depend on, but not the content of the user's
+    /// files.
     pub fn judge(&self, tool: &str, call: &dyn DynCall, cx: &CallContext, hook: &HookOpinion) -> Decision {
         let tool = self.inner.blueprint.names.canonical(tool);
         let facts = CallSubject::gather(self, tool, call, cx, hook);
@@ -194,9 +190,8 @@ impl Policy {
         }
     }
 
-    /// Whether the classifier of auto mode may answer: never about what a rule
-    /// speaks about, never about what is protected, and never about what cannot be
-    /// compared with rules that forbid something.
+    /// Whether the classifier of auto mode may answer: not about anything a rule covers, nor about
+    /// protected files, nor about anything that cannot be compared with restricting rules.
     fn leaves_to_classifier(&self, ruling: &PartialDecision, tally: &DecisionTally) -> bool {
         let forbids = |level: &Self| {
             level.inner.rules.rules().iter().any(|rule| rule.entry.behavior != Behavior::Allow)
@@ -213,18 +208,17 @@ impl Policy {
         LevelDecision { agent: self.agent_name().to_owned(), decision, reason }
     }
 
-    /// What is wrong with the rules.
+    /// Warnings about invalid rules.
     pub fn warnings(&self) -> &[RuleWarning] {
         &self.inner.warnings
     }
 
-    /// The rules, those of agents above aside.
+    /// The rules, without those of parent agents.
     pub fn rules_as_written(&self) -> &[RuleEntry] {
         &self.inner.blueprint.rules
     }
 
-    /// The rule that takes a tool away altogether, so that the model is not
-    /// even told of it.
+    /// The deny rule that removes a tool from the request, if there is one.
     pub fn removes(&self, tool: &str) -> Option<&RuleEntry> {
         let tool = self.inner.blueprint.names.canonical(tool);
         let own = || {
@@ -239,24 +233,24 @@ impl Policy {
         own().or_else(above)
     }
 
-    /// Whether a sandbox keeps the path rules, whatever command runs.
+    /// Whether a sandbox enforces the path rules for all commands.
     pub(crate) fn is_enforced(&self) -> bool {
         self.inner.blueprint.enforcement == PathRuleReach::Sandboxed && self.inner.outside.rules().is_empty()
     }
 
-    /// Whether a command needs no question because a sandbox holds it.
+    /// Whether a command may run without asking because it is sandboxed.
     pub(crate) fn is_held(&self, part: &CommandPart) -> bool {
         self.inner.blueprint.enforcement == PathRuleReach::Sandboxed
             && self.inner.blueprint.sandboxed == SandboxedAskPolicy::Run
             && self.inner.outside.command(Behavior::Ask, part).is_none()
     }
 
-    /// Whether walls hold commands that are let run because they only read.
+    /// Whether read-only commands run in the read-only sandbox.
     pub(crate) fn holds_reading(&self) -> bool {
         self.inner.blueprint.reading.is_held()
     }
 
-    /// Whether path rules exist that a command could get around.
+    /// Whether there are path rules that a command could circumvent.
     pub(crate) fn is_advisory(&self) -> bool {
         let own = !self.is_enforced() && self.inner.rules.forbids_paths();
         own || self.parent().is_some_and(Self::is_advisory)
@@ -294,18 +288,17 @@ impl Policy {
         self.mode == PermissionMode::AcceptEdits || self.is_classified()
     }
 
-    /// Whether a classifier answers what would ask.
+    /// Whether a classifier answers prompts.
     pub(crate) fn is_classified(&self) -> bool {
         self.mode == PermissionMode::Auto && self.classifier().is_some()
     }
 
-    /// Whether an allow rule counts: a classifier is pointless next to rules
-    /// that approve anything.
+    /// Whether an allow rule applies: in auto mode, overly broad rules are ignored.
     pub(crate) fn counts(&self, rule: &Rule) -> bool {
         !(self.is_classified() && classifier::is_sweeping(rule))
     }
 
-    /// The directories as they are now, kept from call to call.
+    /// The resolved directories, cached between calls.
     pub(crate) fn anchors(&self, cx: &CallContext) -> Arc<ResolvedDirs> {
         self.anchors_at(&cx.cwd, cx.home.as_deref())
     }
@@ -315,7 +308,7 @@ impl Policy {
         let cwd = places.workspace.as_deref().unwrap_or(cwd);
         let home = places.home.as_deref().or(home);
         let known = self.inner.anchors.load_full().filter(|it| it.fit(cwd, home));
-        // Worktrees come and go while a session runs.
+        // Worktrees may be created or removed during a session.
         if let Some(anchors) = known
             && anchors.checkouts == self.checkouts(&anchors)
         {
@@ -328,8 +321,7 @@ impl Policy {
         anchors
     }
 
-    /// Where path rules that forbid something hold besides the workspace; looked
-    /// up only if there are such rules.
+    /// Other checkouts in which restricting path rules apply; looked up only if there are such rules.
     fn checkouts(&self, anchors: &ResolvedDirs) -> Checkouts {
         let sets = || std::iter::once(&self.inner.rules).chain(&self.inner.held_back);
         if !sets().any(RuleSet::forbids_some_path) {
@@ -352,7 +344,7 @@ impl Policy {
     }
 }
 
-/// The honest label for path rules next to a shell without a sandbox.
+/// Note for path rules when no sandbox enforces them on the shell.
 pub(crate) const ADVISORY: &str = "advisory: shell can bypass Read and Edit rules, because no sandbox is on";
 
 impl fmt::Debug for Policy {

@@ -4,22 +4,22 @@ use haft_paths::{expand, is_inside, lexical, real};
 
 use crate::{checkouts::Checkouts, protected_paths::is_kernel};
 
-/// The directories a policy talks about, as they were given.
+/// The directories of a policy, as given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PolicyDirs {
-    /// Where the session works; the directory of each call when not given.
+    /// The workspace; `None` for each call's working directory.
     pub(crate) workspace: Option<PathBuf>,
-    /// Further directories that count as the workspace.
+    /// Additional workspace directories.
     pub(crate) additional: Vec<(PathBuf, Option<crate::Destination>)>,
     /// Directories that may be read without asking, such as stored results.
     pub(crate) readable: Vec<PathBuf>,
-    /// What `~` means in rules.
+    /// Home directory for `~` in rules.
     pub(crate) home: Option<PathBuf>,
-    /// Haft's own state.
+    /// Directories with Haft's own state.
     pub(crate) own: Vec<PathBuf>,
 }
 
-/// A directory in both of its forms.
+/// A directory in lexical and real form.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct PolicyDir {
     pub(crate) lexical: PathBuf,
@@ -33,32 +33,31 @@ impl PolicyDir {
         Self { lexical, real }
     }
 
-    /// Both forms, once if they are the same.
+    /// Both forms; one if they are equal.
     pub(crate) fn forms(&self) -> impl Iterator<Item = &Path> {
         let real = (self.real != self.lexical).then_some(&*self.real);
         std::iter::once(&*self.lexical).chain(real)
     }
 }
 
-/// Which of its two forms a path is in.
+/// Form of a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PathForm {
     Lexical,
     Real,
 }
 
-/// The same directories, absolute and followed. Made once and kept while the
-/// working directory and the home stay.
+/// The directories in absolute and real form. Cached while working directory and home stay the same.
 #[derive(Debug)]
 pub(crate) struct ResolvedDirs {
     key: (PathBuf, Option<PathBuf>),
     pub(crate) cwd: PolicyDir,
     pub(crate) home: Option<PolicyDir>,
-    /// The workspace: what may be read, and edited where edits are accepted.
+    /// The workspace: readable, and editable where edits are accepted.
     roots: Vec<PolicyDir>,
     readable: Vec<PolicyDir>,
     pub(crate) own: Vec<PathBuf>,
-    /// Where path rules that forbid something hold as well.
+    /// Other checkouts in which restricting path rules apply.
     pub(crate) checkouts: Checkouts,
 }
 
@@ -78,19 +77,18 @@ impl ResolvedDirs {
         }
     }
 
-    /// The checkouts of the repositories that the workspace, or one of `sources`,
-    /// lies in.
+    /// The checkouts of the repositories that contain the workspace or one of `sources`.
     pub(crate) fn checkouts_now<'a>(&'a self, sources: impl Iterator<Item = &'a Path>) -> Checkouts {
         Checkouts::find(self.roots.iter().flat_map(PolicyDir::forms).chain(sources))
     }
 
-    /// Whether these were made for the same directories.
+    /// Whether these were computed for the same directories.
     pub(crate) fn fit(&self, cwd: &Path, home: Option<&Path>) -> bool {
         self.key.0.as_os_str() == cwd.as_os_str()
             && self.key.1.as_ref().map(|it| it.as_os_str()) == home.map(Path::as_os_str)
     }
 
-    /// Whether a path belongs to the workspace.
+    /// Whether a path is in the workspace.
     pub(crate) fn in_workspace(&self, path: &Path, form: PathForm) -> bool {
         self.roots.iter().any(|root| holds(root, path, form))
     }
@@ -100,25 +98,24 @@ impl ResolvedDirs {
         self.in_workspace(path, form) || self.readable.iter().any(|dir| holds(dir, path, form))
     }
 
-    /// Where everything readable without asking really lies.
+    /// Real paths of everything readable without asking.
     pub(crate) fn readable_trees(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().chain(&self.readable).map(|spot| &*spot.real)
     }
 
-    /// The directories of the workspace as they were given.
+    /// The workspace directories as given.
     pub(crate) fn root_paths(&self) -> Vec<&Path> {
         self.roots.iter().map(|root| &*root.lexical).collect()
     }
 
-    /// Whether a directory is above or the same as one of the workspace, or the
-    /// home directory.
+    /// Whether a directory is the home directory or a workspace root or an ancestor of one.
     pub(crate) fn is_broad(&self, dir: &Path) -> bool {
         let holds_home = self.home.as_ref().is_some_and(|home| home.forms().any(|form| is_inside(form, dir)));
         holds_home || self.roots.iter().any(|root| root.forms().any(|form| is_inside(form, dir)))
     }
 }
 
-/// The kernel's files belong to no workspace that merely lies above them.
+/// Kernel file systems do not belong to a workspace above them.
 fn holds(dir: &PolicyDir, path: &Path, form: PathForm) -> bool {
     let inside = match form {
         PathForm::Lexical => is_inside(path, &dir.lexical) || is_inside(path, &dir.real),

@@ -4,8 +4,8 @@ use crate::{
     Behavior, Decision, Destination, PermissionUpdate, RuleText, display_text, rule::CommandPattern,
 };
 
-/// A decision for people: the answer, every part with what decided it, what
-/// each agent of the chain said, and what would change it.
+/// Formats a decision for display: the decision, every part with its reason, each agent's decision, and
+/// what would change it.
 pub fn explain(decision: &Decision) -> String {
     let mut out = format!("{}: {}\n", decision.behavior, decision.reason);
     for part in &decision.parts {
@@ -29,18 +29,18 @@ pub fn explain(decision: &Decision) -> String {
     out
 }
 
-/// What a change would do, shown before it is made.
+/// Preview of an update.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UpdatePreview {
     /// One line: the rules, what they cover, and for how long.
     pub summary: String,
-    /// Calls that would run without asking.
+    /// Example calls that would run without asking.
     pub matches: Vec<String>,
     /// Similar calls that would still ask.
     pub misses: Vec<String>,
 }
 
-/// Shows what a change would do.
+/// Previews an update.
 pub fn preview(update: &PermissionUpdate) -> UpdatePreview {
     let kept = kept(update.destination());
     let summary =
@@ -111,14 +111,14 @@ fn tree(path: &str) -> String {
     }
 }
 
-/// What every command begins with that the rule is about, if that is all it says.
+/// The command prefix of a rule, if the rule is only a prefix.
 fn prefix_of(command: &str) -> Option<&str> {
     let prefix = command.strip_suffix(":*").or_else(|| command.strip_suffix(" *"));
     prefix.filter(|prefix| !prefix.contains('*'))
 }
 
-/// Commands a rule would match, and some it would not. A rule about every
-/// command needs none.
+/// Adds commands that a rule would match and some that it would not. None for a rule about every
+/// command.
 fn examples(rule: &RuleText, preview: &mut UpdatePreview) {
     let ("Bash", Some(command)) = (&*rule.tool_name, rule.rule_content.as_deref().map(str::trim)) else {
         return;

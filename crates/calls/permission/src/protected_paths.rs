@@ -2,25 +2,25 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::spelling::fold;
 
-/// Why a place is protected.
+/// Why a path is protected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Protection {
-    /// Git runs what its configuration and hooks name.
+    /// Git runs programs named in its configuration and hooks.
     Git,
-    /// Keys, and who may log in with them.
+    /// Keys and login authorisation.
     Keys,
-    /// Rights and settings of agents.
+    /// Permissions and settings of agents.
     Agents,
-    /// A shell runs it.
+    /// Executed by a shell.
     Shell,
-    /// An editor, a package manager or a build tool runs what it names.
+    /// An editor, package manager or build tool runs programs it names.
     Tools,
-    /// State of Haft.
+    /// Haft's own state.
     Own,
 }
 
 impl Protection {
-    /// As the end of a sentence about the place.
+    /// Completes a sentence about the path.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Git => "git runs the hooks and programs that it names",
@@ -33,8 +33,7 @@ impl Protection {
     }
 }
 
-/// Directories whose content decides what runs later. One name, or several that
-/// follow each other.
+/// Directories whose content decides what runs later; one name, or several consecutive ones.
 const DIRECTORIES: &[(&[&str], Protection)] = &[
     (&[".git"], Protection::Git),
     (&[".config", "git"], Protection::Git),
@@ -52,7 +51,7 @@ const DIRECTORIES: &[(&[&str], Protection)] = &[
     (&[".gnupg"], Protection::Keys),
 ];
 
-/// Directories of the above in which an agent works.
+/// Subdirectories of these in which agents work.
 const WORKTREES: &[&[&str]] = &[&[".claude", "worktrees"], &[".haft", "worktrees"]];
 
 /// Files that decide what runs later.
@@ -106,16 +105,15 @@ const FILES: &[(Protection, &[&str])] = &[
     (Protection::Agents, &[".mcp.json", ".claude.json", ".haft.json"]),
 ];
 
-/// Files of which only the beginning of the name is fixed.
+/// Prefixes of such file names.
 const FILE_PREFIXES: &[&str] = &[".pnp."];
 
-/// Whether writing here is never approved by a rule. `own` are directories with
-/// Haft's own state that lie elsewhere.
+/// Whether no rule can approve writing here. `own` are directories with Haft's state elsewhere.
 pub(crate) fn is_protected(path: &Path, own: &[PathBuf]) -> bool {
     protection(path, own).is_some()
 }
 
-/// Why writing here is never approved by a rule, if it is not.
+/// Why no rule can approve writing here; `None` if the path is not protected.
 pub(crate) fn protection(path: &Path, own: &[PathBuf]) -> Option<Protection> {
     if own.iter().any(|dir| path.starts_with(dir)) {
         return Some(Protection::Own);
@@ -125,7 +123,7 @@ pub(crate) fn protection(path: &Path, own: &[PathBuf]) -> Option<Protection> {
     by_directory.or_else(|| file(names.last()?))
 }
 
-/// The protected directory that begins with the first of these names.
+/// The protected directory at the start of these components.
 fn directory(names: &[String]) -> Option<Protection> {
     let starts = |list: &[&str]| list.len() <= names.len() && list.iter().zip(names).all(|(a, b)| a == b);
     let (_, why) = DIRECTORIES.iter().find(|(dir, _)| starts(dir))?;
@@ -139,8 +137,7 @@ fn file(name: &str) -> Option<Protection> {
     FILES.iter().find(|(_, files)| files.contains(&name)).map(|(why, _)| *why)
 }
 
-/// Whether the kernel makes these files up: writing one changes the machine,
-/// reading one may never end.
+/// Whether the path is on a kernel file system: writing may change the machine, reading may never end.
 pub(crate) fn is_kernel(path: &Path) -> bool {
     ["/proc", "/sys", "/dev"].iter().any(|tree| path.starts_with(tree))
 }

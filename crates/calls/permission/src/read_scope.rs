@@ -17,41 +17,41 @@ use crate::{
     same_file::{FileId, linked_files, linked_id},
 };
 
-/// What a call may read besides what it declared: files below the declared
-/// paths or in the workspace that no rule keeps from being read.
+/// Files a call may read beyond the declared ones: files below declared paths or in the workspace that
+/// no rule forbids.
 ///
-/// Made for every call and cheap as long as nobody asks. Then each directory is
-/// looked up once, and each file costs one system call.
+/// Created for every call and cheap until used. Then each directory is looked up once, and each file
+/// costs one system call.
 pub(crate) struct CallReadScope {
     policy: Policy,
     cx: ScopeContext,
-    /// Real places of what was declared.
+    /// Real paths of the declared accesses.
     declared: Vec<PathBuf>,
     answered: ResolvedAsks,
     ready: OnceLock<ReadScopeLookup>,
     dirs: RwLock<HashMap<OsString, Arc<KnownDir>>>,
 }
 
-/// Which questions are out of the way once the call runs.
+/// Which prompts were answered when the call runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ResolvedAsks {
-    /// What asks stays closed.
+    /// None: files covered by ask rules stay unreadable.
     Nothing,
-    /// An ask rule about this very call was answered.
+    /// The ask rule that applied to this call.
     AskRules,
 }
 
-/// As much of the call as directories depend on.
+/// The part of the call that resolving directories depends on.
 struct ScopeContext {
     cwd: Arc<Path>,
     home: Option<Arc<Path>>,
     anywhere: bool,
 }
 
-/// What is looked up when the first file is.
+/// Lookup state, created for the first file.
 struct ReadScopeLookup {
     forbidden: Vec<ForbiddenReads>,
-    /// Where files must lie; nothing means anywhere.
+    /// Directories that must contain the files; `None` for anywhere.
     trees: Option<Vec<PathBuf>>,
     linked: HashMap<FileId, (PathBuf, usize)>,
 }
@@ -181,13 +181,12 @@ impl ReadScope for CallReadScope {
     }
 }
 
-/// The policy and those of the agents above.
+/// The policy and those of the parent agents.
 pub(crate) fn levels(policy: &Policy) -> impl Iterator<Item = &Policy> {
     std::iter::successors(Some(policy), |level| level.parent())
 }
 
-/// Whether a path is absolute and has nothing to fold: checked by its bytes,
-/// because that is the usual case for a walker's paths.
+/// Whether a path is absolute and normalised. A byte check, because walkers' paths usually are.
 fn is_folded(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     let inner = bytes.strip_prefix(b"/").unwrap_or_default();

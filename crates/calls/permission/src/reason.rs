@@ -9,111 +9,111 @@ use haft_types::PermissionMode;
 
 use crate::{Behavior, RuleEntry, display_text, path_matcher::PathUse, protected_paths::Protection};
 
-/// Every reason there is, as data; its text is made when somebody looks.
+/// Reason of a decision as data; formatted on demand.
 #[derive(Clone, Debug)]
 pub(crate) enum ReasonDetail {
-    /// A hook said no, yes, or wants a question.
+    /// A hook denies, asks or allows.
     HookDenies(String),
     HookAsks(String),
     HookAllows,
-    /// A rule decided.
+    /// A rule matched.
     Rule {
         rule: RuleEntry,
         action: CallAction,
         via: RuleLink,
     },
-    /// A rule that may be a deny cannot be read.
+    /// A deny or ask rule is invalid, so it asks.
     BrokenRule {
         rule: RuleEntry,
         problem: &'static str,
     },
-    /// A rule is about something this call does not say.
+    /// A deny or ask rule applies to named inputs (a path, a host), but the call names none, so it asks.
     Incomparable(RuleEntry),
-    /// The right exists only to be passed on.
+    /// The right may only be delegated.
     DelegateOnly {
         rule: RuleEntry,
         to: Arc<str>,
     },
-    /// The agent was given other tools.
+    /// The agent's definition excludes the tool.
     NotAmongTools {
         agent: Arc<str>,
         tool: String,
     },
-    /// The tool's own words.
+    /// The tool's own verdict; its text.
     Tool(String),
-    /// The tool says the call is harmless.
+    /// The tool declared the call harmless.
     Harmless,
-    /// It only reads.
+    /// The call only reads.
     OnlyReads,
-    /// It touches nothing outside.
+    /// The call touches nothing outside the process.
     TouchesNothing,
-    /// The path is where reading, or editing, is free.
+    /// The path is where reads (or edits) are allowed by default.
     Inside {
         path: PathBuf,
         using: PathUse,
     },
-    /// The path is not.
+    /// The path is outside the workspace.
     Outside {
         path: PathBuf,
         real: Option<PathBuf>,
         blocked: bool,
     },
-    /// Nobody speaks for it.
+    /// No rule matches.
     NoRule(CallAction),
-    /// Nobody speaks for it, but a rule almost does.
+    /// No rule matches, but an allow rule almost does.
     NearMiss {
         action: CallAction,
         rule: RuleEntry,
         word: Option<String>,
     },
-    /// No rule approves changing it.
+    /// A protected path, which no rule lets tools change.
     Protected {
         path: PathBuf,
-        /// Where it leads.
+        /// Real path, if it differs.
         real: Option<PathBuf>,
-        /// What is protected in it, if it is not itself.
+        /// The protected path in it, if it is not itself protected.
         inside: Option<PathBuf>,
         reason: Protection,
     },
-    /// The kernel's own files.
+    /// A path on a kernel file system.
     Kernel(PathBuf),
-    /// Plan mode.
+    /// Plan mode forbids the change.
     Plan(CallAction),
-    /// The mode asks nobody.
+    /// The mode bypasses prompts.
     Bypass,
-    /// The path cannot be judged.
+    /// The path cannot be resolved.
     Path(PathError),
-    /// The address cannot be judged.
+    /// The URL cannot be parsed unambiguously.
     Address(&'static str),
-    /// The command line is in doubt.
+    /// The command line is uncertain; which part.
     Doubt(String),
-    /// A command uses a whole directory, and a rule forbids some of it.
+    /// A command uses a whole directory, part of which a rule forbids.
     Below {
         rule: RuleEntry,
         path: PathBuf,
     },
-    /// A command that is not understood names one that a rule denies.
+    /// An unknown command names a command that a rule denies.
     Names {
         rule: RuleEntry,
         name: String,
     },
-    /// Which file is used is known only when the command runs.
+    /// The file is known only at run time; the source of the word.
     UnknownFile(String),
-    /// The command reads and nothing else.
+    /// The command only reads.
     CommandReads,
-    /// The command runs behind walls.
+    /// The command is sandboxed.
     Sandboxed,
     /// The mode denies what would ask.
     DontAsk {
         inner: Box<ReasonDetail>,
     },
-    /// A classifier answered.
+    /// The classifier decided.
     Classifier {
         blocked: Option<String>,
     },
 }
 
-/// What a call does, in a few words.
+/// Description of what a call does.
 #[derive(Clone, Debug)]
 pub(crate) enum CallAction {
     Tool(String),
@@ -124,14 +124,14 @@ pub(crate) enum CallAction {
     Named { tool: String, name: String },
 }
 
-/// How a rule came to be about a path.
+/// How a rule matched a path.
 #[derive(Clone, Debug)]
 pub(crate) enum RuleLink {
     /// By its name.
     Name,
-    /// Because a link leads there.
+    /// Through a symlink; its target.
     Link(PathBuf),
-    /// Because it is another name of the same file.
+    /// It is a hard link of this path.
     SameFile(PathBuf),
 }
 
@@ -295,7 +295,7 @@ impl fmt::Display for CallAction {
     }
 }
 
-/// A rule as it is cited: its text and where it stands.
+/// Formats a rule with its source.
 struct Cited<'a>(&'a RuleEntry);
 
 impl fmt::Display for Cited<'_> {

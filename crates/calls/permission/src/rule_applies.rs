@@ -6,9 +6,8 @@ use crate::{
 };
 
 impl Policy {
-    /// Whether a rule is about a call: what the `if` of a hook asks. A rule is
-    /// about every call it would deny, in this policy's workspace and with its
-    /// names; the tool's own opinion does not count.
+    /// Whether a rule matches a call, as for the `if` of a hook: it does if it would deny the call as a
+    /// deny rule, with this policy's workspace and names. The tool's own verdict is ignored.
     pub fn is_about(&self, rule: &str, tool: &str, call: &dyn DynCall, cx: &CallContext) -> bool {
         let mut blueprint = self.inner.blueprint.clone();
         let root = blueprint.places.workspace.as_deref().unwrap_or(&cx.cwd);

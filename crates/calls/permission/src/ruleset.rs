@@ -15,18 +15,18 @@ use crate::{
     same_file::{FileId, same_file},
 };
 
-/// The rules of one level, indexed by what they are about.
+/// Indexed rules of one agent.
 #[derive(Debug, Default)]
 pub(crate) struct RuleSet {
     rules: Vec<Rule>,
     names: Arc<Names>,
-    /// Rules that can only be about the tool of this name.
+    /// Indices of rules that can only match the tool of this name.
     by_tool: HashMap<String, Vec<usize>>,
-    /// Rules about servers and shapes of names.
+    /// Indices of rules about servers and name patterns.
     by_shape: Vec<usize>,
-    /// Rules of each family and behaviour.
+    /// Indices of rules by family and behaviour.
     families: [[Vec<usize>; 3]; 4],
-    /// Where `/` starts in path rules that forbid something.
+    /// Bases of `/` in restricting path rules.
     forbidding_roots: Vec<Arc<Path>>,
     forbids_some_path: bool,
     commands: CommandIndex,
@@ -34,20 +34,20 @@ pub(crate) struct RuleSet {
     paths: ArcSwapOption<CompiledPaths>,
 }
 
-/// Command rules by the first word of what they match.
+/// Command rules by the first word they match.
 #[derive(Debug, Default)]
 struct CommandIndex {
     by_word: HashMap<String, Vec<usize>>,
     anywhere: Vec<usize>,
 }
 
-/// What the rules say about one tool by its name alone.
+/// Rules that match one tool by its name.
 #[derive(Debug, Default)]
 pub(crate) struct ToolView {
     bare: [Option<usize>; 3],
     /// Rules about inputs.
     inputs: Vec<usize>,
-    /// Rules about named things.
+    /// Rules about named items.
     named: Vec<usize>,
 }
 
@@ -57,12 +57,11 @@ struct CompiledPaths {
     matchers: [[OnceLock<PathMatcher>; 3]; 2],
 }
 
-/// Where the two path families keep their matchers.
+/// Index of the read family's matchers.
 const READ: usize = 0;
 const EDIT: usize = 1;
 
-/// How many tools are remembered; the names come from a registry, so this is
-/// only a bound.
+/// Maximum number of cached views; a bound only, because names come from a registry.
 const MAX_VIEWS: usize = 4096;
 
 impl RuleSet {
@@ -107,7 +106,7 @@ impl RuleSet {
         &self.rules
     }
 
-    /// Whether a rule is about this tool, or about what tools like it touch.
+    /// Whether a rule is about this tool, or about what such tools touch.
     pub(crate) fn speaks_about(&self, tool: &str) -> bool {
         let family = rule::speaks_for(tool);
         self.rules.iter().any(|rule| {
@@ -116,7 +115,7 @@ impl RuleSet {
         })
     }
 
-    /// What the rules say about a tool by its name. Remembered per tool.
+    /// Rules that match a tool by its name. Cached per tool.
     pub(crate) fn view(&self, tool: &str) -> Arc<ToolView> {
         let known = self.views.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
         if let Some(view) = known {
@@ -163,7 +162,7 @@ impl RuleSet {
         view.bare[behavior as usize].map(|number| &self.rules[number])
     }
 
-    /// The first rule about an input that the call really has.
+    /// The first rule about an input that the call has.
     pub(crate) fn input(
         &self,
         view: &ToolView,
@@ -176,7 +175,7 @@ impl RuleSet {
             .find(|rule| rule.param.as_ref().is_some_and(|param| param.matches(input)))
     }
 
-    /// The first rule about a thing of this name.
+    /// The first rule about a named item.
     pub(crate) fn named(&self, view: &ToolView, behavior: Behavior, name: &str) -> Option<&Rule> {
         let rules = view.named.iter().map(|number| &self.rules[*number]);
         rules.filter(|rule| rule.entry.behavior == behavior).find(|rule| match &rule.about {
@@ -185,8 +184,7 @@ impl RuleSet {
         })
     }
 
-    /// A rule that says no to named things, which a call that names none
-    /// cannot be compared with.
+    /// A deny or ask rule about named items, which cannot be compared with a call that names none.
     pub(crate) fn incomparable(&self, view: &ToolView) -> Option<&Rule> {
         let rules = view.named.iter().map(|number| &self.rules[*number]);
         rules.into_iter().find(|rule| rule.entry.behavior != Behavior::Allow && rule.param.is_none())
@@ -201,13 +199,13 @@ impl RuleSet {
         })
     }
 
-    /// Whether the rule that lets a command run spells all of it.
+    /// Whether the allow rule for a command spells out all of it.
     pub(crate) fn command_exactly(&self, part: &CommandPart) -> bool {
         let rule = self.command(Behavior::Allow, part);
         rule.is_some_and(|rule| matches!(&rule.about, RuleSubject::Command(pattern) if !pattern.is_prefix()))
     }
 
-    /// The first rule that denies what a command may run, and what that is.
+    /// The first rule that denies a command this one may run, with that command.
     pub(crate) fn suspected<'a>(&'a self, part: &'a CommandPart) -> Option<(&'a Rule, &'a str)> {
         if part.suspect_faces.is_empty() {
             return None;
@@ -225,8 +223,7 @@ impl RuleSet {
             Behavior::Allow => (&part.allow_faces, PatternReading::Cautious),
             Behavior::Ask | Behavior::Deny => (&part.deny_faces, PatternReading::Eager),
         };
-        // An allow for every command speaks for what has a face; a command
-        // without one is nobody's.
+        // An allow rule for every command applies only to commands that have a form for allow rules.
         let whole = self.family(RuleFamily::Command, behavior).find(|rule| match rule.about {
             RuleSubject::Everything => behavior != Behavior::Allow || !faces.is_empty(),
             RuleSubject::Broken(_) => true,
@@ -250,7 +247,7 @@ impl RuleSet {
         by_pattern.or(whole)
     }
 
-    /// Numbers of the rules that could match a command, in order.
+    /// Indices of rules that may match a command, ascending.
     fn command_candidates(&self, part: &CommandPart, faces: &[RuleForm]) -> Vec<usize> {
         let words = faces.iter().filter_map(|face| face.text.split(' ').next());
         let written = part.text.split_whitespace().next();
@@ -263,8 +260,7 @@ impl RuleSet {
         numbers
     }
 
-    /// The allow rule that comes nearest to a command: the longest beginning in
-    /// common, and the word that differs.
+    /// The allow rule with the longest common prefix with a command, and the first differing word.
     pub(crate) fn near_miss<'a>(&'a self, part: &'a CommandPart) -> Option<(&'a Rule, Option<&'a str>)> {
         let rules = self.family(RuleFamily::Command, Behavior::Allow);
         let misses = rules.filter_map(|rule| match &rule.about {
@@ -274,7 +270,7 @@ impl RuleSet {
             }
             _ => None,
         });
-        // The first of the nearest, so that the answer does not depend on later rules.
+        // The first of the nearest rules, so that later rules do not change the result.
         let best = misses.fold(None, |best: Option<(usize, &Rule, Option<&str>)>, miss| match best {
             Some(best) if miss.0 <= best.0 => Some(best),
             _ => Some(miss),
@@ -286,7 +282,7 @@ impl RuleSet {
         self.families[family as usize][behavior as usize].iter().map(|number| &self.rules[*number])
     }
 
-    /// Whether any rule keeps paths from being read or written.
+    /// Whether any rule restricts paths.
     pub(crate) fn forbids_paths(&self) -> bool {
         let forbidding = [Behavior::Ask, Behavior::Deny].into_iter();
         forbidding
@@ -295,17 +291,17 @@ impl RuleSet {
             .is_some()
     }
 
-    /// Whether a rule names paths that must not be used, or not without asking.
+    /// Whether a rule restricts specific paths.
     pub(crate) fn forbids_some_path(&self) -> bool {
         self.forbids_some_path
     }
 
-    /// Where the sources of such rules start.
+    /// Bases of the sources of such rules.
     pub(crate) fn forbidding_roots(&self) -> impl Iterator<Item = &Path> {
         self.forbidding_roots.iter().map(|root| &**root)
     }
 
-    /// The compiled path rules of one family and behaviour.
+    /// Compiled path rules.
     pub(crate) fn paths(&self, anchors: &Arc<ResolvedDirs>) -> Paths<'_> {
         let fits = |it: &Arc<CompiledPaths>| Arc::ptr_eq(&it.anchors, anchors);
         let compiled = self.paths.load_full().filter(fits).unwrap_or_else(|| {
@@ -336,8 +332,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// The families whose rules apply: whoever may not read may not write
-    /// either, whoever may write may also read.
+    /// The applicable rule families: who may not read may not write either; who may write may also read.
     fn families(using: PathUse, behavior: Behavior) -> &'static [RuleFamily] {
         match (using, behavior) {
             (PathUse::Read, Behavior::Allow) | (PathUse::Write, Behavior::Ask | Behavior::Deny) => {
@@ -348,11 +343,11 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// The first rule that speaks about this use of a path.
+    /// The first rule about this use of a path.
     pub(crate) fn find(&self, path: &Path, using: PathUse, behavior: Behavior) -> Option<&'a Rule> {
         let families = Self::families(using, behavior).iter();
         let mut hits = families.filter_map(|family| {
-            // A bare `Read` is about reading tools; only its paths bind writers.
+            // A bare `Read` rule is about reading tools; only its paths apply to writes.
             let matcher = self.matcher(*family, behavior);
             let number = match (using, family) {
                 (PathUse::Write, RuleFamily::Read) => matcher.find_path(path, using),
@@ -363,7 +358,7 @@ impl<'a> Paths<'a> {
         hits.next()
     }
 
-    /// The rule that forbids a file under another of its names.
+    /// The rule that forbids a file under another hard link.
     pub(crate) fn find_same_file(
         &self,
         id: impl Fn() -> Option<FileId>,
@@ -387,8 +382,7 @@ impl<'a> Paths<'a> {
         hits.next().map(|number| &self.set.rules[number])
     }
 
-    /// A rule that forbids a path of this shape by its name, whether or not it
-    /// exists yet.
+    /// A rule that forbids a path matching this glob by its name, whether or not it exists.
     pub(crate) fn find_named(&self, shape: &PathShape, using: PathUse) -> Option<(&'a Rule, PathBuf)> {
         let forbidding = [Behavior::Deny, Behavior::Ask].into_iter();
         let lists =
@@ -400,7 +394,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// The compiled denies that bind this use, with the rules their numbers mean.
+    /// The compiled restricting rules for this use, with the rules of their indices.
     pub(crate) fn denies(&self, using: PathUse) -> Vec<&PathMatcher> {
         Self::families(using, Behavior::Deny)
             .iter()
@@ -408,7 +402,7 @@ impl<'a> Paths<'a> {
             .collect()
     }
 
-    /// Everything that forbids reading, on its own feet.
+    /// Everything that forbids reading, as an independent value.
     pub(crate) fn forbidden_reads(&self, asks_answered: bool) -> ForbiddenReads {
         self.matcher(RuleFamily::Read, Behavior::Deny);
         self.matcher(RuleFamily::Read, Behavior::Ask);
@@ -418,7 +412,7 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// What must not be read, apart from the rules that say so.
+/// Paths that must not be read, without the rules.
 pub(crate) struct ForbiddenReads {
     compiled: Arc<CompiledPaths>,
     behaviors: &'static [Behavior],
@@ -438,7 +432,7 @@ impl ForbiddenReads {
         self.matchers().any(|it| it.find_below(dir).is_some())
     }
 
-    /// Whether a path is forbidden by itself, its parents aside.
+    /// Whether a path itself is forbidden, disregarding its parents.
     pub(crate) fn leaf(&self, path: &Path) -> bool {
         self.matchers().any(|it| it.find_leaf(path).is_some())
     }
@@ -448,14 +442,14 @@ impl ForbiddenReads {
         self.matchers().any(|it| it.find(path, PathUse::Read).is_some())
     }
 
-    /// Paths that rules name outright.
+    /// Paths named exactly in rules.
     pub(crate) fn named(&self) -> impl Iterator<Item = &(PathBuf, usize)> {
         self.matchers().flat_map(PathMatcher::named)
     }
 }
 
-/// Whether a name begins with what `Tool(group:*)` names: `Skill(ns:*)` is about
-/// `ns:deploy`, and about everything that follows a skill's name.
+/// Whether a name is in the group of `Tool(group:*)`: `Skill(ns:*)` matches `ns:deploy`, and arguments
+/// after a skill's name.
 fn is_of_group(rule: &str, name: &str) -> bool {
     let group = rule.trim().strip_suffix(":*)").and_then(|rest| rest.split_once('('));
     group.is_some_and(|(_, group)| {

@@ -1,18 +1,17 @@
 use std::{collections::HashMap, fs::Metadata, os::unix::fs::MetadataExt, path::PathBuf};
 
-/// How many entries of a named directory are looked at.
+/// Maximum entries examined of a directory named in a rule.
 const MAX_ENTRIES: usize = 256;
 
-/// What makes two names the same file.
+/// Device and inode.
 pub(crate) type FileId = (u64, u64);
 
-/// The identity of a file that has more than one name.
+/// Identity of a file with several hard links.
 pub(crate) fn linked_id(metadata: &Metadata) -> Option<FileId> {
     (metadata.is_file() && 1 < metadata.nlink()).then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// The named path that is the same file. Who it is, is asked only if there is
-/// anything to compare it with.
+/// The path named in a rule that is the same file. `id` is called only if there is something to compare.
 pub(crate) fn same_file(
     id: impl Fn() -> Option<FileId>,
     named: &[(PathBuf, usize)],
@@ -24,9 +23,8 @@ pub(crate) fn same_file(
     linked_files(named).remove(&id)
 }
 
-/// Files with several names among the named paths and directly inside named
-/// directories. Names no rule spells out are not found: a hard link is not
-/// visible from the other name.
+/// Files with several hard links among the paths named in rules and directly inside named directories.
+/// Other links cannot be found, because hard links do not refer to each other.
 pub(crate) fn linked_files(named: &[(PathBuf, usize)]) -> HashMap<FileId, (PathBuf, usize)> {
     let mut found = HashMap::new();
     for (path, rule) in named {

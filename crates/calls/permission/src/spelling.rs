@@ -1,5 +1,5 @@
-//! Names that a file system may take for the same: case, Unicode
-//! normalisation, invisible characters, trailing dots, streams.
+//! Names that a file system may treat as equal: case, Unicode normalisation, invisible characters,
+//! trailing dots, streams.
 
 use std::{
     borrow::Cow,
@@ -14,11 +14,10 @@ use std::{
 
 use unicode_normalization::UnicodeNormalization;
 
-/// How many entries of a directory are read to find one that can be spelled
-/// differently.
+/// Maximum entries read of a directory to find a name with several spellings.
 const MAX_ENTRIES: usize = 64;
 
-/// One form for every name that some file system takes for the same.
+/// Canonical form of all names that some file system treats as equal.
 pub(crate) fn fold(name: &str) -> String {
     let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
     if name.is_ascii() {
@@ -28,7 +27,7 @@ pub(crate) fn fold(name: &str) -> String {
     fold_text(name).collect()
 }
 
-/// Case, normalisation and invisible characters of a text folded.
+/// Folds case, normalisation and invisible characters of a text.
 pub(crate) fn fold_text(text: &str) -> impl Iterator<Item = char> {
     let visible = text.nfd().filter(|it| !is_ignorable(*it));
     visible.flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfd()
@@ -39,7 +38,7 @@ fn is_ignorable(it: char) -> bool {
         | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
-/// A path with every name folded; borrowed if folding changes nothing.
+/// Folds every component of a path; borrowed if nothing changes.
 pub(crate) fn fold_path(path: &Path) -> Cow<'_, Path> {
     let is_plain = |it: &u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b"/_-".contains(it);
     if path.as_os_str().as_bytes().iter().all(is_plain) {
@@ -55,8 +54,8 @@ pub(crate) fn fold_path(path: &Path) -> Cow<'_, Path> {
     Cow::Owned(folded)
 }
 
-/// A name of nothing but dots, or that is only a stream, stays as it is: folded
-/// to nothing it would disappear from the path.
+/// A name consisting only of dots or a stream is kept: folding it to nothing would remove it from the
+/// path.
 fn folded_name(name: &OsStr) -> OsString {
     match name.to_str().map(fold) {
         Some(folded) if !folded.is_empty() => folded.into(),
@@ -65,16 +64,16 @@ fn folded_name(name: &OsStr) -> OsString {
     }
 }
 
-/// Whether a directory on the way to `path` takes different spellings for the
-/// same name. Only looks; where nothing can be found out the answer is yes.
+/// Whether a directory in `path` treats different spellings as equal. Read-only; true if it cannot be
+/// determined.
 pub(crate) fn is_loosely_spelled(path: &Path) -> bool {
     let answers: Vec<bool> =
         path.ancestors().filter_map(|at| is_loose(at.parent()?, at.file_name()?)).collect();
     answers.is_empty() || answers.contains(&true)
 }
 
-/// Whether a directory finds its entry `name` under another spelling. `None`
-/// if there is no such directory, or the name has one spelling only.
+/// Whether a directory finds its entry `name` under another spelling. `None` if there is no such
+/// directory or the name has only one spelling.
 fn is_loose(dir: &Path, name: &OsStr) -> Option<bool> {
     if let Ok(found) = dir.join(name).symlink_metadata() {
         return finds_otherwise(dir, name, &found);
@@ -84,7 +83,7 @@ fn is_loose(dir: &Path, name: &OsStr) -> Option<bool> {
         let name = entry.file_name();
         finds_otherwise(dir, &name, &dir.join(&name).symlink_metadata().ok()?)
     });
-    // A new name in a directory that shows nothing counts as spelled loosely.
+    // If the directory has no evidence, a new name counts as having several spellings.
     Some(known.into_iter().next().unwrap_or(true))
 }
 
@@ -138,8 +137,7 @@ mod tests {
         assert!(matches!(fold_path(Path::new("/ws/src/main_1")), Cow::Borrowed(_)));
     }
 
-    /// Hard links give a directory entries that exist in both cases, as on a
-    /// volume that folds case.
+    /// Hard links simulate a volume that ignores case: entries exist in both cases.
     #[test]
     fn spelling_is_loose_only_where_a_directory_finds_both() {
         let dir = tempfile::tempdir().unwrap();

@@ -8,11 +8,10 @@ use crate::{
     evaluate::NeededAllowance, rule::escape,
 };
 
-/// As many rules as one answer may add.
+/// Maximum number of rules per suggestion.
 const MAX_RULES: usize = 5;
 
-/// Changes that would let the same call run next time, each no wider than a
-/// person would have written it.
+/// Suggests updates that would allow the same call next time, as narrow as a user would write them.
 pub(crate) fn suggest(
     policy: &Policy,
     wishes: &[NeededAllowance],
@@ -53,9 +52,8 @@ pub(crate) fn suggest(
     updates
 }
 
-/// The directory of each form where it is somebody's own and deep enough to be
-/// about one thing; else the file alone. What belongs to the system, or is
-/// hidden in a home directory, is never opened as a whole.
+/// Suggests the directory of each path if it belongs to the user and is specific enough, else only the
+/// file. System directories and hidden directories in the home directory are never suggested as a whole.
 fn path_rules(policy: &Policy, tool: &str, forms: &[PathBuf], cx: &CallContext) -> PermissionUpdate {
     let anchors = policy.anchors(cx);
     let spec = |path: &PathBuf| match path.parent() {
@@ -66,7 +64,7 @@ fn path_rules(policy: &Policy, tool: &str, forms: &[PathBuf], cx: &CallContext) 
     rules(texts.collect(), Destination::Session)
 }
 
-/// Whether a directory is about one thing.
+/// Whether a directory is specific enough.
 fn is_narrow(dir: &Path) -> bool {
     let system = [
         "/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/root", "/run", "/sbin", "/sys", "/usr",
@@ -85,7 +83,7 @@ fn command_rules(policy: &Policy, line: &CommandLine, cx: &CallContext) -> Vec<R
     proposed.into_iter().take(MAX_RULES).map(|spec| rule("Bash", Some(spec))).collect()
 }
 
-/// An absolute path as path rules spell it.
+/// An absolute path in path rule syntax.
 fn absolute(path: &Path) -> String {
     format!("/{}", escape(&path.to_string_lossy()))
 }

@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 
-/// What tools are called, so that a rule may use any of their names.
+/// Names and aliases of tools, so that a rule may use any of them.
 ///
-/// Immutable: when servers come and go, a new value replaces the old one.
+/// Immutable: replaced when MCP servers connect or disconnect.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     aliases: HashMap<String, String>,
@@ -10,16 +10,15 @@ pub struct Names {
     by_original: HashMap<String, String>,
 }
 
-/// Where the tool of an MCP server comes from, in the server's own words.
+/// Server and original name of an MCP tool.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct RemoteToolOrigin {
     pub(crate) server: String,
     pub(crate) original: String,
 }
 
-/// Names models and older settings still use for the built-in tools. Known
-/// here, and not only by the tools, because a deny rule that misses its tool
-/// for want of an alias would fail open.
+/// Alternative names of built-in tools. Defined here and not only in the tools, because a deny rule that
+/// misses its tool for lack of an alias would fail open.
 const BUILT_IN: &[(&str, &str)] = &[
     ("read_file", "Read"),
     ("FileRead", "Read"),
@@ -51,7 +50,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl Names {
-    /// The built-in tools under their older names.
+    /// The built-in tools with their older names.
     pub fn built_in() -> Self {
         let mut names = Self::default();
         for (alias, name) in BUILT_IN {
@@ -60,22 +59,21 @@ impl Names {
         names
     }
 
-    /// Accepts another name for a tool. A name never becomes an alias of
-    /// itself, and the first meaning of an alias stays.
+    /// Adds an alias. Ignored if it equals a name or already exists.
     pub fn add_alias(&mut self, alias: &str, name: &str) {
         if alias != name {
             self.aliases.entry(alias.to_owned()).or_insert_with(|| name.to_owned());
         }
     }
 
-    /// Says which tool of which server stands behind the name a model calls.
+    /// Registers the server and original name of an MCP tool.
     pub fn add_remote(&mut self, name: &str, server: &str, tool: &str) {
         let original = format!("mcp__{server}__{tool}");
         self.by_original.insert(original.clone(), name.to_owned());
         self.remote.insert(name.to_owned(), RemoteToolOrigin { server: server.to_owned(), original });
     }
 
-    /// The name the registry uses.
+    /// The name used by the registry.
     pub fn canonical<'a>(&'a self, name: &'a str) -> &'a str {
         match self.aliases.get(name).or_else(|| self.by_original.get(name)) {
             Some(canonical) => canonical,
@@ -83,7 +81,7 @@ impl Names {
         }
     }
 
-    /// The tool a name means that is that of a class: `BashTool`, `FileReadTool`.
+    /// The tool for a class-like name: `BashTool`, `FileReadTool`.
     fn built_in_named<'a>(&'a self, bare: &'a str) -> Option<&'a str> {
         let known = BUILT_IN.iter().find(|(_, name)| *name == bare).map(|it| it.1);
         known.or_else(|| self.aliases.get(bare).map(String::as_str))
@@ -94,7 +92,7 @@ impl Names {
     }
 }
 
-/// The name before `Tool` at its end, if that is how it ends.
+/// The name without the suffix `Tool`.
 fn class_name(name: &str) -> Option<&str> {
     name.strip_suffix("Tool").filter(|bare| !bare.is_empty())
 }

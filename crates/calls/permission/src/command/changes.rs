@@ -1,9 +1,8 @@
-//! What the parts of a line change that other parts are judged by.
+//! Changes by parts of a line that affect other parts.
 //!
-//! Every part is judged by the disk as it is before the line runs. A part that
-//! moves, copies, links, unpacks or creates files makes that judgement outdated
-//! for other parts: a name may lead to another file ([`ChangedNames`]), or a
-//! program may find other configuration ([`ChangedConfig`]).
+//! Each part is evaluated against the disk before the line runs. A part that moves, copies, links,
+//! unpacks or creates files may invalidate this for other parts: a name may refer to another file
+//! ([`ChangedNames`]), or a program may find other configuration ([`ChangedConfig`]).
 
 use std::{
     collections::VecDeque,
@@ -23,16 +22,16 @@ use super::{
 };
 use crate::{CommandContext, config_files, glob_expansion::expand};
 
-/// What one part changes.
+/// Changes by one part.
 pub(super) struct PartChange {
-    /// Position of the part in its line.
+    /// Index of the part in its line.
     pub(super) part: usize,
     pub(super) text: String,
     names: ChangedNames,
     config: ChangedConfig,
 }
 
-/// Where a name may lead to another file than it does now.
+/// Names that may refer to another file afterwards.
 enum ChangedNames {
     Nowhere,
     /// At and below these paths.
@@ -40,21 +39,21 @@ enum ChangedNames {
     Anywhere,
 }
 
-/// Which configuration may be created, replaced or removed.
+/// Configuration that may be created, replaced or removed.
 #[derive(Default)]
 struct ChangedConfig {
     /// These files and directories.
     paths: Vec<PathBuf>,
-    /// Every file that one of these patterns finds.
+    /// All matches of these globs.
     patterns: Vec<PathBuf>,
-    /// Files of these names, wherever they are.
+    /// Files of these names anywhere.
     names: Vec<String>,
-    /// The index of the repository: a repository inside it may become part of it.
+    /// The git index: a repository inside may become part of it.
     index: bool,
     anywhere: bool,
 }
 
-/// What the parts of one line change.
+/// Computes the changes of all parts of a line.
 pub(super) fn changes(
     parts: &[AnalyzedCommand],
     is_sequential: bool,
@@ -62,7 +61,7 @@ pub(super) fn changes(
 ) -> Vec<PartChange> {
     let mut found: Vec<ChangeDraft> =
         parts.iter().enumerate().filter_map(|(at, part)| ChangeDraft::new(at, part, parts)).collect();
-    // What is copied from a changed place is as unknown as that place.
+    // Content copied from a changed place is unknown too.
     loop {
         let mut grew = false;
         for at in 0..found.len() {
@@ -93,12 +92,12 @@ pub(super) fn changes(
     }
 }
 
-/// A change whose sources may still turn out to be changed themselves.
+/// A change whose sources may themselves be changed.
 struct ChangeDraft {
     change: PartChange,
-    /// Trees that are copied or moved.
+    /// Directory trees that are copied or moved.
     sources: Vec<PathBuf>,
-    /// Where they arrive.
+    /// Their destinations.
     targets: Vec<PathBuf>,
     is_linked: bool,
 }
@@ -137,7 +136,7 @@ impl ChangeDraft {
             },
             (_, Some(Mover::Links)) => match movers::plain_operands(part) {
                 Some(operands) => {
-                    // What arrives in a directory has the names of what was there.
+                    // Content copied to a directory keeps its names.
                     let named = operands.named;
                     let names = || named.iter().filter_map(|it| it.file_name());
                     config.paths.extend(named.iter().flat_map(|dir| names().map(|it| dir.join(it))));
@@ -161,7 +160,7 @@ impl ChangeDraft {
         changes.then_some(made)
     }
 
-    /// Links may be among what is copied: names at the target lead anywhere.
+    /// The copied content may include symlinks, so names at the target may lead anywhere.
     fn link(&mut self) {
         self.is_linked = true;
         self.change.config.anywhere = true;
@@ -170,7 +169,7 @@ impl ChangeDraft {
 }
 
 impl PartChange {
-    /// Whether what an effect is about may be another file than it is now.
+    /// Whether the target of an effect may be another file afterwards.
     pub(super) fn redirects(&self, effect: &CommandEffect, place: &CommandContext<'_>) -> bool {
         let linked = effect.reach == EffectScope::LinkedTree;
         match &effect.target {
@@ -185,7 +184,7 @@ impl PartChange {
                         .any(|it| areas.iter().any(|area| it.starts_with(area) || area.starts_with(it))),
                 }
             }
-            // Asks anyway.
+            // Asks for other reasons.
             EffectTarget::Unknown(_) => false,
         }
     }
@@ -193,7 +192,7 @@ impl PartChange {
     fn leads_elsewhere(&self, path: &Path, linked: bool, place: &CommandContext<'_>) -> bool {
         match &self.names {
             ChangedNames::Nowhere => false,
-            // Where the line starts stays where it is, whatever is put into it.
+            // The line's initial directory stays the same, whatever is put into it.
             ChangedNames::Anywhere => {
                 let start: Vec<PathBuf> =
                     place.roots.iter().copied().chain([place.cwd]).flat_map(passed).collect();
@@ -207,7 +206,7 @@ impl PartChange {
         }
     }
 
-    /// Whether a tree contains, or lies in, what changes.
+    /// Whether a tree contains changed paths or is inside one.
     fn overlaps(&self, tree: &Path, place: &CommandContext<'_>) -> bool {
         match &self.names {
             ChangedNames::Anywhere => true,
@@ -215,7 +214,7 @@ impl PartChange {
         }
     }
 
-    /// Whether configuration may lie in a tree that it does not lie in now.
+    /// Whether a tree may contain new configuration.
     fn brings_config(&self, tree: &Path) -> bool {
         let config = &self.config;
         let is_config = |path: &&PathBuf| {
@@ -230,8 +229,7 @@ impl PartChange {
             || config.paths.iter().filter(is_config).any(inside)
     }
 
-    /// Whether a program that obeys configuration in this directory may find
-    /// other configuration than it does now.
+    /// Whether a program in this directory may find different configuration afterwards.
     pub(super) fn configures(&self, kind: ConfigDependence, dir: &Path, place: &CommandContext<'_>) -> bool {
         let config = &self.config;
         if config.anywhere || self.leads_elsewhere(dir, false, place) {
@@ -242,7 +240,7 @@ impl PartChange {
             let Some(name) = path.file_name().map(|it| it.to_string_lossy().to_lowercase()) else {
                 return false;
             };
-            // A repository inside may be one of those the outer one looks into.
+            // A nested repository may be one that the outer one reads.
             let inner = matches!(kind, ConfigDependence::Git | ConfigDependence::GitIndex) && name == ".git";
             let above = || path.parent().is_some_and(|parent| dirs.iter().any(|it| it.starts_with(parent)));
             inner || config_files::is_config_name(kind, &name) && above()
@@ -261,14 +259,14 @@ impl PartChange {
     }
 }
 
-/// Files that a part certainly writes or removes.
+/// Files that a part certainly writes or deletes.
 fn written(part: &AnalyzedCommand) -> ChangedConfig {
     let mut config = ChangedConfig::default();
     writes(part).for_each(|effect| config.add(&effect.target));
     config
 }
 
-/// Whether every operand of a command that is understood is one path.
+/// Whether every operand of a known command is one path.
 fn is_known(part: &AnalyzedCommand) -> bool {
     part.effects.iter().all(|it| matches!(it.target, EffectTarget::Path(_)))
 }
@@ -297,7 +295,7 @@ fn writes(part: &AnalyzedCommand) -> impl Iterator<Item = &CommandEffect> {
     })
 }
 
-/// Trees that `cp` and `mv` take.
+/// Trees that `cp` and `mv` read.
 fn copied(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let sources =
         part.effects.iter().filter(|it| it.access == EffectAccess::Read && it.reach != EffectScope::Itself);
@@ -318,8 +316,7 @@ fn path_of(effect: &CommandEffect) -> Option<&Path> {
     }
 }
 
-/// Where `cp` and `mv` put something. A directory that is there, and that no
-/// other part of the line touches, only gets more names.
+/// Destinations of `cp` and `mv`. An existing directory that no other part touches only gains entries.
 fn arrivals(at: usize, part: &AnalyzedCommand, parts: &[AnalyzedCommand]) -> Vec<PathBuf> {
     let all: Vec<&Path> = written_paths(part).collect();
     let others = || parts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, part)| part);
@@ -335,14 +332,14 @@ fn arrivals(at: usize, part: &AnalyzedCommand, parts: &[AnalyzedCommand]) -> Vec
     all.iter().filter(|it| !is_settled(it)).map(|it| it.to_path_buf()).collect()
 }
 
-/// Whether another part of the line creates what is not there yet.
+/// Whether another part of the line creates a missing path.
 fn is_created(path: &Path, at: usize, parts: &[AnalyzedCommand]) -> bool {
     let others = parts.iter().enumerate().filter(|(other, _)| *other != at);
     let mut written = others.flat_map(|(_, part)| writes(part)).filter_map(path_of);
     written.any(|it| it.starts_with(path) || path.starts_with(it))
 }
 
-/// A path as it is written and as the kernel follows it now.
+/// A path as written and its real path.
 fn forms(path: &Path) -> Vec<PathBuf> {
     let lexical = haft_paths::lexical(path);
     match haft_paths::real(path) {
@@ -351,8 +348,8 @@ fn forms(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Every place that the kernel passes on the way to a path now, and the path as
-/// it is written: `a/../b` passes `a`, and so does a link that leads to `a/../b`.
+/// All paths that the kernel traverses to a path: `a/../b` traverses `a`, and so does a symlink to
+/// `a/../b`.
 fn passed(path: &Path) -> Vec<PathBuf> {
     let mut out = vec![haft_paths::lexical(path)];
     let mut at = PathBuf::from("/");
@@ -380,5 +377,5 @@ fn passed(path: &Path) -> Vec<PathBuf> {
     out
 }
 
-/// The kernel follows at most this many links in one path.
+/// The kernel's limit for symlinks in one path.
 const MAX_LINKS: usize = 40;

@@ -1,5 +1,5 @@
-//! Links that commands follow while they copy or pack a tree: what they lead to
-//! is read, or written, as if the command named it.
+//! Symlinks that commands follow while copying or packing a tree: their targets count as named by the
+//! command.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use haft_bash_analysis::{
 use super::MAX_NAMES;
 use crate::{FileMention, FileTarget, FileUse, FileUseKind, FileUseScope};
 
-/// As many links are looked at one by one.
+/// Maximum number of symlinks examined one by one.
 const MAX_LINKS: usize = 64;
 
-/// Every file that a part reads or writes through a link inside a tree it names.
+/// Files that a part reads or writes through symlinks inside trees it names.
 pub(super) fn followed(part: &AnalyzedCommand) -> Vec<FileUse> {
     let mut out = Vec::new();
     if reads_through_links(part) {
@@ -40,7 +40,7 @@ fn sources(part: &AnalyzedCommand) -> impl Iterator<Item = &Path> {
     })
 }
 
-/// Trees that a copy is merged into: `cp` writes through the links in them.
+/// Trees that a copy is merged into: `cp` writes through symlinks in them.
 fn merged(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let named =
         |flag: &str| part.words.iter().any(|word| matches!(word, Word::Literal(text) if text == flag));
@@ -71,7 +71,7 @@ fn merged(part: &AnalyzedCommand) -> Vec<PathBuf> {
     paths(EffectAccess::Read, EffectOrigin::Mention).next_back().into_iter().collect()
 }
 
-/// Whether a command follows the links it finds in the trees it reads.
+/// Whether a command follows symlinks in the trees it reads.
 fn reads_through_links(part: &AnalyzedCommand) -> bool {
     match part.class {
         CommandClass::Edit(EditKind::Copy) => {
@@ -105,7 +105,7 @@ fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Links that were found.
+/// Symlinks found.
 struct Links {
     found: Vec<PathBuf>,
     /// Whether there may be more.
@@ -124,7 +124,7 @@ impl Links {
     }
 }
 
-/// The links in a tree, and in the directories that they lead to.
+/// Symlinks in a tree and in the directories they lead to.
 fn links_below(tree: &Path) -> Links {
     let mut links = Links { found: Vec::new(), cut: false };
     let mut visited = Vec::new();

@@ -1,9 +1,7 @@
-//! The facts of `haft-bash-analysis`, joined with what the disk says in the place a
-//! line would run in: which files it would obey, where links lead, what is
-//! protected.
+//! Combines the analysis of `haft-bash-analysis` with the state of the disk: which configuration a
+//! command depends on, where symlinks lead, what is protected.
 //!
-//! No rule is looked at here. A fact that this crate has no word for becomes one
-//! that is at least as strict.
+//! Does not evaluate rules. A fact without an exact counterpart here becomes a stricter one.
 
 mod changes;
 mod follow;
@@ -31,7 +29,7 @@ use crate::{
     glob_expansion::expand, names_in_text::falls_apart, protected_paths::is_protected,
 };
 
-/// Takes command lines apart with `haft-bash-analysis`.
+/// [`CommandJudge`] based on `haft-bash-analysis`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BashJudge;
 
@@ -49,12 +47,12 @@ impl CommandJudge for BashJudge {
         let parts: Vec<&AnalyzedCommand> = found.parts.iter().filter(|part| !part.is_read_only()).collect();
         let proposed: Vec<String> =
             parts.iter().filter_map(|part| shell::propose(part).or_else(|| spelled_out(part))).collect();
-        // A rule for some parts would only lead to the next question.
+        // Rules for only some parts would lead to the next prompt.
         if proposed.len() == parts.len() { proposed } else { Vec::new() }
     }
 }
 
-/// Judges a line by the disk as it is now, while these lines are still running.
+/// Analyses a line against the current disk, while `running` lines are still running.
 fn analyse(
     line: &CommandLine,
     place: &CommandContext<'_>,
@@ -75,7 +73,7 @@ fn analyse(
     CommandAnalysis { parts, doubt: uncertain.or(lonely).map(Risk::to_string) }
 }
 
-/// A rule for exactly this command, where its words can be written in one.
+/// A rule for exactly this command, if its words can be written in one.
 fn spelled_out(part: &AnalyzedCommand) -> Option<String> {
     let face = part.faces.allow.first()?;
     let plain = |word: &String| {
@@ -86,8 +84,7 @@ fn spelled_out(part: &AnalyzedCommand) -> Option<String> {
     (all && 1 < face.words.len()).then(|| face.words.join(" "))
 }
 
-/// The reading the tool made when the call was parsed, if it is one of this line
-/// in this place; else a new one.
+/// The analysis attached when the call was parsed, if it is for this line and place; else a new one.
 fn reading(line: &CommandLine, place: &CommandContext<'_>) -> Arc<shell::SharedAnalysis> {
     let roots: Vec<PathBuf> = place.roots.iter().map(|root| root.to_path_buf()).collect();
     let here = shell::AnalysisContext { cwd: place.cwd, home: place.home, roots: &roots };
@@ -125,7 +122,7 @@ fn allow_face(face: &shell::CommandForm) -> RuleForm {
     })
 }
 
-/// Only the rule for every command speaks for what reaches further than one.
+/// Only a rule for every command applies to something with wider effects.
 fn narrow(part: &mut CommandPart) {
     part.nature = CommandNature::Other;
     part.allow_faces.iter_mut().for_each(|face| face.coverage = RuleCoverage::WholeRule);
@@ -153,7 +150,7 @@ fn nature(part: &AnalyzedCommand, place: &CommandContext<'_>, guarded: bool) -> 
     }
 }
 
-/// Whether a pattern finds a name that its command would take for an option.
+/// Whether a glob matches a name that its command would take for an option.
 fn finds_option(part: &AnalyzedCommand) -> bool {
     let Some(dir) = part.directory.single() else { return false };
     part.effects.iter().any(|effect| {
@@ -169,9 +166,8 @@ fn finds_option(part: &AnalyzedCommand) -> bool {
     })
 }
 
-/// Whether nothing but files is touched: no network, and nothing that a file of
-/// the place it runs in names can run. Where whoever runs it sees to the latter, a
-/// repository has to be one of the workspace's and nobody else's.
+/// Whether an effect touches only files: no network, and no program named by files in the directory. If
+/// the caller guards against the latter, the repository must still be the workspace's own.
 fn stays_plain(effect: &CommandEffect, place: &CommandContext<'_>, guarded: bool) -> bool {
     match effect.access {
         EffectAccess::Connect => false,
@@ -199,8 +195,8 @@ fn stays_plain(effect: &CommandEffect, place: &CommandContext<'_>, guarded: bool
     }
 }
 
-/// Whether a directory is the one commands run in, or one below it that was told
-/// by name and is no link (`git -C src`).
+/// Whether a directory is the working directory, or an explicitly named subdirectory that is not a
+/// symlink (`git -C src`).
 fn is_near(dir: &Path, place: &CommandContext<'_>) -> bool {
     if dir == place.cwd {
         return true;
@@ -218,8 +214,8 @@ fn is_near(dir: &Path, place: &CommandContext<'_>) -> bool {
         })
 }
 
-/// Whether something protected lies in a tree that is copied or moved: it would
-/// be protected where it arrives.
+/// Whether a copied or moved tree contains a protected file, which would be protected at its
+/// destination.
 fn carries_protected(part: &AnalyzedCommand) -> bool {
     let sources =
         part.effects.iter().filter(|it| it.access == EffectAccess::Read && it.reach != EffectScope::Itself);
@@ -229,8 +225,8 @@ fn carries_protected(part: &AnalyzedCommand) -> bool {
     })
 }
 
-/// The same for commands that copy trees in a way that is not understood: the
-/// last word that is a directory is where they end up.
+/// The same for unknown commands that copy trees: the last word that is a directory counts as the
+/// destination.
 fn may_carry_protected(part: &AnalyzedCommand) -> bool {
     let copies = |words: &[String]| words.first().is_some_and(|it| matches!(&**it, "cp" | "mv" | "rsync"));
     if part.class != CommandClass::Other || !part.faces.allow.iter().any(|face| copies(&face.words)) {
@@ -266,23 +262,23 @@ fn holds_protected(tree: &Path) -> bool {
     false
 }
 
-/// As many names as are looked at before a tree counts as unknown.
+/// Maximum entries examined before a tree counts as unknown.
 const MAX_NAMES: usize = 20_000;
 
-/// Whether names come from another command.
+/// Whether file names come from another command.
 fn is_fed(part: &AnalyzedCommand) -> bool {
     part.words.iter().any(|word| matches!(word, shell::Word::Literal(text) if text == "xargs"))
 }
 
-/// Whether a command that follows links may leave the workspace through one of
-/// them. A tree too large to look through counts as if it did.
+/// Whether a command that follows symlinks may leave the workspace through one. True for a tree that is
+/// too large to examine.
 fn links_lead_out(target: &EffectTarget, names: Names, place: &CommandContext<'_>) -> bool {
     let mut open = match target {
         EffectTarget::Path(path) => vec![path.clone()],
         EffectTarget::Pattern(path) => vec![literal_parent(path)],
         EffectTarget::Unknown(_) => return true,
     };
-    // Objects of a repository are many, and are named like everything else.
+    // The objects of a repository are many and also count.
     let most = if names == Names::Handed { 5 * MAX_NAMES } else { MAX_NAMES };
     let mut seen = 0;
     while let Some(dir) = open.pop() {
@@ -304,16 +300,16 @@ fn links_lead_out(target: &EffectTarget, names: Names, place: &CommandContext<'_
     false
 }
 
-/// How a command comes by the names of the files it opens.
+/// How a command gets the names of the files it opens.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Names {
     /// It walks the tree.
     Walked,
-    /// Another command prints them, and they are taken apart again.
+    /// Another command prints them, and they are parsed again.
     Handed,
 }
 
-/// The directory a pattern begins in.
+/// The directory in which a glob starts.
 fn literal_parent(pattern: &Path) -> PathBuf {
     let is_plain =
         |part: &std::path::Component<'_>| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
@@ -359,7 +355,7 @@ fn file_uses(effect: &CommandEffect, part: &AnalyzedCommand, place: &CommandCont
         shell::EffectOrigin::Operand => FileMention::Operand,
         shell::EffectOrigin::Mention => FileMention::Mention,
     };
-    // What git is given and is not there is a revision.
+    // An operand of git that does not exist is a revision.
     let in_repository = || part.effects.iter().any(|it| matches!(it.reach, EffectScope::Repository(_)));
     let is_file = || match &effect.target {
         EffectTarget::Path(path) => {
@@ -369,17 +365,17 @@ fn file_uses(effect: &CommandEffect, part: &AnalyzedCommand, place: &CommandCont
     };
     let reach = match effect.reach {
         EffectScope::Itself => FileUseScope::Itself,
-        // Nothing is below it.
+        // A file has nothing below it.
         EffectScope::Tree if is_file() => FileUseScope::Itself,
         EffectScope::Tree | EffectScope::LinkedTree => FileUseScope::Tree,
         EffectScope::Repository(_) => FileUseScope::History,
     };
     let kinds: &[FileUseKind] = match (effect.access, effect.origin) {
-        // A word of a command nobody understands may mean either.
+        // A word of an unknown command may be read or written.
         (_, shell::EffectOrigin::Mention) => &[FileUseKind::Read, FileUseKind::Write],
         (EffectAccess::Write | EffectAccess::Delete, _) => &[FileUseKind::Write],
         (EffectAccess::Read, _) => &[FileUseKind::Read],
-        // Names and sizes inside the workspace are no secret, content is.
+        // Names and sizes inside the workspace are not secret; content is.
         (EffectAccess::List | EffectAccess::Enter, _) if finds_at_home(&effect.target, place) => &[],
         (EffectAccess::List | EffectAccess::Enter, _) => &[FileUseKind::Read],
         (EffectAccess::Obey(_) | EffectAccess::Connect, _) => &[],
@@ -387,8 +383,8 @@ fn file_uses(effect: &CommandEffect, part: &AnalyzedCommand, place: &CommandCont
     kinds.iter().map(|kind| FileUse { target: target.clone(), kind: *kind, through, reach }).collect()
 }
 
-/// What a command shows that could show all of a repository: everything below
-/// the directory that is returned, as it is or as it was.
+/// Files shown by a command that could show a whole repository: everything below the returned directory,
+/// in the current or any version.
 fn shown_of_repository(
     dir: &Path,
     unless: OutputRestriction,
@@ -408,18 +404,18 @@ fn shown_of_repository(
         OutputRestriction::AtTop => dir.join(".git").symlink_metadata().is_ok(),
     };
     let top = dir.ancestors().find(|it| it.join(".git").symlink_metadata().is_ok()).unwrap_or(&dir);
-    // A workspace within a larger repository is all there is to rules.
+    // If the workspace is inside a larger repository, rules concern only the workspace.
     let root = place.roots.iter().find(|root| haft_paths::is_inside(&dir, root) && root.starts_with(top));
     (!less).then(|| root.map_or_else(|| top.to_owned(), |root| root.to_path_buf()))
 }
 
-/// Whether a target, and everything that a pattern finds now, is in the workspace.
+/// Whether a target, or every match of a glob, is in the workspace.
 fn finds_at_home(target: &EffectTarget, place: &CommandContext<'_>) -> bool {
     let found = match target {
         EffectTarget::Pattern(pattern) => expand(pattern),
         EffectTarget::Path(_) | EffectTarget::Unknown(_) => return is_at_home(target, place),
     };
-    // Only a name in the middle of a pattern is followed by every command.
+    // Only symlinks in the middle of a glob are followed by every command.
     let on_the_way =
         |path: &Path| path.parent().is_none_or(|it| is_at_home(&EffectTarget::Path(it.into()), place));
     let inside = |path: &Path| {

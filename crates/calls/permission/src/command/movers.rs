@@ -1,5 +1,4 @@
-//! Commands that are not understood completely, but are known to move, link,
-//! unpack, write or remove files.
+//! Commands that are not fully analysed but known to move, link, unpack, write or delete files.
 
 use std::path::PathBuf;
 
@@ -8,17 +7,17 @@ use haft_bash_analysis::{AnalyzedCommand, CommandClass, EffectOrigin, EffectTarg
 use super::survey::survey;
 use crate::glob_expansion::expand;
 
-/// What such a command does to names.
+/// Effect of such a command on names.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Mover {
     Nothing,
-    /// It changes which files a repository consists of.
+    /// Changes the git index.
     Index,
-    /// It writes files and no links.
+    /// Writes files but no symlinks.
     Files,
-    /// It removes files.
+    /// Deletes files.
     Removal,
-    /// It moves, copies, links or unpacks: links may appear anywhere.
+    /// Moves, copies, links or unpacks: symlinks may appear anywhere.
     Links,
 }
 
@@ -114,8 +113,7 @@ const REMOVALS: &[&str] = &["rm", "rmdir", "shred", "srm", "trash", "unlink"];
 
 const SHELLS: &[&str] = &["ash", "bash", "busybox", "dash", "eval", "fish", "ksh", "sh", "zsh"];
 
-/// Commands of git that leave the working tree, the index and the settings as
-/// they are.
+/// Git subcommands that do not change the working tree, index and settings.
 const GIT_KEEPS: &[&str] = &[
     "archive",
     "blame",
@@ -150,14 +148,14 @@ const GIT_KEEPS: &[&str] = &[
     "version",
 ];
 
-/// Commands of git that change the index.
+/// Git subcommands that change the index.
 const GIT_INDEX: &[&str] = &["add", "commit", "stage", "update-index"];
 
-/// Options of git in front of its command that take a value.
+/// Global git options with a value.
 const GIT_VALUED: &[&str] =
     &["-C", "-c", "--config-env", "--exec-path", "--git-dir", "--namespace", "--super-prefix", "--work-tree"];
 
-/// What a part does to names, if it is no command that is understood completely.
+/// Effect of a part on names, if it is not a fully analysed command.
 pub(super) fn mover(part: &AnalyzedCommand) -> Option<Mover> {
     if part.class != CommandClass::Other {
         return None;
@@ -174,7 +172,7 @@ fn by_words(words: &[String]) -> Option<Mover> {
         "find" if args.iter().any(|it| it.starts_with("-fprint") || it == "-fls") => Mover::Files,
         "dpkg" if args.iter().any(|it| it == "-x" || it == "--extract") => Mover::Links,
         "tar" | "bsdtar" | "gtar" if creates_archive(args) => Mover::Files,
-        // A redirection in the text of a shell.
+        // A redirection in shell code.
         _ if SHELLS.contains(&name) && args.iter().any(|it| it.contains('>')) => Mover::Files,
         _ if LINKS.contains(&name) => Mover::Links,
         _ if FILES.contains(&name) => Mover::Files,
@@ -183,7 +181,7 @@ fn by_words(words: &[String]) -> Option<Mover> {
     })
 }
 
-/// Whether `tar` writes an archive: `tar czf a.tgz d`.
+/// Whether `tar` creates an archive: `tar czf a.tgz d`.
 fn creates_archive(args: &[String]) -> bool {
     let first = args.first().map_or("", String::as_str);
     let cluster = first.strip_prefix('-').unwrap_or(first);
@@ -215,15 +213,15 @@ fn by_git(args: &[String]) -> Mover {
     }
 }
 
-/// Operands that are on the disk, without links.
+/// Operands that exist and contain no symlinks.
 pub(super) struct PlainOperands {
     pub(super) named: Vec<PathBuf>,
-    /// Directories in which patterns look for more.
+    /// Directories in which globs match.
     pub(super) starts: Vec<PathBuf>,
 }
 
-/// The operands of `cp` and `mv` with patterns or in forms that are not
-/// understood, if all of them are known, none is a link and none holds one.
+/// The operands of `cp` and `mv` with globs or in unknown forms, if all are known and none is or
+/// contains a symlink.
 pub(super) fn plain_operands(part: &AnalyzedCommand) -> Option<PlainOperands> {
     let Some((Word::Literal(name), rest)) = part.words.split_first() else { return None };
     let plain_option = |text: &str| {
@@ -254,13 +252,13 @@ pub(super) fn plain_operands(part: &AnalyzedCommand) -> Option<PlainOperands> {
         let survey = survey(path);
         !survey.has_links && survey.names.is_empty()
     };
-    // A directory that files are put into may hold whatever it holds.
+    // An existing directory as destination may contain anything.
     let container = out.last().filter(|it| it.symlink_metadata().is_ok_and(|it| it.is_dir())).cloned();
     let is_plain = out.iter().filter(|it| Some(*it) != container.as_ref()).all(plain);
     (is_plain && !out.is_empty()).then_some(PlainOperands { named: out, starts })
 }
 
-/// Paths and patterns that a command may remove, if its words name them.
+/// Paths and globs that a command may delete, if its words name them.
 pub(super) fn removed(part: &AnalyzedCommand) -> Option<Vec<&EffectTarget>> {
     let named = matches!(&part.words[..], [Word::Literal(name), ..] if REMOVALS.contains(&&**name));
     let known = part.words.iter().all(|it| !matches!(it, Word::Unknown(_)));
@@ -268,8 +266,8 @@ pub(super) fn removed(part: &AnalyzedCommand) -> Option<Vec<&EffectTarget>> {
     (named && known).then(|| mentions.map(|it| &it.target).collect())
 }
 
-/// Names of files that a command may write, in lower case, if its words name
-/// them: everything in its words that may be a name.
+/// Lower-case names of files that a command may write, if its words name them: every word that may be a
+/// name.
 pub(super) fn literal_names(part: &AnalyzedCommand) -> Option<Vec<String>> {
     let [Word::Literal(name), ..] = &part.words[..] else { return None };
     let name = name.rsplit('/').next().unwrap_or(name);

@@ -1,4 +1,4 @@
-//! Commands of a session that are still running while another one is judged.
+//! Commands that are still running while another one is evaluated.
 
 use std::{fmt, sync::Arc};
 
@@ -8,23 +8,22 @@ use haft_tool::CommandLine;
 use super::{BashJudge, analyse, stale::RunningLine};
 use crate::{CommandAnalysis, CommandContext, CommandJudge};
 
-/// Knows which commands of a session are still running.
+/// Lists the running commands of a session.
 pub trait RunningCommands: Send + Sync {
-    /// Every command line that is still running, analysed where it runs.
+    /// All running command lines with their analyses.
     fn running(&self) -> Vec<Arc<SharedAnalysis>>;
 }
 
-/// Judges command lines of a session whose earlier commands may still be
-/// running: each was allowed for the files that it named at that time, so a line
-/// that would give these names to other files asks, and so does a line that uses
-/// names which a running command may change.
+/// Analyses command lines while earlier commands of the session may be running. Those were allowed for
+/// the files they named at that time, so a line that would make these names refer to other files asks,
+/// as does a line that uses names which a running command may change.
 #[derive(Clone)]
 pub struct SessionCommands {
     running: Arc<dyn RunningCommands>,
 }
 
 impl SessionCommands {
-    /// A judge that asks this for the commands that are still running.
+    /// Uses `running` to list the running commands.
     pub fn new(running: Arc<dyn RunningCommands>) -> Self {
         Self { running }
     }
@@ -46,7 +45,7 @@ impl CommandJudge for SessionCommands {
     }
 }
 
-/// Running lines as they concern a line that is judged here.
+/// The running lines in relation to the evaluated one.
 pub(super) fn beside<'a>(
     running: &'a [Arc<SharedAnalysis>],
     place: &CommandContext<'a>,

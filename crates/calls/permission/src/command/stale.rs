@@ -1,5 +1,5 @@
-//! Parts whose judgement is outdated when they run, because another part of the
-//! line, or a command that is still running, changes what they look at.
+//! Parts whose evaluation is outdated when they run, because another part of the line or a running
+//! command changes what they access.
 
 use haft_bash_analysis::{
     AnalyzedCommand, CommandEffect, ConfigDependence, EffectAccess, EffectOrigin, EffectTarget, LineAnalysis,
@@ -14,15 +14,14 @@ use crate::{
     FileUseKind, FileUseScope,
 };
 
-/// A line that is still running, and where it runs.
+/// A running line and its environment.
 pub(super) struct RunningLine<'a> {
     pub(super) analysis: &'a LineAnalysis,
     pub(super) text: &'a str,
     pub(super) place: CommandContext<'a>,
 }
 
-/// Makes every part ask whose judgement may be outdated when it runs. `made`
-/// belongs to the parts of `found`, in the same order.
+/// Makes every part ask whose evaluation may be outdated. `made` and `found` have the same order.
 pub(super) fn mark(
     made: &mut [CommandPart],
     found: &LineAnalysis,
@@ -52,14 +51,14 @@ pub(super) fn mark(
     }
 }
 
-/// What makes a person look at a change that a running command does not expect.
+/// Message about a change that a running command does not expect.
 fn disturbs(line: &str) -> AlwaysAskReason {
     AlwaysAskReason::Ask(format!(
         "a command that is still running may then use other files than it was allowed to: `{line}`"
     ))
 }
 
-/// Makes a part ask if a change makes its judgement outdated.
+/// Makes a part ask if a change invalidates its evaluation.
 fn outdate(made: &mut CommandPart, part: &AnalyzedCommand, change: &PartChange, place: &CommandContext<'_>) {
     for effect in &part.effects {
         match effect.access {
@@ -93,8 +92,7 @@ fn depends_on(part: &AnalyzedCommand, change: &PartChange, place: &CommandContex
     })
 }
 
-/// What a command that is not understood mentions matters where it is known to
-/// write files.
+/// Mentions in an unknown command count if it is known to write files.
 fn counts(effect: &CommandEffect, part: &AnalyzedCommand) -> bool {
     effect.origin != EffectOrigin::Mention || movers::mover(part).is_some()
 }
@@ -115,7 +113,7 @@ fn misleads(change: &PartChange) -> AlwaysAskReason {
     AlwaysAskReason::Ask(format!("`{}` may change which file it uses", change.text))
 }
 
-/// The file of an effect, as one that is known only when the command runs.
+/// Treats the file of an effect as known only at run time.
 fn unknown(effect: &CommandEffect, kind: FileUseKind) -> FileUse {
     let text = match &effect.target {
         EffectTarget::Path(path) | EffectTarget::Pattern(path) => path.display().to_string(),

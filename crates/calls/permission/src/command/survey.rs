@@ -1,4 +1,4 @@
-//! What lies in a tree that a command copies or moves.
+//! Examines a tree that a command copies or moves.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -8,18 +8,18 @@ use std::{
 use super::MAX_NAMES;
 use crate::config_files;
 
-/// What was found in a tree.
+/// Content of a tree.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) exists: bool,
-    /// Whether anything but directories and files with a single name is there,
-    /// or the tree is too large to say.
+    /// Whether it contains anything but directories and files with one hard link, or is too large to
+    /// tell.
     pub(super) has_links: bool,
-    /// Names of configuration, relative to the tree.
+    /// Configuration files, relative to the tree.
     pub(super) names: Vec<PathBuf>,
 }
 
-/// Looks through a tree without following links.
+/// Examines a tree without following symlinks.
 pub(super) fn survey(tree: &Path) -> Survey {
     let mut found = Survey { exists: true, has_links: false, names: Vec::new() };
     let Ok(meta) = tree.symlink_metadata() else {

@@ -1,4 +1,4 @@
-//! Descriptions of containers.
+//! Compose files.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const FILES: &[&str] = &[
     "docker-compose.override.yml",
 ];
 
-/// Every name that matters, in lower case.
+/// Relevant file names in lower case.
 pub(super) const NAMES: &[&str] = &[
     ".env",
     "compose.yaml",
@@ -28,19 +28,19 @@ pub(super) const NAMES: &[&str] = &[
     "docker-compose.override.yml",
 ];
 
-/// Words with which a description fetches others, reads files, or names
-/// programs, and signs that stand for letters of such words.
+/// Keys with which a Compose file includes others, reads files, or names programs, and escapes that
+/// could hide such keys.
 const REACHING: &[&str] =
     &["include", "extends", "provider", "env_file", "!reset", "!override", "\\x", "\\u", "\\U"];
 
-/// Whether what is described in this directory is all in its description.
+/// Whether the Compose file in this directory is self-contained.
 pub(super) fn is_plain(dir: &Path) -> bool {
     let described = FILES
         .iter()
         .map(|name| dir.join(name))
         .filter(|path| exists(path))
         .all(|path| read(&path).is_some_and(|text| !REACHING.iter().any(|word| text.contains(word))));
-    // Variables of this file say where the server is and which descriptions count.
+    // `.env` can select the server and the Compose files.
     let variables = dir.join(".env");
     let settled = !exists(&variables)
         || read(&variables).is_some_and(|text| !text.contains("DOCKER_") && !text.contains("COMPOSE_"));

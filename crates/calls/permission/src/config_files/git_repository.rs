@@ -1,5 +1,5 @@
-//! The repository that git would find from a directory: whether looking at it
-//! runs nothing that it names and shows nothing of another one.
+//! Checks whether reading the repository that git finds from a directory runs no program it names and
+//! shows no other repository.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use super::{
     read,
 };
 
-/// Repositories inside repositories are followed this far.
+/// Maximum nesting of repositories.
 const DEEPEST: usize = 8;
 
 /// Hooks that reading may run.
 pub(super) const READING_HOOKS: &[&str] = &["post-index-change", "fsmonitor-watchman", "query-watchman"];
 
-/// Directories in that of a repository of which git shows files.
+/// Subdirectories of a git directory whose files git shows.
 const SHOWN: &[&str] = &[
     "",
     "rebase-merge",
@@ -31,17 +31,17 @@ const SHOWN: &[&str] = &[
     "refs/tags",
 ];
 
-/// What git does with the settings of a repository.
+/// How git treats the repository's settings.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum GitConfigUse {
-    /// Whatever they say.
+    /// It follows them.
     Full,
-    /// It runs nothing that they name, because whoever calls it sees to that.
+    /// The caller prevents programs named in them from running.
     Guarded,
 }
 
-/// Whether the repository git would find from here names no program that would
-/// run, and is nobody else's.
+/// Whether the repository that git finds from here names no program that would run, and does not use
+/// another repository.
 pub(super) fn is_plain(dir: &Path, obedience: GitConfigUse) -> bool {
     for dir in dir.ancestors() {
         let dot = dir.join(".git");
@@ -49,12 +49,12 @@ pub(super) fn is_plain(dir: &Path, obedience: GitConfigUse) -> bool {
             if !checkout_is_plain(dir, obedience, 0) {
                 return false;
             }
-            // What is none is passed over, and the next one above counts.
+            // An invalid `.git` is ignored, and the next parent counts.
             if dot.is_file() || is_repository(&dot) {
                 return true;
             }
         }
-        // Something that looks like a repository without a working tree is one.
+        // A directory that looks like a bare repository is one.
         if is_repository(dir) {
             return obedience == GitConfigUse::Guarded
                 && !exists(&dir.join("commondir"))
@@ -64,8 +64,7 @@ pub(super) fn is_plain(dir: &Path, obedience: GitConfigUse) -> bool {
     true
 }
 
-/// Whether the names that git lists from here are safe to hand to another
-/// command as text.
+/// Whether the file names that git lists from here can safely be passed to another command as text.
 pub(super) fn index_is_plain(dir: &Path) -> bool {
     let Some(top) = dir.ancestors().find(|it| exists(&it.join(".git")) || is_repository(it)) else {
         return true;
@@ -78,8 +77,7 @@ fn is_repository(dir: &Path) -> bool {
     has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
 
-/// The same for the directory in which a repository begins, and for all that it
-/// lists among its files.
+/// Like [`is_plain`], for the root of a checkout and its nested repositories.
 fn checkout_is_plain(top: &Path, obedience: GitConfigUse, depth: usize) -> bool {
     let Some(git) = directory_of(top, depth) else { return false };
     let common = read(&git.join("commondir")).and_then(|text| git.join(text.trim()).canonicalize().ok());
@@ -92,7 +90,7 @@ fn checkout_is_plain(top: &Path, obedience: GitConfigUse, depth: usize) -> bool 
                 .is_ok_and(|real| top.canonicalize().is_ok_and(|top| real.starts_with(top)))
                 && checkout_is_plain(&inner, obedience, depth + 1)
     };
-    // Who is guarded asks the repositories inside for nothing but their newest commit's name.
+    // In guarded mode git only asks nested repositories for their HEAD commit.
     let inner = || {
         obedience == GitConfigUse::Guarded
             || gitlinks(&git).is_some_and(|links| links.into_iter().all(inner_is_plain))
@@ -100,12 +98,12 @@ fn checkout_is_plain(top: &Path, obedience: GitConfigUse, depth: usize) -> bool 
     plain(&git) && common.is_none_or(|common| plain(&common)) && inner()
 }
 
-/// Where the settings of a checkout are; `None` if they may be somebody else's.
+/// Git directory of a checkout; `None` if it may belong to another repository.
 fn directory_of(top: &Path, depth: usize) -> Option<PathBuf> {
     let dot = top.join(".git");
     let meta = dot.symlink_metadata().ok().filter(|_| depth < DEEPEST)?;
     if meta.is_dir() {
-        // Only the directory of a worktree says that most of it is elsewhere.
+        // Only the git directory of a worktree refers to another one.
         return (!exists(&dot.join("commondir"))).then_some(dot);
     }
     let text = read(&dot).filter(|_| meta.is_file())?;
@@ -118,8 +116,7 @@ fn directory_of(top: &Path, depth: usize) -> Option<PathBuf> {
     belongs.then_some(git)
 }
 
-/// Whether a repository knows this worktree, too: whoever made the file that
-/// names the repository may not be who made that.
+/// Whether a repository also lists this worktree, because anybody could have written the `.git` file.
 fn is_worktree_of(git: &Path, dot: &Path) -> bool {
     let back = read(&git.join("gitdir")).and_then(|text| git.join(text.trim()).canonicalize().ok());
     let common = read(&git.join("commondir")).and_then(|text| git.join(text.trim()).canonicalize().ok());
@@ -127,8 +124,7 @@ fn is_worktree_of(git: &Path, dot: &Path) -> bool {
     back.is_some() && back == dot.canonicalize().ok() && common.is_some_and(listed)
 }
 
-/// Whether the settings lie where the repository around it keeps those of its
-/// submodules.
+/// Whether the git directory is where the surrounding repository keeps those of its submodules.
 fn is_submodule(git: &Path, top: &Path, depth: usize) -> bool {
     let around = top.ancestors().skip(1).find(|dir| exists(&dir.join(".git")));
     let outer = around.and_then(|dir| directory_of(dir, depth + 1)).and_then(|it| it.canonicalize().ok());
@@ -138,7 +134,7 @@ fn is_submodule(git: &Path, top: &Path, depth: usize) -> bool {
 fn repository_is_plain(checkout: GitCheckout<'_>, obedience: GitConfigUse) -> bool {
     let git = checkout.git;
     let own = SHOWN.iter().all(|name| has_no_link(&git.join(name)));
-    // Objects of another repository.
+    // Objects borrowed from another repository.
     let borrowed = exists(&git.join("objects/info/alternates"));
     let plain = |path: PathBuf| {
         !exists(&path) || read(&path).is_some_and(|text| is_plain_git_config(&text, checkout))
@@ -148,8 +144,8 @@ fn repository_is_plain(checkout: GitCheckout<'_>, obedience: GitConfigUse) -> bo
     own && !borrowed && (obedience == GitConfigUse::Guarded || runs_nothing())
 }
 
-/// Whether all that lies in a directory is its own: a link would make it
-/// somebody else's. Hooks are often shared.
+/// Whether a directory contains no symlinks that lead elsewhere, except for hooks, which are often
+/// shared.
 fn has_no_link(dir: &Path) -> bool {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let leads_away = |it: std::fs::DirEntry| {
@@ -164,7 +160,7 @@ mod tests {
 
     use super::{GitConfigUse, is_plain};
 
-    /// What is the same for every repository below.
+    /// Common to all repositories below.
     const BEGIN: &str = r#"
         set -e
         export HOME=$PWD/home GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
@@ -187,7 +183,7 @@ mod tests {
             ("new a; git -C a config core.fsmonitor ./evil", "a", false),
             ("new a; echo > a/.git/hooks/post-index-change", "a", false),
             ("new a; mv a/.git/* a/; rmdir a/.git; mkdir a/deep", "a/deep", false),
-            // The settings are elsewhere.
+            // The settings are in another directory.
             (
                 "new a; mkdir a/t; cp -r a/.git/objects a/.git/refs a/t; echo \"$evil\" > a/t/config; echo ../t > a/.git/commondir",
                 "a",
@@ -211,10 +207,10 @@ mod tests {
             ("new a; mkdir a/.git/rebase-merge; ln -s ~/x a/.git/rebase-merge/done", "a", false),
             ("new a; ln -s ~/x a/.git/rebase-apply", "a", false),
             ("new a; rm -r a/.git/hooks; ln -s ~/x a/.git/hooks", "a", true),
-            // Nothing that git takes for a repository hides the one above.
+            // A directory that git does not accept as a repository does not hide the one above.
             ("new a; git -C a config core.fsmonitor ./evil; mkdir -p a/b/.git", "a/b", false),
             ("new a; mkdir -p a/b/.git; echo > a/b/.git/HEAD", "a/b", true),
-            // Worktrees and submodules as git makes them.
+            // Worktrees and submodules as created by git.
             ("new a; git -C a worktree add -q ../b", "b", true),
             ("new a; git -C a worktree add -q ../b; git -C a config core.fsmonitor ./evil", "b", false),
             (
@@ -237,7 +233,7 @@ mod tests {
                 "a",
                 false,
             ),
-            // A repository that was put there without being a submodule.
+            // A nested repository that is not a submodule.
             ("new a; new a/m; git -C a -c advice.addEmbeddedRepo=false add m", "a", true),
             (
                 "new a; new a/m; git -C a -c advice.addEmbeddedRepo=false add m; git -C a/m config core.fsmonitor ./evil",
@@ -257,7 +253,7 @@ mod tests {
         }
     }
 
-    /// What a script makes, and where its workspace is; nothing without a shell.
+    /// Runs a script; returns its directory and workspace. `None` without a shell.
     fn made(script: &str) -> Option<(tempfile::TempDir, PathBuf)> {
         let dir = tempfile::tempdir().unwrap();
         let script = format!("{BEGIN}\n{script}");
@@ -267,7 +263,7 @@ mod tests {
         Some((dir, ws))
     }
 
-    /// Who runs nothing that settings name needs to know only whose repository it is.
+    /// If nothing named in settings runs, it only matters whose repository it is.
     #[test]
     fn what_is_shown_where_nothing_runs() {
         for (script, place, want) in [
@@ -281,7 +277,7 @@ mod tests {
             ),
             ("new a; mv a/.git/* a/; rmdir a/.git; mkdir a/deep", "a/deep", true),
             ("new a; git -C a worktree add -q ../b; git -C a config core.fsmonitor ./evil", "b", true),
-            // Somebody else's objects, names and files stay a question.
+            // Objects, refs and files of another repository still ask.
             ("mkdir a; ln -s ../../private/.git a/.git", "a", false),
             ("mkdir a; echo gitdir: ../../private/.git > a/.git", "a", false),
             ("new a; rm -r a/.git/objects; ln -s ../../../private/.git/objects a/.git/", "a", false),
@@ -308,7 +304,7 @@ mod tests {
                 "a",
                 false,
             ),
-            // Of what lies inside, git says the name of a commit.
+            // Of a nested repository git shows the commit id.
             (
                 "new a; new a/m; git -C a -c advice.addEmbeddedRepo=false add m; rm -r a/m; ln -s ../../private a/m",
                 "a",

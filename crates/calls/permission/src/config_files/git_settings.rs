@@ -1,4 +1,4 @@
-//! Settings of git, as far as they name what runs or is read.
+//! Git settings that may name programs or files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +6,23 @@ use haft_git::is_ordinary_setting;
 
 use super::{exists, git_repository::READING_HOOKS};
 
-/// Where a repository and the files it keeps are.
+/// Directories of a checkout.
 #[derive(Clone, Copy)]
 pub(super) struct GitCheckout<'a> {
-    /// The directory with its settings.
+    /// The git directory.
     pub(super) git: &'a Path,
-    /// The directory with its files.
+    /// The working tree.
     pub(super) top: &'a Path,
 }
 
-/// Whether every setting of a text is one of the harmless ones.
+/// Whether every setting in a configuration file is harmless.
 pub(super) fn is_plain_git_config(text: &str, checkout: GitCheckout<'_>) -> bool {
     let mut section = String::new();
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
-        // A value that goes on in the next line hides what that one says.
+        // A continued line could hide its content.
         if line.ends_with('\\') {
             return false;
         }
@@ -30,7 +30,7 @@ pub(super) fn is_plain_git_config(text: &str, checkout: GitCheckout<'_>) -> bool
             Some(header) => {
                 let Some((name, is_divided, rest)) = header_of(header) else { return false };
                 section = name.to_ascii_lowercase();
-                // `[diff "x"]` names a program of its own, `[diff]` does not.
+                // `[diff "x"]` can name a program, `[diff]` cannot.
                 let nested =
                     ["core", "diff", "log", "extensions", "feature", "merge"].contains(&section.as_str());
                 if nested && is_divided {
@@ -50,7 +50,7 @@ pub(super) fn is_plain_git_config(text: &str, checkout: GitCheckout<'_>) -> bool
             Some(place) => place.is_plain(value, checkout),
             None => is_ordinary_setting(&section, &name),
         };
-        // These may be switches or programs.
+        // Either a switch or a program.
         let watched = name == "core.fsmonitor" && matches!(value, "true" | "false");
         let lfs =
             section == "filter" && value.trim_matches('"').starts_with("git-lfs ") && plain_words(value)
@@ -64,9 +64,8 @@ pub(super) fn is_plain_git_config(text: &str, checkout: GitCheckout<'_>) -> bool
     true
 }
 
-/// The section behind a bracket, whether it is one of several of its name, and
-/// what follows in the line. `[a.b]` is an old form of `[a "b"]`. Another section
-/// in the same line is not understood.
+/// Parses a section header: name, whether it has a subsection, and the rest of the line. `[a.b]` is an
+/// old form of `[a "b"]`. `None` for another header on the same line.
 fn header_of(header: &str) -> Option<(&str, bool, &str)> {
     let end = header.find(|c: char| !c.is_ascii_alphanumeric() && c != '-')?;
     let (name, rest) = header.split_at(end);
@@ -93,13 +92,13 @@ fn plain_words(value: &str) -> bool {
     value.chars().all(|c| c.is_ascii_alphanumeric() || " -%\"_".contains(c))
 }
 
-/// A setting that names a place: which one decides.
+/// Settings whose path decides whether they are harmless.
 enum PathSetting {
-    /// The files of the repository.
+    /// The working tree.
     Worktree,
-    /// The programs it runs.
+    /// Hooks that git runs.
     Hooks,
-    /// A list of revisions, of which a wrong line is shown.
+    /// A list of revisions, whose invalid lines are shown.
     Revisions,
 }
 

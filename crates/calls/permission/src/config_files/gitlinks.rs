@@ -1,7 +1,7 @@
-//! Which other repositories a repository lists among its files.
+//! Nested repositories listed in a git index.
 //!
-//! `git status` looks into each of them and obeys its settings, wherever those
-//! came from. `git ls-files | xargs cat` opens whatever the list names.
+//! `git status` enters each and follows its settings, wherever they came from. `git ls-files | xargs
+//! cat` opens whatever the index lists.
 
 use std::{
     fs,
@@ -10,20 +10,19 @@ use std::{
 
 use crate::names_in_text::falls_apart;
 
-/// Larger lists are not read.
+/// Maximum bytes of an index.
 const LARGEST: u64 = 64 << 20;
 
-/// Parts of a shared list that are looked at.
+/// Maximum number of parts of a split index.
 const MAX_SHARED: usize = 16;
 
-/// The mode of an entry that is a repository.
+/// Mode of an entry that is a repository.
 const GITLINK: u32 = 0o160_000;
 
-/// The mode of an entry that stands for a whole directory.
+/// Mode of an entry for a whole directory (sparse index).
 const SPARSE_DIRECTORY: u32 = 0o040_000;
 
-/// The paths of repositories inside the one with this directory, from where it
-/// begins. `None` if the list is not understood.
+/// Paths of nested repositories relative to the working tree. `None` if the index cannot be parsed.
 pub(super) fn gitlinks(git: &Path) -> Option<Vec<PathBuf>> {
     let mut out = Vec::new();
     for found in lists(git)? {
@@ -33,8 +32,8 @@ pub(super) fn gitlinks(git: &Path) -> Option<Vec<PathBuf>> {
     Some(out)
 }
 
-/// Whether every name in the index of this repository stays one word and inside
-/// the repository when another command reads it from text.
+/// Whether every name in the index stays one word, and inside the repository, when another command reads
+/// it from text.
 pub(super) fn names_stay_whole(git: &Path) -> bool {
     lists(git).is_some_and(|all| all.iter().all(|it| !it.is_odd && !it.falls_apart))
 }
@@ -50,21 +49,20 @@ fn lists(git: &Path) -> Option<Vec<GitlinkNames>> {
         let Ok(meta) = path.symlink_metadata() else { continue };
         (meta.is_file() && meta.len() <= LARGEST).then_some(())?;
         let bytes = fs::read(&path).ok()?;
-        // Names of objects are as long as the repository chose.
+        // The length of object ids depends on the repository.
         out.push(links_of(&bytes, 20).or_else(|| links_of(&bytes, 32))?);
     }
     Some(out)
 }
 
-/// What a list holds.
+/// Content of an index.
 struct GitlinkNames {
     links: Vec<PathBuf>,
-    /// Whether a name leaves the repository (git puts none such there, and
-    /// whoever is handed one leaves it as well), or a repository has a name that
-    /// cannot be looked for.
+    /// Whether a name leaves the repository (git itself does not create such), or a nested repository
+    /// has a name that cannot be looked up.
     is_odd: bool,
-    /// Whether a name becomes another one, several or an option when it is read
-    /// from text, or stands for names that are only in the objects.
+    /// Whether a name would be split or taken for an option when read from text, or stands for names
+    /// stored only in objects.
     falls_apart: bool,
 }
 
@@ -93,7 +91,7 @@ fn links_of(bytes: &[u8], object: usize) -> Option<GitlinkNames> {
         name.extend_from_slice(&bytes[start..start + length]);
         is_odd |= name.starts_with(b"/") || name.split(|byte| *byte == b'/').any(|part| part == b"..");
         splits |= mode == SPARSE_DIRECTORY || name.split(|byte| *byte == b'/').any(falls_apart);
-        // Entries of older lists end at a multiple of eight, behind at least one zero.
+        // Older entries are padded with at least one zero to a multiple of eight.
         let end = start + length;
         at = if version == 4 { end + 1 } else { at + (end - at) / 8 * 8 + 8 };
         let known = matches!(mode >> 12, 0o4 | 0o10 | 0o12 | 0o16);
@@ -108,7 +106,7 @@ fn links_of(bytes: &[u8], object: usize) -> Option<GitlinkNames> {
     Some(GitlinkNames { links, is_odd, falls_apart: splits })
 }
 
-/// A number of variable length, and where the next byte is.
+/// A variable-length number and the next position.
 fn offset(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut value = 0_usize;
     loop {

@@ -1,7 +1,7 @@
-//! Files that programs obey: a command that only reads may run what they name.
+//! Configuration files that programs follow: a read-only command may run programs they name.
 //!
-//! Programs look for them where they stand and in every directory above, so
-//! what counts is the place a command runs in now, whoever went there.
+//! Programs search them in the working directory and its parents, so the current directory of the
+//! command counts.
 
 use std::{
     fs,
@@ -15,20 +15,19 @@ mod gitlinks;
 
 use haft_bash_analysis::ConfigDependence;
 
-/// Larger files are not read, and then they are not understood.
+/// Maximum bytes of a file; larger ones count as unknown.
 const LARGEST: u64 = 256 << 10;
 
-/// Whether git, called by somebody who sees to it that it runs nothing that files
-/// name, shows nothing but the repository it finds from this directory.
+/// Whether git, called so that it runs no programs named in files, shows only the repository it finds
+/// from this directory.
 pub(crate) fn git_is_own(dir: &Path) -> bool {
     let Ok(dir) = dir.canonicalize() else { return !dir.exists() };
     git_repository::is_plain(&dir, git_repository::GitConfigUse::Guarded)
 }
 
-/// Whether a program that obeys these files in this directory does what it
-/// always does.
+/// Whether a program that depends on these files behaves as usual in this directory.
 pub(crate) fn is_plain(obeyed: ConfigDependence, dir: &Path, home: Option<&Path>) -> bool {
-    // What is not there obeys nothing: the command fails.
+    // In a missing directory the command fails.
     let Ok(dir) = dir.canonicalize() else { return !dir.exists() };
     let home = home.and_then(|home| home.canonicalize().ok());
     let above = || dir.ancestors().filter(|it| Some(*it) != home.as_deref());
@@ -52,8 +51,7 @@ pub(crate) fn is_plain(obeyed: ConfigDependence, dir: &Path, home: Option<&Path>
     }
 }
 
-/// Names of the files and directories that say what such a program does, in
-/// lower case.
+/// Names of the configuration files and directories of a kind of program, in lower case.
 pub(crate) fn config_names(kind: ConfigDependence) -> &'static [&'static str] {
     const CARGO: &[&str] = &[".cargo", "rust-toolchain", "rust-toolchain.toml", "cargo.toml", "cargo.lock"];
     match kind {
@@ -75,14 +73,14 @@ pub(crate) fn is_config_name(kind: ConfigDependence, name: &str) -> bool {
     config_names(kind).contains(&name)
 }
 
-/// The same for any program.
+/// Whether a name is one of [`config_names`] of any kind.
 pub(crate) fn is_any_config_name(name: &str) -> bool {
     use ConfigDependence::{Cargo, Compose, Git, Go, Npm, Shellcheck, Versions};
     [Cargo, Compose, Git, Go, Npm, Shellcheck, Versions].iter().any(|kind| is_config_name(*kind, name))
 }
 
-/// Whether there is a repository somewhere below the one around this directory,
-/// or too much to say.
+/// Whether there may be a nested repository below the repository around `dir`; true if the tree is too
+/// large to tell.
 pub(crate) fn holds_repository(dir: &Path) -> bool {
     let Some(top) = dir.ancestors().find(|it| exists(&it.join(".git"))) else { return false };
     let mut open = vec![top.to_owned()];
@@ -102,7 +100,7 @@ pub(crate) fn holds_repository(dir: &Path) -> bool {
     false
 }
 
-/// As many names are looked at in the search for a repository.
+/// Maximum entries searched for a nested repository.
 const MAX_SEARCHED: usize = 200_000;
 
 fn exists(path: &Path) -> bool {
@@ -114,8 +112,7 @@ fn read(path: &Path) -> Option<String> {
     (meta.is_file() && meta.len() <= LARGEST).then(|| fs::read_to_string(path).ok())?
 }
 
-/// Tables of cargo's configuration that change only how it talks, or what a
-/// build would be like.
+/// Tables of Cargo's configuration that only affect output or how a build would be done.
 const CARGO_TABLES: &[&str] = &["alias", "term", "profile", "future-incompat-report", "cargo-new"];
 
 fn cargo_is_plain<'a>(mut dirs: impl Iterator<Item = &'a Path>) -> bool {
@@ -124,8 +121,7 @@ fn cargo_is_plain<'a>(mut dirs: impl Iterator<Item = &'a Path>) -> bool {
     dirs.all(|dir| plain(dir.join(".cargo/config.toml")) && plain(dir.join(".cargo/config")))
 }
 
-/// Whether a text has only these tables, spelled so that nobody can think
-/// otherwise.
+/// Whether a TOML text unambiguously contains only these tables.
 fn is_plain_toml(text: &str, tables: &[&str]) -> bool {
     let mut inside = false;
     if text.contains("\"\"\"") || text.contains("'''") {
@@ -133,7 +129,7 @@ fn is_plain_toml(text: &str, tables: &[&str]) -> bool {
     }
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).all(|line| {
         if let Some(header) = line.strip_prefix('[').filter(|_| !line.starts_with("[[")) {
-            // Within an array, a line may begin with a bracket, too; then it does not name a table.
+            // In an array, a line may also start with a bracket without naming a table.
             let name = header.split([']', '.']).next().unwrap_or_default().trim();
             inside = tables.contains(&name);
         }
@@ -141,14 +137,14 @@ fn is_plain_toml(text: &str, tables: &[&str]) -> bool {
     })
 }
 
-/// A file that names the toolchain may name any directory as one.
+/// A file that names the toolchain may name any directory.
 fn toolchain_is_plain(dir: &Path, home: Option<&Path>) -> bool {
     let files = dir.ancestors().flat_map(|it| [it.join("rust-toolchain"), it.join("rust-toolchain.toml")]);
     let mut found = files.filter(|path| exists(path));
     found.all(|path| read(&path).is_some_and(|text| names_installed_toolchain(&text, home)))
 }
 
-/// Whether a text names a toolchain and nothing else, and one that is installed.
+/// Whether a text only names an installed toolchain.
 fn names_installed_toolchain(text: &str, home: Option<&Path>) -> bool {
     let lines: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
@@ -173,8 +169,8 @@ fn names_installed_toolchain(text: &str, home: Option<&Path>) -> bool {
     installed.into_iter().any(|entry| entry.file_name().to_str().is_some_and(fits))
 }
 
-/// Whether the list of versions is there, so that it is not made: beside the
-/// project, or beside the workspace it belongs to.
+/// Whether a `Cargo.lock` exists beside the package or its workspace, so that cargo will not create one.
+/// True without a `Cargo.toml`; false for a workspace with `exclude`.
 fn is_locked(dir: &Path) -> bool {
     let mut projects = dir.ancestors().filter(|it| exists(&it.join("Cargo.toml")));
     let Some(own) = projects.next() else { return true };
@@ -185,16 +181,16 @@ fn is_locked(dir: &Path) -> bool {
     exists(&own.join("Cargo.lock")) || projects.any(|it| gathers(it) && exists(&it.join("Cargo.lock")))
 }
 
-/// Files in which a directory says which version of a program it wants.
+/// Files that select program versions for a directory.
 const VERSION_FILES: &[&str] =
     &[".tool-versions", ".python-version", ".ruby-version", ".node-version", ".java-version"];
 
-/// Whether versions are named by number, and not by where they are.
+/// Whether versions are given as numbers, not as paths.
 fn versions_are_plain(path: &Path) -> bool {
     !exists(path) || read(path).is_some_and(|text| !text.contains(['/', ':', '\\', '~']))
 }
 
-/// Whether scripts may not name files to be read.
+/// Whether scripts may not include other files.
 fn shellcheck_is_plain(path: &Path) -> bool {
     !exists(path) || read(path).is_some_and(|text| !text.contains("external-sources"))
 }

@@ -13,11 +13,11 @@ use crate::{
     reason::{CallAction, ReasonDetail},
 };
 
-/// As many entries of a directory as are looked at.
+/// Maximum directory entries examined.
 const MAX_ENTRIES: usize = 4096;
 
 impl Level<'_> {
-    /// Whether a command may use a file it names.
+    /// Decides whether a command may use a file it names.
     pub(super) fn file(&self, file: &SubjectFile) -> PartialDecision {
         let ruling = match &file.what {
             FileKnowledge::Spotted(spotted) => self.path(file.using, spotted, PathRuleSource::Nobody),
@@ -30,8 +30,7 @@ impl Level<'_> {
         self.below(file).into_iter().fold(ruling, PartialDecision::stricter)
     }
 
-    /// What forbids the use, or insists on asking about it, whoever speaks for
-    /// the command.
+    /// Restrictions on the use that apply regardless of who allows the command.
     pub(super) fn file_forbidden(&self, file: &SubjectFile) -> Option<PartialDecision> {
         match &file.what {
             FileKnowledge::Spotted(Ok(spotted)) => {
@@ -46,8 +45,8 @@ impl Level<'_> {
         }
     }
 
-    /// What a rule forbids below a directory that is used as a whole, or what
-    /// is protected there. A sandbox needs no question: it keeps the rule.
+    /// Forbidden or protected paths below a directory that is used as a whole. No prompt is needed if a
+    /// sandbox enforces the rule.
     pub(super) fn below(&self, file: &SubjectFile) -> Option<PartialDecision> {
         let FileKnowledge::Spotted(Ok(spotted)) = &file.what else { return None };
         let ResolvedPath { lexical, real } = &spotted.located;
@@ -70,8 +69,8 @@ impl Level<'_> {
         }
     }
 
-    /// What is protected in a directory, or the directory itself where it is: a
-    /// reader looks for the name in the command.
+    /// Protected paths directly in a directory, or the directory itself if it is protected. The message
+    /// uses the path as named in the command.
     fn protected_inside(&self, named: &Path, dir: &Path) -> Option<PartialDecision> {
         let own = &self.anchors().own;
         let guarded = |path: &Path, reason, inside| {
@@ -89,7 +88,7 @@ impl Level<'_> {
         guarded(named, reason, Some(path))
     }
 
-    /// A file that a pattern would find once it exists.
+    /// A rule that forbids a file which the glob would match once it exists.
     fn shape_forbidden(&self, shape: &PathShape, using: PathUse) -> Option<PartialDecision> {
         let paths = self.policy.rules().paths(self.anchors());
         let (rule, path) = paths.find_named(shape, using)?;
@@ -100,8 +99,7 @@ impl Level<'_> {
         })
     }
 
-    /// A file that is known only when the command runs: it may be one that a
-    /// rule forbids, and then no rule about the command speaks for it.
+    /// A file known only at run time may be a forbidden one, so rules about the command do not cover it.
     fn unknown(&self, text: &str) -> PartialDecision {
         let risky = self.policy.rules().forbids_paths() && !self.policy.is_enforced();
         let standing = if risky { DecisionStrength::Guarded } else { DecisionStrength::Open };

@@ -13,8 +13,7 @@ use crate::{
 };
 
 impl Level<'_> {
-    /// Whether a command line may run: every part has to be allowed, the
-    /// strictest one decides.
+    /// Decides about a command line: every part must be allowed; the strictest decision counts.
     pub(super) fn line(
         &self,
         line: &CommandLine,
@@ -22,7 +21,7 @@ impl Level<'_> {
         doubt: Option<&str>,
         tally: &mut DecisionTally,
     ) {
-        // One part outside is enough: what it starts, and where, is not held.
+        // A single part outside the sandbox suffices: what it starts is not sandboxed.
         let held = doubt.is_none() && parts.iter().all(|(part, _)| self.policy.is_held(part));
         for (part, files) in parts {
             let redirected = files.iter().filter(|file| file.through == FileMention::Redirection);
@@ -42,8 +41,7 @@ impl Level<'_> {
         }
     }
 
-    /// Whether nothing but the belief that it only reads lets a command run: no
-    /// rule speaks for it, and no mode lets everything run.
+    /// Whether a command is allowed only because it is read-only: no rule and no mode allows it.
     fn only_reads(&self, part: &CommandPart, ruling: &PartialDecision) -> bool {
         matches!(ruling.why, ReasonDetail::CommandReads)
             && self.policy.mode != PermissionMode::BypassPermissions
@@ -63,13 +61,13 @@ impl Level<'_> {
             .fold(self.command_allowed(part, files, line), PartialDecision::stricter)
     }
 
-    /// Where the shell itself reads or writes.
+    /// Decides about a redirection, which the shell performs.
     fn redirection(&self, file: &SubjectFile) -> PartialDecision {
         let ruling = match (&file.what, self.file(file)) {
             (FileKnowledge::Unknown(text), ruling) => ruling.about(display_text::text(text)),
             (_, ruling) => ruling,
         };
-        // Who lets every command run lets commands write, too; redirecting is no other way to do it.
+        // A rule that allows every command also allows redirections to known files.
         let known = !matches!(file.what, FileKnowledge::Unknown(_));
         match (ruling.standing, self.tool_allow()) {
             (DecisionStrength::Open, Some(rule)) if known => {
@@ -95,8 +93,7 @@ impl Level<'_> {
         }
     }
 
-    /// A command that is not understood names one that a rule denies: it may run
-    /// it, unless somebody allowed exactly these words.
+    /// An unknown command that names a denied command asks, unless a rule allows exactly these words.
     fn command_suspected(&self, part: &CommandPart) -> Option<PartialDecision> {
         let rules = self.policy.rules();
         let (rule, name) = rules.suspected(part).filter(|_| !rules.command_exactly(part))?;
@@ -104,8 +101,7 @@ impl Level<'_> {
         Some(PartialDecision::new(DecisionStrength::Guarded, why))
     }
 
-    /// What is left: what the command does by its nature, allow rules, or a
-    /// question.
+    /// Otherwise the class of the command, allow rules, or a prompt decide.
     fn command_allowed(
         &self,
         part: &CommandPart,
@@ -137,8 +133,8 @@ impl Level<'_> {
         }
     }
 
-    /// A protected file among the words of a command that may write it: no rule
-    /// about the command speaks for that, unless it spells all of it.
+    /// A protected file mentioned by a command that may write it: only a rule that spells out the whole
+    /// command allows that.
     fn mention_guarded(&self, part: &CommandPart, file: &SubjectFile) -> Option<PartialDecision> {
         let FileKnowledge::Spotted(Ok(spotted)) = &file.what else { return None };
         let spelled = || self.policy.rules().command_exactly(part);
@@ -149,8 +145,7 @@ impl Level<'_> {
         self.path_guarded(file.using, &spotted.located).filter(|_| may_write && !spelled())
     }
 
-    /// What rules forbid, and what they insist on asking about: the command in
-    /// any of its readings, and the files it names.
+    /// Deny and ask rules for all forms of the command and the files it names.
     fn command_forbidden(&self, part: &CommandPart, files: &[SubjectFile]) -> Option<PartialDecision> {
         if let Some(why) = self.command_held_back(part) {
             return Some(PartialDecision::denied(why));
@@ -187,8 +182,8 @@ impl Level<'_> {
         }
     }
 
-    /// Who allows a command. A rule about a tool other than the shell speaks
-    /// for every command that can be spoken for.
+    /// What allows a command. A rule about the whole tool applies to every command with a form for allow
+    /// rules.
     fn command_allow(&self, part: &CommandPart) -> Option<ReasonDetail> {
         let find = |rules: &RuleSet| {
             let rule = rules.command(Behavior::Allow, part)?;
@@ -205,7 +200,7 @@ impl Level<'_> {
         find(self.policy.rules()).or_else(by_tool).or_else(received)
     }
 
-    /// Nobody speaks for the command: say what is missing.
+    /// No rule matches: explain what is missing.
     fn command_open(&self, part: &CommandPart, line: &CommandLine) -> PartialDecision {
         let why = match self.policy.rules().near_miss(part) {
             Some((rule, word)) => ReasonDetail::NearMiss {
@@ -219,7 +214,7 @@ impl Level<'_> {
     }
 }
 
-/// Subcommands of git that read the files they name, or change only the index.
+/// Git subcommands that only read the files they name, or change only the index.
 const GIT_READERS: &[&str] = &[
     "add",
     "annotate",
@@ -249,7 +244,7 @@ const GIT_READERS: &[&str] = &[
 fn writes(part: &CommandPart) -> bool {
     let git = |words: &[String]| {
         let subcommand = words.iter().skip(1).find(|word| !word.starts_with('-'));
-        // Any beginning of `--output`.
+        // Any abbreviation of `--output`.
         let outputs = words.iter().any(|word| word.starts_with("--o"));
         !outputs
             && words.first().is_some_and(|name| name == "git")
@@ -258,8 +253,8 @@ fn writes(part: &CommandPart) -> bool {
     !part.allow_faces.iter().any(|face| git(&face.words))
 }
 
-/// Whether a command is a program on the command line that prints literals and
-/// does nothing else: what it names is text. Anything that is not clearly so is not.
+/// Whether a command is an inline program that only prints literals, so that paths in it are just text.
+/// False if uncertain.
 fn only_prints(part: &CommandPart) -> bool {
     let is_literal = |text: &str| {
         let text = text.trim();
@@ -281,8 +276,8 @@ fn only_prints(part: &CommandPart) -> bool {
     })
 }
 
-/// What nobody speaks about may run behind walls. Files outside the workspace
-/// are another matter: walls let them be read.
+/// Allows a sandboxed command without a matching rule. Not for files outside the workspace, which the
+/// sandbox lets it read.
 fn walled(ruling: PartialDecision, held: bool) -> PartialDecision {
     let outside = matches!(ruling.why, ReasonDetail::Outside { .. } | ReasonDetail::UnknownFile(_));
     match ruling.standing {

@@ -16,22 +16,22 @@ use crate::{
     same_file::{FileId, linked_id},
 };
 
-/// Everything about a call that rules look at, found out once for all levels.
+/// Facts about a call that rules need, computed once for all agents in the chain.
 pub(crate) struct CallSubject<'a> {
     pub(crate) tool: &'a str,
     pub(crate) call: &'a dyn DynCall,
     pub(crate) cx: &'a CallContext,
     pub(crate) hook: &'a HookOpinion,
     pub(crate) verdict: Verdict,
-    /// Whether the tool says what it touches.
+    /// Whether the tool declared what it touches.
     pub(crate) declared: bool,
     pub(crate) touches: Vec<SubjectAccess>,
 }
 
-/// A path in both of its forms, and which file it is.
+/// A path in both forms, with the identity of the file.
 pub(crate) struct SubjectPath {
     pub(crate) located: ResolvedPath,
-    /// Asked for only where a rule could be about another name of the file.
+    /// Looked up only if a rule may be about another hard link.
     id: OnceCell<Option<FileId>>,
 }
 
@@ -40,13 +40,13 @@ impl SubjectPath {
         Ok(Self { located: locate(path, &cx.cwd, home)?, id: OnceCell::new() })
     }
 
-    /// The identity of the file, if it has other names.
+    /// Identity of the file, if it has several hard links.
     pub(crate) fn linked_id(&self) -> Option<FileId> {
         *self.id.get_or_init(|| linked_id(&std::fs::symlink_metadata(&self.located.real).ok()?))
     }
 }
 
-/// One thing a call touches, looked up.
+/// One resolved access of a call.
 pub(crate) enum SubjectAccess {
     Path { asked: PathBuf, using: PathUse, spotted: Result<SubjectPath, PathError> },
     Command { line: CommandLine, parts: Vec<(CommandPart, Vec<SubjectFile>)>, doubt: Option<String> },
@@ -54,7 +54,7 @@ pub(crate) enum SubjectAccess {
     Named(String),
 }
 
-/// A file a command names, looked up.
+/// A resolved file that a command names.
 pub(crate) struct SubjectFile {
     pub(crate) using: PathUse,
     pub(crate) through: FileMention,
@@ -66,9 +66,9 @@ pub(crate) struct SubjectFile {
 pub(crate) enum FileKnowledge {
     /// This file.
     Spotted(Result<SubjectPath, PathError>),
-    /// Whatever has this shape; what exists of it is spotted one by one.
+    /// Anything that matches this glob; existing matches are listed separately.
     Shape(PathShape),
-    /// Known only when it runs.
+    /// Known only at run time.
     Unknown(String),
 }
 
@@ -88,7 +88,7 @@ impl<'a> CallSubject<'a> {
         Self { tool, call, cx, hook, verdict: call.check_permissions(cx), declared, touches }
     }
 
-    /// Where each declared path really is.
+    /// Real locations of the declared paths.
     pub(crate) fn grants(&self) -> Vec<GrantedPath> {
         let grant = |asked: &Path, spotted: &SubjectPath| GrantedPath {
             asked: asked.to_owned(),
@@ -111,12 +111,12 @@ impl<'a> CallSubject<'a> {
         grants.collect()
     }
 
-    /// Whether a command line is all of the call.
+    /// Whether the call consists of one command line only.
     pub(crate) fn is_one_line(&self) -> bool {
         matches!(&self.touches[..], [SubjectAccess::Command { .. }])
     }
 
-    /// Whether a command line is part of the call.
+    /// Whether the call runs a command line.
     pub(crate) fn runs_commands(&self) -> bool {
         self.touches.iter().any(|touch| matches!(touch, SubjectAccess::Command { .. }))
     }
@@ -150,8 +150,7 @@ fn command(policy: &Policy, line: CommandLine, cx: &CallContext) -> SubjectAcces
     SubjectAccess::Command { parts: spotted.collect(), line, doubt }
 }
 
-/// Looks up a file a command names. A pattern stands for its directory, for
-/// everything it finds, and for its shape.
+/// Resolves a file that a command names. A glob yields its directory, all matches, and the glob itself.
 fn spots(file: &FileUse, cx: &CallContext, home: Option<&Path>) -> Vec<SubjectFile> {
     let using = match file.kind {
         FileUseKind::Read => PathUse::Read,

@@ -1,4 +1,4 @@
-//! One level of the chain judges one call.
+//! Evaluates a call for one agent of the chain.
 
 mod command_file;
 mod command_line;
@@ -23,16 +23,16 @@ use crate::{
     ruleset::{RuleSet, ToolView},
 };
 
-/// Where a level stands towards the agent that calls.
+/// Position of an agent relative to the calling one.
 #[derive(Clone, Copy)]
 pub(crate) enum LevelRole<'a> {
-    /// It is the agent's own.
+    /// The calling agent itself.
     Acting,
-    /// It is above, and handed these rights down.
+    /// A parent, with the rights it delegated.
     Above(&'a RuleSet),
 }
 
-/// A policy looking at one call.
+/// One agent's policy applied to one call.
 pub(crate) struct Level<'a> {
     policy: &'a Policy,
     facts: &'a CallSubject<'a>,
@@ -47,7 +47,7 @@ impl<'a> Level<'a> {
         Self { policy, facts, role, view, anchors: OnceCell::new() }
     }
 
-    /// Everything this level has to say.
+    /// Evaluates the call.
     pub(crate) fn judge(&self) -> DecisionTally {
         let mut tally = DecisionTally::default();
         for ruling in
@@ -70,7 +70,7 @@ impl<'a> Level<'a> {
         tally
     }
 
-    /// What the mode and a hook's yes make of a ruling.
+    /// Applies the mode and a hook's allow to a partial decision.
     fn settle(&self, ruling: PartialDecision) -> PartialDecision {
         let hook_allows = *self.facts.hook == HookOpinion::Allow;
         let mode = self.policy.mode;
@@ -98,7 +98,7 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// What rules say about the tool and its inputs, whatever it touches.
+    /// Rules about the tool and its inputs, independent of what the call touches.
     fn by_name(&self) -> Option<PartialDecision> {
         let (facts, rules) = (self.facts, self.policy.rules());
         if let Some(agent) = self.policy.excludes(facts.tool) {
@@ -137,7 +137,7 @@ impl<'a> Level<'a> {
         CallAction::Input { tool: self.facts.tool.to_owned(), param }
     }
 
-    /// A right that exists only to be passed on.
+    /// A right that may only be delegated.
     fn held_back(&self) -> Option<PartialDecision> {
         let LevelRole::Acting = self.role else { return None };
         let held = self.policy.held_back()?;
@@ -145,13 +145,13 @@ impl<'a> Level<'a> {
         Some(PartialDecision::denied(self.policy.delegate_only(rule)))
     }
 
-    /// Whether an agent above handed this tool down although it may not use it
-    /// itself. Only its own rules step back, never those of its parents.
+    /// Whether a parent delegated this tool without being allowed to use it. Only its own rules are
+    /// skipped, not those of its parents.
     fn shielded(&self) -> bool {
         self.handed_down().is_some() && self.policy.is_agent()
     }
 
-    /// Whether everything the call touches was handed down piece by piece.
+    /// Whether all accesses of the call were delegated individually.
     fn all_handed_down(&self) -> bool {
         let LevelRole::Above(received) = self.role else { return false };
         let handed = |touch: &SubjectAccess| match touch {
@@ -196,7 +196,7 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// What follows for a call that touches nothing, or does not say what.
+    /// Decision for a call that touches nothing or does not declare what it touches.
     fn by_reach(&self) -> Option<PartialDecision> {
         let facts = self.facts;
         if facts.declared {
@@ -230,7 +230,7 @@ impl<'a> Level<'a> {
     }
 }
 
-/// The reason a rule gives, or why it cannot give one.
+/// The reason of a rule, or that the rule is invalid.
 fn by_rule(rule: &Rule, action: CallAction) -> ReasonDetail {
     match rule.about {
         RuleSubject::Broken(problem) => ReasonDetail::BrokenRule { rule: rule.entry.clone(), problem },

@@ -14,19 +14,17 @@ use crate::{
     ruleset::RuleSet,
 };
 
-/// Whose rules speak for a path besides path rules.
+/// Which rules apply to a path besides path rules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum PathRuleSource {
-    /// Those about the tool: it declared the path.
+    /// Rules about the tool, which declared the path.
     Tool,
-    /// Nobody's: a command names the path, and rules about commands do not
-    /// cover files.
+    /// None: a command names the path, and rules about commands do not cover files.
     Nobody,
 }
 
 impl Level<'_> {
-    /// Whether a path may be used. A deny needs one of its forms, an allow
-    /// needs both.
+    /// Decides about a path. A deny rule must match one of its forms, an allow rule both.
     pub(super) fn path(
         &self,
         using: PathUse,
@@ -46,7 +44,7 @@ impl Level<'_> {
         ruling.about(subject(using, located))
     }
 
-    /// What rules and plan mode forbid, and what they insist on asking about.
+    /// Deny and ask rules, and plan mode.
     pub(super) fn path_forbidden(
         &self,
         using: PathUse,
@@ -79,7 +77,7 @@ impl Level<'_> {
         hit(Behavior::Ask).map(PartialDecision::firm)
     }
 
-    /// What no rule approves.
+    /// Restrictions that no rule can lift.
     pub(super) fn path_guarded(&self, using: PathUse, located: &ResolvedPath) -> Option<PartialDecision> {
         if using == PathUse::Read {
             return None;
@@ -102,7 +100,7 @@ impl Level<'_> {
         })
     }
 
-    /// What is left: the workspace, allow rules, or a question.
+    /// Otherwise the workspace, allow rules, or a prompt decide.
     fn path_allowed(
         &self,
         using: PathUse,
@@ -157,7 +155,7 @@ impl Level<'_> {
         PartialDecision::new(DecisionStrength::Open, why).wishing(wish)
     }
 
-    /// Who allows one form of a path.
+    /// What allows one form of a path.
     fn form_allowed(&self, using: PathUse, located: &ResolvedPath, form: PathForm) -> Option<ReasonDetail> {
         let path = match form {
             PathForm::Lexical => &*located.lexical,
@@ -181,8 +179,7 @@ impl Level<'_> {
         })
     }
 
-    /// The rule that speaks about a path by either of its forms, or about
-    /// another name of the same file.
+    /// The rule that matches a path in either form or through another hard link.
     fn path_hit<'s>(
         &self,
         rules: &'s RuleSet,
@@ -204,7 +201,7 @@ impl Level<'_> {
         Some((rule, RuleLink::SameFile(named)))
     }
 
-    /// The right to both forms that an agent above handed down.
+    /// Whether a parent delegated the right to both forms.
     pub(super) fn handed_path(&self, using: PathUse, located: &ResolvedPath) -> Option<()> {
         let LevelRole::Above(received) = self.role else { return None };
         let paths = received.paths(self.anchors());

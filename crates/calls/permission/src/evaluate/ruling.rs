@@ -4,20 +4,19 @@ use haft_tool::{AllowReason, CommandLine};
 
 use crate::{Behavior, DecisionSource, JudgedPart, reason::ReasonDetail};
 
-/// How firmly something is decided. The order is the order of severity, so the
-/// strictest wins by [`Ord::max`].
+/// Strength of a partial decision. Variants are ordered by severity, so [`Ord::max`] is the strictest.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum DecisionStrength {
-    /// It may happen.
+    /// Allowed.
     Allowed,
-    /// Nobody speaks for it; a rule, a hook or the mode may.
+    /// No rule matches; a rule, a hook or the mode may allow it.
     Open,
-    /// A safety check wants a question; only a mode that asks nobody, or a
-    /// classifier, answers in the person's place.
+    /// A safety check asks; only a mode that bypasses prompts, or a classifier, can answer in the user's
+    /// place.
     Guarded,
-    /// It asks in every mode.
+    /// Asks in every mode (`dontAsk` denies it).
     Firm,
-    /// It must not happen.
+    /// Denied.
     Denied,
 }
 
@@ -31,7 +30,7 @@ impl DecisionStrength {
     }
 }
 
-/// What would have to be allowed for the same thing to run next time.
+/// What would have to be allowed for the same call to run next time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum NeededAllowance {
     Tool(String),
@@ -42,24 +41,24 @@ pub(crate) enum NeededAllowance {
     Line(CommandLine),
 }
 
-/// One decided thing.
+/// Decision about one part of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct PartialDecision {
     pub(crate) standing: DecisionStrength,
     pub(crate) why: ReasonDetail,
-    /// What was judged; nothing for the call as a whole.
+    /// The evaluated part; `None` for the whole call.
     pub(crate) subject: Option<String>,
     wish: Option<NeededAllowance>,
-    /// What a weaker ruling, which this one stands for too, was about.
+    /// Vetoes of weaker decisions that this one replaced.
     also: ClassifierVeto,
 }
 
-/// What keeps a classifier from answering.
+/// Reasons why a classifier must not answer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ClassifierVeto {
-    /// Something is at stake that only a person decides about.
+    /// Only the user may decide about it.
     pub(crate) for_a_person: bool,
-    /// Something could not be compared with the rules.
+    /// It could not be compared with the rules.
     pub(crate) in_doubt: bool,
 }
 
@@ -99,14 +98,14 @@ impl PartialDecision {
         self
     }
 
-    /// The stricter of two, the other one among equals.
+    /// The stricter of two; `other` if equal.
     pub(crate) fn stricter(self, other: Self) -> Self {
         let also = self.stakes().and(other.stakes());
         let stricter = if self.standing <= other.standing { other } else { self };
         Self { also, ..stricter }
     }
 
-    /// What is at stake, unless it may happen anyway.
+    /// Classifier vetoes of this decision, unless it allows.
     fn stakes(&self) -> ClassifierVeto {
         match self.standing {
             DecisionStrength::Allowed => self.also,
@@ -137,17 +136,17 @@ impl PartialDecision {
     }
 }
 
-/// The rulings on one call.
+/// All partial decisions about one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DecisionTally {
     strictest: Option<PartialDecision>,
     pub(crate) parts: Vec<JudgedPart>,
     pub(crate) wishes: Vec<NeededAllowance>,
-    /// Whether something but the belief that it only reads lets it run.
+    /// Whether anything other than the read-only classification allows it.
     pub(crate) beyond_reading: bool,
-    /// Whether one of the commands asks a server.
+    /// Whether a command contacts a server.
     pub(crate) talks: bool,
-    /// What keeps a classifier from answering.
+    /// Reasons why a classifier must not answer.
     pub(crate) stakes: ClassifierVeto,
 }
 
@@ -166,14 +165,13 @@ impl DecisionTally {
         }
     }
 
-    /// The strictest ruling, the first among equals. A call on which nobody
-    /// ruled has nothing to rule on.
+    /// The strictest decision, the first if equal. Allowed if there is none.
     pub(crate) fn verdict(&self) -> PartialDecision {
         self.strictest.clone().unwrap_or_else(|| PartialDecision::allowed(ReasonDetail::TouchesNothing))
     }
 
-    /// Both have to agree: the strictest of each part, and of the whole. Wishes
-    /// are those of whoever decided.
+    /// Combines with a parent's decisions: the strictest for each part and the whole. Suggestions come
+    /// from the stricter one.
     pub(crate) fn and(self, above: Self) -> Self {
         let decided_above = self.verdict().standing < above.verdict().standing;
         let (beyond_reading, talks) =
@@ -209,8 +207,8 @@ impl ReasonDetail {
         }
     }
 
-    /// Whether only a person can say yes to it, whatever mode there is: what later
-    /// runs is decided there, or a rule forbids some of it.
+    /// Whether only the user can approve it in any mode: it affects what runs later, or a rule restricts
+    /// it.
     fn is_for_a_person(&self) -> bool {
         match self {
             Self::Protected { .. } | Self::Kernel(_) => true,
@@ -219,7 +217,7 @@ impl ReasonDetail {
         }
     }
 
-    /// Whether it cannot be known what the rules would say.
+    /// Whether it is unknown which rules apply.
     fn is_doubt(&self) -> bool {
         match self {
             Self::Doubt(_) | Self::UnknownFile(_) | Self::Path(_) | Self::Address(_) => true,
@@ -228,7 +226,7 @@ impl ReasonDetail {
         }
     }
 
-    /// Who decided.
+    /// What determined the decision.
     pub(crate) fn source(&self) -> DecisionSource {
         match self {
             Self::HookDenies(_) | Self::HookAsks(_) | Self::HookAllows => DecisionSource::Hook,
@@ -260,7 +258,7 @@ impl ReasonDetail {
         }
     }
 
-    /// Why the call was let through, for the audit log.
+    /// Why the call was allowed, for the audit log.
     pub(crate) fn allow_reason(&self) -> AllowReason {
         match self {
             Self::Rule { rule, .. } => AllowReason::Rule(rule.text.to_string()),

@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl<'a> Level<'a> {
-    /// Whether an address may be fetched.
+    /// Decides about fetching a URL.
     pub(super) fn fetch(&self, address: &str, host: &Result<String, &'static str>) -> PartialDecision {
         let ruling = match host {
             Err(problem) => PartialDecision::denied(ReasonDetail::Address(problem)),
@@ -23,7 +23,7 @@ impl<'a> Level<'a> {
         ruling.about(format!("fetch {}", display_text::text(address)))
     }
 
-    /// Whether a thing with a name of its own may be used.
+    /// Decides about using a named item.
     pub(super) fn named(&self, name: &str) -> PartialDecision {
         let tool = self.facts.tool;
         let ruling = self.by_lookup(
@@ -35,8 +35,7 @@ impl<'a> Level<'a> {
         ruling.about(format!("{tool} {}", display_text::text(name)))
     }
 
-    /// The order of the rules, for things of which one lookup is the whole
-    /// comparison.
+    /// Applies deny, ask and allow rules in order, where one lookup suffices.
     fn by_lookup(
         &self,
         find: impl Fn(&'a RuleSet, Behavior) -> Option<&'a Rule>,

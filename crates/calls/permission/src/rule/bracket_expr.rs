@@ -1,19 +1,18 @@
-//! Bracket expressions of the shell, respelled for the library that compiles
-//! patterns, which knows neither classes nor escapes in them.
+//! Converts shell bracket expressions for the glob library, which supports neither classes nor escapes
+//! in them.
 
 use crate::spelling::fold_text;
 
-/// Which names a pattern is compared with.
+/// Spelling of the names that a pattern is compared with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Spelling {
-    /// Names as they are written.
+    /// As written.
     Exact,
-    /// Names folded by [`crate::spelling::fold`].
+    /// Folded by [`crate::spelling::fold`].
     Folded,
 }
 
-/// The same pattern with its bracket expressions respelled, for names of this
-/// spelling. `None` if one of them means something that only a locale knows.
+/// The pattern with converted bracket expressions. `None` if one depends on the locale.
 pub(super) fn respelled(glob: &str, spelling: Spelling) -> Option<String> {
     match spelling {
         Spelling::Exact => respelled_exactly(glob),
@@ -21,9 +20,8 @@ pub(super) fn respelled(glob: &str, spelling: Spelling) -> Option<String> {
     }
 }
 
-/// Bracket expressions of a pattern for folded names, which have lost the
-/// difference that an expression may be about: one that a folded name cannot be
-/// compared with stands for every character.
+/// Converts bracket expressions for folded names, which have lost distinctions the expression may make:
+/// an expression that cannot be folded matches any character.
 fn folded_brackets(glob: &str) -> Option<String> {
     let mut out = String::with_capacity(glob.len());
     let mut rest = glob;
@@ -66,7 +64,7 @@ fn respelled_exactly(glob: &str) -> Option<String> {
                     out.push_str(&members.spelled()?);
                     rest = behind;
                 }
-                // The library says that it is not closed.
+                // The library reports the unclosed bracket.
                 SetRead::Open => out.push('['),
                 SetRead::Unknown => return None,
             },
@@ -76,7 +74,7 @@ fn respelled_exactly(glob: &str) -> Option<String> {
     Some(out)
 }
 
-/// What a set contains, as ranges.
+/// A set as character ranges.
 struct CharSet {
     negated: bool,
     ranges: Vec<(char, char)>,
@@ -123,7 +121,7 @@ impl CharSet {
         }
     }
 
-    /// The same for folded names: `*` or `?` where a range cannot be folded.
+    /// The set for folded names: `*` or `?` if a range cannot be folded.
     fn folded(mut self) -> String {
         if self.ranges.iter().any(|(_, to)| !to.is_ascii()) {
             return String::from("*");
@@ -138,7 +136,7 @@ impl CharSet {
         self.spelled().unwrap_or_else(|| String::from("?"))
     }
 
-    /// Ordered so that no character means anything by where it stands.
+    /// Ordered so that no character has a special meaning by its position.
     fn spelled(mut self) -> Option<String> {
         let special = |c: char| matches!(c, ']' | '-' | '!' | '^' | '[');
         let has = |ranges: &[(char, char)], c: char| ranges.contains(&(c, c));
@@ -159,7 +157,7 @@ impl CharSet {
                 out.push(*to);
             }
         }
-        // A mark in front would turn the set around.
+        // `!` or `^` at the start would negate the set.
         if out.len() == 1 && !marks.is_empty() {
             out.push_str("\u{1}-\u{1}");
         }
@@ -177,7 +175,7 @@ fn overlap(a: (char, char), b: (char, char)) -> Option<(char, char)> {
     (both.0 <= both.1).then_some(both)
 }
 
-/// One character: as it is, escaped, or as a symbol.
+/// Parses one character: plain, escaped, or a collating symbol.
 fn member(text: &str) -> Option<(char, &str)> {
     let mut chars = text.chars();
     match chars.next()? {

@@ -1,19 +1,17 @@
 use crate::{RuleForm, rule::wildcard::Wildcard};
 
-/// What stands in `Bash(...)`: words, `*` for anything, and a last ` *` or `:*`
-/// that means "and whatever words follow".
+/// The text in `Bash(...)`: words, `*` for any text, and a final ` *` or `:*` for any further words.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandPattern {
     exact: Wildcard,
-    /// Set when further words may follow: the same with a blank and anything.
+    /// Set if further words may follow: the pattern plus a space and any text.
     longer: Option<Wildcard>,
-    /// The words, when there is no `*` among them: compared one by one, so that
-    /// a blank inside a quoted word is not taken for a separator.
+    /// The words if there is no `*` among them: compared one by one, so that a space in a quoted word is
+    /// not taken for a separator.
     words: Option<Vec<Box<str>>>,
 }
 
-/// On whose behalf a pattern is compared. What could be read in two ways
-/// counts for a deny and does not count for an allow.
+/// Purpose of a comparison. Ambiguous cases match for a deny rule and not for an allow rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PatternReading {
     Cautious,
@@ -35,7 +33,7 @@ impl CommandPattern {
         Ok(Self { longer: more.then(|| exact.followed_by(" ")), exact, words })
     }
 
-    /// The first word, when every matching command starts with it.
+    /// The first word, if every matching command starts with it.
     pub(crate) fn first_word(&self) -> Option<&str> {
         match &self.words {
             Some(words) => words.first().map(|word| &**word),
@@ -63,7 +61,7 @@ impl CommandPattern {
         }
     }
 
-    /// Compares with text that has no words of its own.
+    /// Compares with plain text.
     pub(crate) fn matches_text(&self, text: &str) -> bool {
         self.exact.matches(text) || self.longer.as_ref().is_some_and(|longer| longer.matches(text))
     }
@@ -76,8 +74,8 @@ impl CommandPattern {
         enough && words.iter().zip(given).all(|(a, b)| **a == **b)
     }
 
-    /// Where a command that shares at least its first word with this pattern
-    /// first differs: the word it has, or nothing when it is too short.
+    /// For a command that shares at least the first word with this pattern: the index of the first
+    /// difference and the word there, or `None` if the command is shorter.
     pub(crate) fn differs_at<'a>(&self, face: &'a RuleForm) -> Option<(usize, Option<&'a str>)> {
         let words = self.words.as_ref()?;
         let same = words.iter().zip(&face.words).take_while(|(a, b)| ***a == ***b).count();

@@ -2,16 +2,16 @@ use url::Host;
 
 use crate::rule::wildcard::Wildcard;
 
-/// What stands after `domain:`.
+/// The text after `domain:`.
 #[derive(Clone, Debug)]
 pub(crate) enum DomainPattern {
     /// Every host.
     Any,
     /// This host.
     Exact(String),
-    /// Every host below, at any depth, but not the domain itself.
+    /// All subdomains at any depth, but not the domain itself.
     Below(String),
-    /// As many labels, each of its shape.
+    /// The same number of labels, each matching its wildcard.
     Labels(Vec<Wildcard>),
 }
 
@@ -42,7 +42,7 @@ impl DomainPattern {
         Ok(Self::Labels(text.split('.').map(Wildcard::new).collect()))
     }
 
-    /// Compares with a host as [`host_of`] gives it.
+    /// Compares with a host from [`host_of`].
     pub(crate) fn matches(&self, host: &str) -> bool {
         match self {
             Self::Any => true,
@@ -60,12 +60,10 @@ impl DomainPattern {
     }
 }
 
-/// The host an address leads to: lower case, ASCII, no trailing dot, numbers in
-/// their usual form.
+/// The host of a URL: lower case, ASCII, no trailing dot, canonical IP addresses.
 ///
-/// Addresses that two parsers could read differently have no answer: the
-/// library would drop tabs, turn `\` into `/` and invent slashes, and what was
-/// judged must be what is fetched.
+/// Fails for URLs that two parsers could interpret differently: the URL library would drop tabs, turn
+/// `\` into `/` and insert slashes, and the evaluated host must be the one that is contacted.
 pub(crate) fn host_of(address: &str) -> Result<String, &'static str> {
     if address.chars().any(|it| it.is_control() || it.is_whitespace()) {
         return Err("the address contains blanks or control characters");

@@ -1,4 +1,4 @@
-//! Rules as they are written, and what they are about.
+//! Parses rules.
 
 mod bracket_expr;
 mod command_pattern;
@@ -20,54 +20,52 @@ pub(crate) use path_pattern::{Anchor, PathPattern, PatternCoverage, compile, esc
 
 use crate::{Behavior, Destination, Names};
 
-/// Where rules come from.
+/// Source of rules.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct RuleSource {
-    /// For people: "project settings", "--allowedTools".
+    /// Display name: "project settings", "--allowedTools".
     pub label: Arc<str>,
-    /// What a path that starts with one `/` is relative to; the working
-    /// directory when nothing is given.
+    /// Base of paths that start with one `/`; `None` for the working directory.
     pub root: Option<Arc<Path>>,
-    /// Where a change of these rules is kept; nothing for rules nobody may
-    /// change.
+    /// Where changes of these rules are stored; `None` for rules that cannot be changed.
     pub destination: Option<Destination>,
 }
 
 impl RuleSource {
-    /// Rules somebody may change at this destination.
+    /// A source of rules that can be changed at this destination.
     pub fn new(label: impl Into<Arc<str>>, destination: Destination) -> Self {
         Self { label: label.into(), root: None, destination: Some(destination) }
     }
 
-    /// Rules nobody may change, such as those of an administrator.
+    /// A source of rules that cannot be changed, such as an administrator's.
     pub fn fixed(label: impl Into<Arc<str>>) -> Self {
         Self { label: label.into(), root: None, destination: None }
     }
 
-    /// Paths with one leading `/` start here.
+    /// Sets the base of paths with one leading `/`.
     pub fn rooted(mut self, root: impl Into<Arc<Path>>) -> Self {
         self.root = Some(root.into());
         self
     }
 }
 
-/// A rule as somebody wrote it.
+/// A rule as written.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RuleEntry {
-    /// What it says.
+    /// Its behaviour.
     pub behavior: Behavior,
-    /// As written: `Tool` or `Tool(spec)`.
+    /// Its text: `Tool` or `Tool(spec)`.
     pub text: Arc<str>,
-    /// Where it stands.
+    /// Its source.
     pub origin: RuleSource,
 }
 
-/// What is wrong with a rule, for people.
+/// A warning about a rule, for display.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RuleWarning {
     /// The rule.
     pub rule: RuleEntry,
-    /// What is wrong, and what happens because of it.
+    /// The problem and its effect.
     pub message: String,
 }
 
@@ -82,18 +80,18 @@ impl fmt::Display for RuleWarning {
     }
 }
 
-/// A rule that can be compared with calls.
+/// A parsed rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) entry: RuleEntry,
     pub(crate) name: NamePattern,
     pub(crate) about: RuleSubject,
-    /// The other meaning a specification can have, for deny and ask.
+    /// Alternative meaning of the specification, for deny and ask rules.
     pub(crate) param: Option<ParamPattern>,
 }
 
 impl Rule {
-    /// The list the rule acts in: what cannot be read asks.
+    /// The effective behaviour: an invalid rule asks.
     pub(crate) fn slot(&self) -> Behavior {
         match self.about {
             RuleSubject::Broken(_) => Behavior::Ask,
@@ -102,26 +100,26 @@ impl Rule {
     }
 }
 
-/// What a rule says its tool may or may not touch.
+/// What a rule is about.
 #[derive(Clone, Debug)]
 pub(crate) enum RuleSubject {
-    /// Every call.
+    /// Every call of the tool.
     Everything,
-    /// These paths.
+    /// Paths.
     Path(PathPattern),
-    /// These commands.
+    /// Commands.
     Command(CommandPattern),
-    /// These hosts.
+    /// Hosts.
     Domain(DomainPattern),
-    /// Things of this name: a skill, a type of agent.
+    /// Named items: a skill, a type of agent.
     Named(CommandPattern),
-    /// Only the input named by [`Rule::param`].
+    /// Only the input in [`Rule::param`].
     Input,
-    /// It cannot be read, so it asks about every call of the tool.
+    /// Invalid; asks about every call of the tool.
     Broken(&'static str),
 }
 
-/// Rules that are about what a call touches, whichever tool it is.
+/// Rules about what a call touches, independent of the tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RuleFamily {
     Read,
@@ -131,7 +129,7 @@ pub(crate) enum RuleFamily {
 }
 
 impl RuleFamily {
-    /// The family whose rules carry this tool's name.
+    /// The family whose rules use this tool's name.
     pub(crate) fn for_tool(tool: &str) -> Option<Self> {
         match tool {
             "Read" => Some(Self::Read),
@@ -143,7 +141,7 @@ impl RuleFamily {
     }
 }
 
-/// Tools of the path families that have no path rules of their own.
+/// Tools without path rules of their own: the family that applies to them.
 pub(crate) fn speaks_for(tool: &str) -> Option<&'static str> {
     match tool {
         "Write" | "MultiEdit" | "NotebookEdit" => Some("Edit"),
@@ -152,9 +150,9 @@ pub(crate) fn speaks_for(tool: &str) -> Option<&'static str> {
     }
 }
 
-/// What became of a rule's text.
+/// Result of parsing a rule.
 pub(crate) struct ParsedRule {
-    /// Nothing when it is ignored.
+    /// `None` if the rule is ignored.
     pub(crate) rule: Option<Rule>,
     pub(crate) warning: Option<RuleWarning>,
 }
@@ -165,8 +163,8 @@ impl ParsedRule {
     }
 }
 
-/// Reads a rule. An allow that cannot be read is ignored; a deny or ask that
-/// cannot be read asks about everything it could have been about.
+/// Parses a rule. An invalid allow rule is ignored; an invalid deny or ask rule asks about everything it
+/// may have meant.
 pub(crate) fn read(entry: RuleEntry, names: &Names) -> ParsedRule {
     let split = match split_rule::split(&entry.text) {
         Ok(split) => split,
@@ -216,9 +214,8 @@ fn about(tool: &str, spec: &str, behavior: Behavior, is_param: bool) -> Result<R
     }
 }
 
-/// `Write(path)` and its kind have no meaning of their own. As a deny or ask
-/// they are taken for the family's, because a rule that says no must not turn
-/// into nothing.
+/// `Write(path)` and similar have no meaning of their own. As deny or ask rules they are treated as
+/// rules of the family, so that they are not silently ineffective.
 fn as_family(mut rule: Rule, tool: &str, family: &str) -> ParsedRule {
     if rule.entry.behavior == Behavior::Allow {
         let message = format!("is ignored: paths are allowed with {family}(path), not {tool}(path)");

@@ -3,18 +3,17 @@ use crate::{Behavior, Names, rule::wildcard::Wildcard};
 /// Which tools a rule is about.
 #[derive(Clone, Debug)]
 pub(crate) enum NamePattern {
-    /// The one of this name.
+    /// One tool.
     Exact(String),
     /// All tools of an MCP server.
     Server(String),
-    /// Every name of this shape.
+    /// All names that match.
     Glob(Wildcard),
 }
 
 impl NamePattern {
-    /// Reads the part of a rule before the bracket. An allow rule must not
-    /// match names its author never saw, so a wildcard is only taken after the
-    /// name of a server.
+    /// Parses the tool name of a rule. An allow rule must not match names its author never saw, so
+    /// wildcards are accepted only after a server's name.
     pub(crate) fn parse(name: &str, behavior: Behavior, names: &Names) -> Result<Self, &'static str> {
         let name = names.canonical(name);
         let server = name.strip_prefix("mcp__").map(|rest| rest.split_once("__").unwrap_or((rest, "*")));
@@ -33,7 +32,7 @@ impl NamePattern {
         }
     }
 
-    /// The name, if only the tool of this name can be meant.
+    /// The name, if only the tool of this name can match.
     pub(crate) fn only(&self) -> Option<&str> {
         match self {
             Self::Exact(name) if !name.starts_with("mcp__") => Some(name),
@@ -41,7 +40,7 @@ impl NamePattern {
         }
     }
 
-    /// The name a person would look for.
+    /// The name as a user would search for it.
     pub(crate) fn exact(&self) -> Option<&str> {
         match self {
             Self::Exact(name) => Some(name),
@@ -49,9 +48,8 @@ impl NamePattern {
         }
     }
 
-    /// Whether a tool is meant. Where the text leaves open which server a name
-    /// belongs to (`a__b` or `a`), an allow takes only what the registry
-    /// knows, a deny or ask takes either reading.
+    /// Whether a tool matches. If the name is ambiguous about its server (`a__b` or `a`), an allow rule
+    /// uses only the registered meaning, a deny or ask rule any.
     pub(crate) fn matches(&self, tool: &str, behavior: Behavior, names: &Names) -> bool {
         let remote = names.remote(tool);
         match self {
@@ -82,7 +80,7 @@ fn is_tool_of(tool: &str, server: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with("__"))
 }
 
-/// A server's name as far as providers accept its characters.
+/// A server's name with only the characters that providers accept.
 fn wire(server: &str) -> String {
     server.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' }).collect()
 }

@@ -2,8 +2,7 @@ use serde_json::Value;
 
 use crate::rule::wildcard::Wildcard;
 
-/// `Tool(param:value)`: one top-level input that is text, a number or a truth
-/// value.
+/// `Tool(param:value)`: matches a top-level input that is a string, a number or a boolean.
 #[derive(Clone, Debug)]
 pub(crate) struct ParamPattern {
     pub(crate) param: String,
@@ -11,7 +10,7 @@ pub(crate) struct ParamPattern {
 }
 
 impl ParamPattern {
-    /// Whether a specification could mean a parameter.
+    /// Parses a specification that may name a parameter.
     pub(crate) fn parse(spec: &str) -> Option<Self> {
         let (param, value) = spec.split_once(':')?;
         let named = param.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')

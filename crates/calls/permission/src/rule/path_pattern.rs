@@ -3,50 +3,50 @@ use globset::{Glob, GlobBuilder};
 use super::bracket_expr::Spelling;
 use crate::Behavior;
 
-/// What a path pattern is relative to.
+/// Base of a path pattern.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Anchor {
-    /// `//x`: the root of the file system.
+    /// `//x`: the file system root.
     Root,
     /// `~/x`: the home directory.
     Home,
-    /// `/x`: the directory of the settings the rule was written in.
+    /// `/x`: the directory of the settings that contain the rule.
     Source,
-    /// `./x` and `x`: the directory the session works in.
+    /// `./x` and `x`: the session's working directory.
     Cwd,
 }
 
-/// What stands in `Read(...)` and `Edit(...)`, in the manner of `.gitignore`.
+/// The pattern in `Read(...)` and `Edit(...)`, similar to `.gitignore`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct PathPattern {
     pub(crate) anchor: Anchor,
-    /// How many levels above the anchor the pattern starts (`../x`).
+    /// Number of levels above the base at which it starts (`../x`).
     pub(crate) up: usize,
-    /// Leading segments without wildcards, as they are on disk.
+    /// Leading components without wildcards, unescaped.
     pub(crate) literal: Vec<String>,
-    /// The rest, as a glob.
+    /// The rest as a glob.
     pub(crate) glob: Option<String>,
-    /// The segments as written, for names that only look like a pattern.
+    /// The components as written, for names that only look like globs.
     pub(crate) written: String,
     pub(crate) covers: PatternCoverage,
 }
 
-/// What a match of the pattern itself stands for.
+/// What a match of the pattern covers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct PatternCoverage {
     /// Reading the matched path.
     pub(crate) own_read: bool,
     /// Writing the matched path.
     pub(crate) own_write: bool,
-    /// What lies below it.
+    /// Everything below it.
     pub(crate) below: bool,
 }
 
 const MAX_LENGTH: usize = 4096;
 
 impl PathPattern {
-    /// Reads a pattern. A deny or ask reaches as far as the text can be
-    /// understood, an allow only as far as it must.
+    /// Parses a pattern. A deny or ask rule covers the widest possible meaning, an allow rule the
+    /// narrowest.
     pub(crate) fn parse(spec: &str, behavior: Behavior) -> Result<Self, &'static str> {
         let spec = spec.trim();
         if MAX_LENGTH < spec.len() || spec.contains('\0') {
@@ -87,15 +87,14 @@ impl PathPattern {
         Ok(Self { anchor, up, literal, glob, written, covers })
     }
 
-    /// The name, when the pattern is a plain name at any depth.
+    /// The name, if the pattern is a plain name at any depth.
     pub(crate) fn any_depth_name(&self) -> Option<String> {
         let name = self.glob.as_ref()?.strip_prefix("**/")?;
         plain(name).filter(|_| self.literal.is_empty() && !name.contains('/'))
     }
 }
 
-/// The glob of a pattern for names of this spelling: `*` stays inside one
-/// segment.
+/// Compiles the glob for names of this spelling; `*` does not match `/`.
 pub(crate) fn compile(glob: &str, spelling: Spelling) -> Result<Glob, &'static str> {
     let glob = super::bracket_expr::respelled(glob, spelling)
         .ok_or("a bracket expression of the path pattern is not known")?;
@@ -104,7 +103,7 @@ pub(crate) fn compile(glob: &str, spelling: Spelling) -> Result<Glob, &'static s
     built.map_err(|_| "the path pattern is broken (a bracket or brace is not closed?)")
 }
 
-/// Takes a plain path as a pattern that matches nothing else.
+/// Escapes a path so that it matches only itself.
 pub(crate) fn escape(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for it in path.chars() {
@@ -116,7 +115,7 @@ pub(crate) fn escape(path: &str) -> String {
     out
 }
 
-/// The anchor, what follows it, and whether a lone name may match at any depth.
+/// The base, the rest, and whether a lone name matches at any depth.
 fn anchor_of(spec: &str) -> (Anchor, &str, bool) {
     if let Some(rest) = spec.strip_prefix("//") {
         (Anchor::Root, rest, false)
@@ -131,7 +130,7 @@ fn anchor_of(spec: &str) -> (Anchor, &str, bool) {
     }
 }
 
-/// Folds `.` and `..`; what climbs above the anchor is counted.
+/// Folds `.` and `..`; counts levels above the base.
 fn fold(text: &str) -> Result<(usize, Vec<&str>), &'static str> {
     let mut up = 0;
     let mut segments: Vec<&str> = Vec::new();
@@ -149,7 +148,7 @@ fn fold(text: &str) -> Result<(usize, Vec<&str>), &'static str> {
     Ok((up, segments))
 }
 
-/// Drops a trailing `/**`; says whether there was one.
+/// Removes a trailing `/**`; returns whether there was one.
 fn trim_tail(segments: &mut Vec<&str>) -> bool {
     let before = segments.len();
     while segments.last() == Some(&"**") {
@@ -158,7 +157,7 @@ fn trim_tail(segments: &mut Vec<&str>) -> bool {
     segments.len() < before
 }
 
-/// A segment as it is on disk, if it contains no wildcard.
+/// A component without its escapes, if it has no wildcard.
 fn plain(segment: &str) -> Option<String> {
     let mut out = String::with_capacity(segment.len());
     let mut characters = segment.chars();

@@ -1,12 +1,12 @@
-/// The two halves of a rule's text.
+/// The parts of a rule's text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Split<'a> {
     pub(crate) tool: &'a str,
-    /// What stands between the brackets; nothing for `Tool` and `Tool(*)`.
+    /// The text inside the parentheses; `None` for `Tool` and `Tool(*)`.
     pub(crate) spec: Option<&'a str>,
 }
 
-/// Why a text is no rule.
+/// A text that is not a rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Malformed<'a> {
     /// The tool it seems to be about.
@@ -14,8 +14,7 @@ pub(crate) struct Malformed<'a> {
     pub(crate) problem: &'static str,
 }
 
-/// Splits `Tool(spec)`. The first bracket opens, the last one closes; what is
-/// between belongs to the tool.
+/// Splits `Tool(spec)` at the first opening and the last closing parenthesis.
 pub(crate) fn split(text: &str) -> Result<Split<'_>, Malformed<'_>> {
     let text = text.trim();
     let broken = |problem| Err(Malformed { tool: leading_name(text), problem });

@@ -1,16 +1,15 @@
-/// Text in which `*` stands for any characters, none included.
+/// Text in which `*` matches any characters, including none.
 ///
-/// Own code because glob libraries give `/`, `?`, `[` and `{` a meaning, and
-/// command lines, tool names and values are full of them.
+/// Own code, because glob libraries give `/`, `?`, `[` and `{` a special meaning, and command lines,
+/// tool names and values are full of them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Wildcard {
-    /// What stands between the stars; one piece means there is none.
+    /// The text between the stars; a single piece means no star.
     pieces: Vec<Box<str>>,
 }
 
 impl Wildcard {
-    /// `\*`, `\(` and `\)` stand for the character itself; any other backslash
-    /// is a backslash.
+    /// Parses a text. `\*`, `\(` and `\)` are literal; any other backslash is a backslash.
     pub(crate) fn new(text: &str) -> Self {
         let mut pieces = Vec::new();
         let mut piece = String::new();
@@ -28,7 +27,7 @@ impl Wildcard {
         Self { pieces }
     }
 
-    /// The whole text, if there is no star in it.
+    /// The whole text, if it has no star.
     pub(crate) fn literal(&self) -> Option<&str> {
         match &*self.pieces {
             [only] => Some(only),
@@ -36,12 +35,12 @@ impl Wildcard {
         }
     }
 
-    /// What every matching text starts with.
+    /// Common prefix of all matching texts.
     pub(crate) fn prefix(&self) -> &str {
         self.pieces.first().map_or("", |piece| piece)
     }
 
-    /// The same, followed by `more` and anything after it.
+    /// This wildcard followed by `more` and any text.
     pub(crate) fn followed_by(&self, more: &str) -> Self {
         let mut pieces = self.pieces.clone();
         if let Some(last) = pieces.last_mut() {
@@ -97,7 +96,7 @@ mod tests {
         }
     }
 
-    /// The textbook definition, exponential and obviously right.
+    /// Reference implementation: exponential but obviously correct.
     fn by_definition(pattern: &[char], text: &[char]) -> bool {
         match (pattern, text) {
             ([], _) => text.is_empty(),

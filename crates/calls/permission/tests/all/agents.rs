@@ -1,4 +1,4 @@
-//! Agents below agents, and sessions that change.
+//! Sub-agents, and permissions that change during a session.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -75,7 +75,7 @@ fn a_child_keeps_what_it_was_given() {
         check(&same, tool, &call, inherited);
         check(&strict, tool, &call, unasked);
     }
-    // What a definition denies holds for it and below, not above.
+    // Deny rules of a definition apply to it and its children, not to its parents.
     let limited = parent.child(&rights("limited", &[(Deny, "Bash(make:*)"), (Ask, "Read(./x)")]));
     let below = limited.child(&rights("below", &[(Allow, "Bash")]));
     for agent in [&limited, &below] {
@@ -130,7 +130,7 @@ fn rights_that_may_only_be_passed_on() {
         check(agent, "Bash", &Call::command("rm x"), Deny);
         assert!(agent.removes("Write").is_none());
     }
-    // The root has no rule for make and asks; the coordinator's no is lifted.
+    // The main agent has no rule for make and asks; the coordinator's own denial is skipped.
     check(&writer, "Bash", &Call::command("make x"), Ask);
     let other = coordinator.child(&rights("other", &[(Allow, "Write")]));
     check(&other, "Write", &Call::write("x"), Deny);

@@ -1,5 +1,5 @@
-//! Lines that move, copy, link, unpack or create files and then use names or
-//! configuration that this changes, judged on a real disk.
+//! Lines that move, copy, link, unpack or create files and then use names or configuration affected by
+//! that, evaluated on a real disk.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{
@@ -17,8 +17,8 @@ use haft_types::PermissionMode;
 
 use crate::common::{Call, context};
 
-/// A workspace with links in `d` and `node`, none in `plain`, the parts of a
-/// repository in `b`, and a toolchain of the project.
+/// A workspace with symlinks in `d` and `node`, none in `plain`, parts of a repository in `b`, and a
+/// toolchain file of the project.
 const TREE: &str = r#"
 set -e
 export HOME=$PWD/home GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
@@ -105,7 +105,7 @@ impl Rig {
     }
 }
 
-/// Rows are `rules | line`; rules are separated by blanks, `-` for none.
+/// Rows are `rules | line`; rules are separated by spaces, `-` for none.
 #[track_caller]
 fn check(mode: PermissionMode, want: Behavior, rows: &[(&str, &str)]) {
     let rig = Rig::new();
@@ -179,7 +179,7 @@ fn line_that_moves_links_and_then_uses_them_asks() {
             ));
         }
     }
-    // Something that runs at the same time, or again.
+    // Concurrent or repeated commands.
     for line in [
         "cat e/l/secret.txt & mv d e",
         "(sleep 1; cat e/l/secret.txt) & mv d e",
@@ -212,7 +212,7 @@ fn line_that_moves_links_and_then_uses_them_asks() {
     let rows: Vec<(&str, &str)> = rows.iter().map(|(allow, line)| (*allow, line.as_str())).collect();
     check(EDITS, Behavior::Ask, &rows);
     check(DEFAULT, Behavior::Ask, &rows);
-    // A rule for `cp` would let it read any file; a mode lets it read those of the workspace.
+    // A rule for `cp` would let it read any file; a mode only lets it read files of the workspace.
     let rows = ["cp e/l/secret.txt here", "cp -r e/l here", "mv a.txt e/l/", "cp e/k here"];
     let rows = rows.map(|then| format!("mv d e && {then}"));
     check(EDITS, Behavior::Ask, &rows.each_ref().map(|line| ("", line.as_str())));
@@ -477,7 +477,7 @@ fn copy_that_follows_links_asks_and_keeps_denials() {
     }
     let deny = [(Behavior::Allow, "Bash(cp:*)"), (Behavior::Deny, "Read(/deny/**)")];
     assert_ne!(rig.judge(DEFAULT, &deny, "cp -rL d/* e"), Behavior::Allow);
-    // What is written through a link is judged by where it leads.
+    // Writing through a symlink is evaluated by its target.
     for line in ["cp -r merge into", "cp -rT merge into/merge", "cp -r merge/. into/merge"] {
         assert_eq!(rig.judge(DEFAULT, &[(Behavior::Allow, "Bash(cp:*)")], line), Behavior::Ask, "{line}");
     }
@@ -515,7 +515,7 @@ fn pattern_that_an_older_shell_lets_match_the_parent_asks() {
     check(DEFAULT, Behavior::Allow, &rows);
 }
 
-/// A name of the index, or of a revision, that is no file of the workspace.
+/// A name from the index or a revision that is not a file of the workspace.
 #[test]
 fn names_that_git_prints_are_judged_by_the_index() {
     let rig = Rig::new();
@@ -582,7 +582,7 @@ fn names_that_git_prints_are_judged_by_the_index() {
         git(&["rm", "-q", "--cached", "--", &name]);
         check("again", &judged[..1], Behavior::Allow);
     }
-    // Git itself would not put such a name there.
+    // Git itself would not create such a name.
     git(&["update-index", "--add", "--cacheinfo", &format!("100644,{blob},zz/aa/secret")]);
     let index = rig.ws().join(".git/index");
     let bytes = std::fs::read(&index).unwrap();

@@ -1,4 +1,4 @@
-//! Rules about a project's files in the worktrees of its repository.
+//! Rules about a project's files, in worktrees of its repository.
 
 use crate::common::{Call, Rules, context, settings};
 
@@ -30,7 +30,7 @@ impl Place {
         self.root.join(path)
     }
 
-    /// Adds a worktree of `proj` as git does.
+    /// Adds a worktree of `proj` like git.
     fn worktree(&self, path: &str, name: &str, is_relative: bool) {
         let (top, admin) = (self.at(path), self.at("home/proj/.git/worktrees").join(name));
         for dir in [&top, &admin] {

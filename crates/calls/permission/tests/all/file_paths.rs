@@ -1,8 +1,7 @@
-//! The shared table of file paths, at the level of decisions.
+//! The shared table of file paths, applied to decisions.
 //!
-//! Rows that expect `error`, `property` or `never_outside` say what the tool
-//! does when it runs; here only that the decision is not stricter than needed
-//! and never panics. Everything else is checked in full.
+//! Rows that expect `error`, `property` or `never_outside` describe the tool at run time; here only that
+//! the decision is not stricter than needed and does not panic. All other rows are checked fully.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -19,7 +18,7 @@ use haft_permission::{Behavior, Decision, Destination, HookOpinion, Policy, Rule
 use haft_tool::Access;
 use serde_json::Value;
 
-/// Inputs the judge itself refuses; the tool refuses the other `error` rows.
+/// Inputs that the permission engine rejects; the tool rejects the other `error` rows.
 const REFUSED_HERE: &[&str] = &["B-odd_input-001", "B-odd_input-002"];
 
 struct Fixture {
@@ -70,7 +69,7 @@ impl Fixture {
             "file" => fs::write(path.unwrap(), text("content").unwrap()).unwrap(),
             "symlink" => symlink(text("target").unwrap(), path.unwrap()).unwrap(),
             "hardlink" => fs::hard_link(text("target").unwrap(), path.unwrap()).unwrap(),
-            // Special files are the tool's to refuse; a plain one stands in.
+            // The tool rejects special files; a regular file stands in.
             "fifo" | "socket" | "sparse" => fs::write(path.unwrap(), "").unwrap(),
             "rawfile" => (),
             other => panic!("unknown step {other}"),
@@ -119,8 +118,7 @@ impl Fixture {
     }
 }
 
-/// The directories of a glob before its first wildcard, as the tool declares
-/// them.
+/// The directories of a glob before its first wildcard, as the tool declares them.
 fn literal_part(pattern: &str) -> PathBuf {
     let plain = pattern.split('/').take_while(|part| !part.contains(['*', '?', '[', '{']));
     let joined: Vec<&str> = plain.collect();
@@ -178,8 +176,8 @@ fn check_row(fixture: &Fixture, row: &Value, decision: Decision) -> Result<(), S
     }
 }
 
-/// Other spellings of the same place. The second list leads there through
-/// links, so that only the kernel's view shows it.
+/// Other spellings of the same path. The second list leads there through symlinks, so that only the real
+/// path shows it.
 fn neighbours(fixture: &Fixture, path: &str) -> (Vec<String>, Vec<String>) {
     let (ws, home) = (fixture.at("$WS"), fixture.at("$HOME"));
     let absolute = match path.strip_prefix("~/") {
@@ -224,7 +222,7 @@ fn neighbours(fixture: &Fixture, path: &str) -> (Vec<String>, Vec<String>) {
         format!("/proc/thread-self/root{text}"),
         String::from("src/up/chain"),
     ];
-    // Where the directory itself is a link, the kernel climbs somewhere else.
+    // If the directory itself is a symlink, `..` leads elsewhere.
     if let Some(above) = Path::new(dir).file_name().filter(|_| !Path::new(dir).is_symlink()) {
         links.push(format!("parent/../{}/{name}", above.to_str().unwrap()));
     }
@@ -250,7 +248,7 @@ fn neighbours_of_every_row() {
             let fine = match expect {
                 "allow" => !exact || got == Behavior::Allow,
                 "deny" => got == Behavior::Deny,
-                // A link that leads here may be judged more strictly, never less.
+                // A symlink to this path may be evaluated more strictly, never less.
                 _ => got != Behavior::Allow && (!exact || got == Behavior::Ask),
             };
             if !fine {

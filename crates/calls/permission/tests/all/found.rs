@@ -1,4 +1,4 @@
-//! Lines that were let run and should not have been, on a real disk.
+//! Regression tests: lines that were wrongly allowed, on a real disk.
 
 use std::{path::Path, sync::Arc};
 
@@ -49,7 +49,7 @@ impl Rig {
     }
 }
 
-/// Patterns mean what they mean to bash, so rules and links are not missed.
+/// Globs have bash's meaning, so that rules and symlinks are not missed.
 #[test]
 fn patterns_find_what_rules_forbid() {
     let rig = Rig::new(&[(".env", "x"), ("data", "y")], &[("link", "../out/secret")]);
@@ -81,7 +81,8 @@ fn patterns_find_what_rules_forbid() {
     assert_eq!(rig.judge(PermissionMode::Default, &deny, "", "cat dat[[:alpha:]]"), Behavior::Allow);
 }
 
-/// Whoever follows links may leave the workspace through one, in every spelling.
+/// A command that follows symlinks may leave the workspace through one, with any spelling of its
+/// options.
 #[test]
 fn links_are_followed_by_long_options_too() {
     let rig = Rig::new(&[("src/a", "x")], &[("src/out", "../../out")]);
@@ -108,8 +109,7 @@ fn links_are_followed_by_long_options_too() {
     }
 }
 
-/// Programs that obey files of the place they run in, wherever earlier calls
-/// left the shell.
+/// Programs that depend on configuration in the current directory, wherever earlier calls changed to.
 #[test]
 fn what_obeys_files_asks_where_they_name_something() {
     let rig = Rig::new(
@@ -161,8 +161,7 @@ fn what_obeys_files_asks_where_they_name_something() {
     }
 }
 
-/// Protected files are not written because of a mode or a rule, whoever writes
-/// them.
+/// No mode and no rule lets any tool write protected files.
 #[test]
 fn protected_files_are_nobodys_to_write() {
     let rig = Rig::new(
@@ -223,7 +222,7 @@ fn protected_files_are_nobodys_to_write() {
     }
 }
 
-/// What git shows of files that rules forbid.
+/// Git commands that show content of forbidden files.
 #[test]
 fn history_shows_no_forbidden_files() {
     let rig = Rig::new(&[(".git/config", "[core]\n\tbare = false\n"), (".env", "x"), ("src/a.rs", "x")], &[]);
@@ -252,7 +251,7 @@ fn history_shows_no_forbidden_files() {
     }
 }
 
-/// Where nothing holds them, commands ask of which the belief is weak.
+/// Without the read-only sandbox, weakly classified commands ask.
 #[test]
 fn without_walls_fewer_commands_are_free() {
     let rig = Rig::new(&[("a", "x")], &[]);
@@ -269,7 +268,7 @@ fn without_walls_fewer_commands_are_free() {
     }
 }
 
-/// What walks without a name walks what is here.
+/// Commands that walk the current directory without naming it.
 #[test]
 fn links_lead_out_also_without_a_name() {
     let rig = Rig::new(&[("data", "y")], &[("link", "../out")]);
@@ -285,8 +284,8 @@ fn links_lead_out_also_without_a_name() {
     }
 }
 
-/// What a program only prints is text. Everything else that it names counts, unless
-/// a rule spells out the whole command.
+/// Text that an inline program only prints is not a path. Everything else it names counts, unless a rule
+/// spells out the whole command.
 #[test]
 fn program_that_only_prints_may_name_protected_places() {
     let rig = Rig::new(&[(".git/hooks/pre-commit", "x")], &[]);

@@ -1,5 +1,5 @@
-//! Lines that are harmless only where the disk says so: names handed from one
-//! command to the next, and git told to go elsewhere.
+//! Lines that are harmless only in a certain state of the disk: file names passed between commands, and
+//! `git -C`.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -78,7 +78,7 @@ fn a_name_that_falls_apart_asks() {
         for line in FED {
             place.check(line, Ask);
         }
-        // Not where it is.
+        // In its own directory it is allowed.
         place.check("find src -type f | xargs cat", Allow);
     }
 }

@@ -1,4 +1,4 @@
-//! Order, strictness and modes.
+//! Order of evaluation, strictness and modes.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -34,7 +34,7 @@ fn row(rules: Rules<'_>, tool: &str, call: &Call, want: [Behavior; 6]) {
 #[test]
 fn what_each_mode_does() {
     let none = Rules::default();
-    // default, acceptEdits, plan, auto, dontAsk, bypassPermissions
+    // default, acceptEdits, plan, auto, dontAsk, bypassPermissions.
     row(none, "Read", &Call::read("/ws/x"), [Allow; 6]);
     row(none, "Read", &Call::read("/etc/x"), [Ask, Ask, Ask, Ask, Deny, Allow]);
     row(none, "Write", &Call::write("/ws/x"), [Ask, Allow, Deny, Ask, Deny, Allow]);
@@ -82,7 +82,7 @@ fn what_the_tool_says() {
     let nothing = |verdict: Verdict| Call::touching(vec![]).with_verdict(verdict);
     row(none, "ExitPlanMode", &nothing(Verdict::Ask(text())), [Ask, Ask, Ask, Ask, Deny, Allow]);
     row(none, "AskUserQuestion", &nothing(Verdict::Insist(text())), [Ask, Ask, Ask, Ask, Deny, Ask]);
-    // A tool's yes does not open paths.
+    // A tool's allow does not extend to paths.
     let outside = Call::read("/etc/x").with_verdict(Verdict::Allow);
     row(none, "Custom", &outside, [Ask, Ask, Ask, Ask, Deny, Allow]);
 }
@@ -134,7 +134,7 @@ fn permits_only_for_what_may_run() {
     assert_eq!(allow.approved().unwrap().reason(), &AllowReason::Rule(String::from("Allowed")));
 }
 
-/// Says what it is told to, and remembers what it was shown.
+/// A classifier with scripted answers that records its requests.
 struct Scripted {
     answers: Mutex<Vec<ClassifierAnswer>>,
     seen: Mutex<Vec<ClassifierRequest>>,
@@ -209,7 +209,7 @@ fn a_classifier_answers_what_would_ask() {
     assert_eq!(ask(&blocking).behavior, Deny);
 }
 
-/// A command line that was taken apart beforehand.
+/// A judge that returns a prepared analysis.
 struct Prepared(CommandAnalysis);
 
 impl CommandJudge for Prepared {
@@ -300,7 +300,7 @@ fn the_strictest_part_of_a_line_decides() {
     let touch = Rules { allow: &["Bash(touch:*)"], ..none };
     line(Default, touch, &[writing("/etc/f", Operand)], None, Allow);
     line(Default, touch, &[writing("/ws/.git/f", Operand)], None, Ask);
-    // No rule about a command covers where its output goes; one for every command does, as for `touch`.
+    // No rule about a command covers its redirections; the rule for every command does, as for `touch`.
     line(Default, touch, &[writing("/ws/f", Redirection)], None, Ask);
     line(Default, Rules { allow: &["Bash"], ..none }, &[writing("/ws/f", Redirection)], None, Allow);
     line(Default, Rules { allow: &["Bash"], ..none }, &[writing("/ws/.git/f", Redirection)], None, Ask);
@@ -356,7 +356,7 @@ fn at_most_five_rules_are_proposed() {
     assert_eq!(list.rules[0].text(), "Bash(the line)");
 }
 
-/// A real directory, because patterns and trees are looked up.
+/// A real directory, because globs and trees are looked up.
 #[test]
 fn patterns_trees_and_files_nobody_knows() {
     use CommandNature::{EditsFiles, Other, ReadOnly};
@@ -403,7 +403,7 @@ fn patterns_trees_and_files_nobody_knows() {
     check(Default, none, reading("plain/*.lnk"), Ask);
     check(Default, none, reading("../*"), Ask);
     check(Default, none, reading("gone/*"), Allow);
-    // What does not exist yet has a name all the same.
+    // A file that does not exist yet also has a name.
     check(Default, Rules { deny: &["Read(./later)"], ..none }, reading("lat*"), Deny);
     let touching = |text: &str| using(pattern(text), Write, operand, itself, EditsFiles);
     check(AcceptEdits, none, touching("*.txt"), Allow);

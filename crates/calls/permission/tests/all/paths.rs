@@ -1,4 +1,4 @@
-//! Real links, real directories: what a path is, whatever it is called.
+//! Real symlinks and directories: the identity of a path, under any name.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -22,7 +22,7 @@ struct Place {
 }
 
 impl Place {
-    /// `ws` with a few files, `out` next to it, `home`, and `link` to `ws`.
+    /// `ws` with a few files, `out` beside it, `home`, and a symlink `link` to `ws`.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
@@ -70,7 +70,7 @@ fn a_workspace_reached_through_a_link() {
     place.check(place.builder("link"), deny, "link", &Call::read("../out/secret.txt"), Ask);
     let edits = || place.builder("link").mode(PermissionMode::AcceptEdits);
     place.check(edits(), Rules::default(), "link", &Call::write(&ws), Allow);
-    // The workspace is where the kernel says; a link from elsewhere is not it.
+    // The workspace is a real path; a symlink to it from elsewhere is not part of it.
     symlink(place.at("ws"), place.at("out/ws2")).unwrap();
     place.check(
         place.builder("ws"),
@@ -102,7 +102,7 @@ fn a_deny_holds_where_the_named_directory_leads() {
     for path in ["vault/key", "home/.keys/key", "out/secret.txt", "ws/token"] {
         place.check(place.builder("ws"), deny, "ws", &Call::read(place.at(path)), Deny);
     }
-    // An allow only holds for what it says.
+    // An allow rule covers only the path as written.
     let allow = Rules { allow: &["Read(~/.keys/**)"], ..Rules::default() };
     place.check(place.builder("ws"), allow, "ws", &Call::read("~/.keys/key"), Ask);
 }
@@ -226,7 +226,7 @@ fn names_that_are_not_text() {
     let deny = Rules { deny: &["Read(*.env)"], ..Rules::default() };
     place.check(place.builder("ws"), deny, "ws", &Call::read(&odd), Deny);
     place.check(place.builder("ws"), Rules::default(), "ws", &Call::read(&odd), Allow);
-    // Two spellings of é are two files.
+    // Two encodings of é are two files.
     let deny = Rules { deny: &["Read(./caf\u{e9})"], ..Rules::default() };
     place.check(place.builder("ws"), deny, "ws", &Call::read("caf\u{e9}"), Deny);
     place.check(place.builder("ws"), deny, "ws", &Call::read("cafe\u{301}"), Allow);
@@ -290,11 +290,11 @@ fn what_a_search_may_show() {
         assert_eq!(permit.may_read(&place.at(path)), want, "{path}");
     }
     assert!(!permit.may_read(Path::new("")) || !permit.may_read(Path::new("\0")));
-    // Whoever said yes to the closed directory may see into it.
+    // Approval for the forbidden directory includes its content.
     let asked = place.judge(&policy, "ws", &Call::read("secrets"));
     assert_eq!(asked.behavior, Ask);
     assert!(asked.approved().unwrap().may_read(&place.at("ws/secrets/key")));
-    // And whoever said yes to a directory outside may see that one.
+    // So does approval for a directory outside.
     let permit = place.judge(&policy, "ws", &Call::read(place.at("out"))).approved().unwrap();
     assert!(permit.may_read(&place.at("out/secret.txt")));
     assert!(!permit.may_read(&place.at("home/.ssh/id_rsa")));

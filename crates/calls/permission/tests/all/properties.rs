@@ -1,4 +1,4 @@
-//! What holds for all rules and all calls.
+//! Properties of all rules and all calls.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;

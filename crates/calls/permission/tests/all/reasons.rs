@@ -1,4 +1,4 @@
-//! Every sentence a person or a model reads, word for word.
+//! All texts for users and models, word for word.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
@@ -157,8 +157,8 @@ fn reasons_of_links_and_agents() {
     insta::assert_snapshot!(out);
 }
 
-/// What was allowed to one agent alone says whose it is; nobody beside or above it has
-/// it, those it starts do, and what is denied stays denied.
+/// A grant for one agent only is labelled as such. Its parents and siblings do not have it, its children
+/// do, and deny rules still apply.
 #[test]
 fn what_one_agent_alone_may_do() {
     let deny = Policy::builder("/ws").rules(&settings(), Behavior::Deny, ["Bash(make denied)"]);
@@ -192,7 +192,7 @@ fn what_one_agent_alone_may_do() {
     }
     let reason = says(&one, "make x").reason;
     assert!(reason.contains("allowed to the agent one alone"), "{reason}");
-    // It holds when something changes above, and ends when it is taken back.
+    // It persists when a parent changes, and ends when it is removed.
     main.apply(&PermissionUpdate::SetMode { mode: AcceptEdits, destination: Destination::Session });
     assert_eq!(says(&one, "make x").behavior, Behavior::Allow);
     main.apply(&PermissionUpdate::SetMode { mode: Plan, destination: Destination::Session });

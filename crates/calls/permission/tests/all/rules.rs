@@ -25,7 +25,7 @@ fn allow(rule: &str, tool: &str, call: Call, want: Behavior) {
 #[track_caller]
 fn deny(rule: &str, tool: &str, call: Call, want: Behavior) {
     check(Rules { deny: &[rule], ..Rules::default() }, tool, &call, want);
-    // An ask matches exactly where a deny does.
+    // An ask rule matches exactly where a deny rule does.
     let want = if want == Deny { Ask } else { want };
     check(Rules { ask: &[rule], ..Rules::default() }, tool, &call, want);
 }
@@ -266,7 +266,7 @@ fn domains() {
     allow("WebFetch", "WebFetch", fetch("https://user@example.com/"), Deny);
 }
 
-/// What the `if` of a hook asks: any of the files a call touches is enough.
+/// The `if` of a hook matches if any file of the call matches.
 #[test]
 fn a_rule_is_about_a_call_with_any_of_its_paths() {
     use haft_tool::Access::{Read, Write};
@@ -370,7 +370,7 @@ fn what_cannot_be_read_asks_and_says_so() {
     check("WebFetch(example.com)", "WebFetch", Call::fetch("https://x.test"), Ask);
     check("(x)", "Custom", Call::undeclared().reading(), Ask);
     check("", "Custom", Call::undeclared().reading(), Allow);
-    // A broken Read rule may have been about what is edited.
+    // An invalid `Read` rule may have been about the edited file.
     let policy = policy(
         PermissionMode::AcceptEdits,
         Rules { deny: &["Read(!x)"], allow: &["Edit"], ..Rules::default() },

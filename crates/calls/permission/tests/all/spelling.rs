@@ -1,5 +1,5 @@
-//! Rules where a file system finds a file under several spellings of its name.
-//! Two hard links stand for the two spellings of such a volume.
+//! Rules on file systems that find a file under several spellings. Two hard links simulate the two
+//! spellings.
 
 use crate::common::{Call, Rules, context, with_rules};
 
@@ -17,7 +17,7 @@ fn check(root: &Path, rules: Rules<'_>, call: &Call, want: Behavior) {
     assert_eq!(decision.behavior, want, "{rules:?} {call:?}\n{decision:?}");
 }
 
-/// Directories in which names are found in both cases, or in one only.
+/// Directories in which names exist in both cases, or in one.
 fn place() -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();

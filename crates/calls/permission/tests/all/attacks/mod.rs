@@ -1,11 +1,9 @@
-//! Lines of attackers and lines of everyday, judged in a tree that is not to be
-//! trusted.
+//! Lines of attackers and everyday lines, evaluated in an untrusted tree.
 //!
-//! `never.txt` has lines that no judge may let run, with walls or without;
-//! `always.txt` such that must run unasked behind walls. In front of a line:
-//! `{a=RULE}` allows, `{d=RULE}` denies, `{m=MODE}` is the mode, `{cd=DIR}` where
-//! it runs. `⏎` is a line break, `→` a tab, `$ROOT` the directory around the
-//! workspace.
+//! `never.txt` lists lines that must never be allowed, with or without the read-only sandbox;
+//! `always.txt` lists lines that must be allowed with it. Prefixes of a line: `{a=RULE}` allows,
+//! `{d=RULE}` denies, `{m=MODE}` sets the mode, `{cd=DIR}` the working directory. `⏎` is a line break,
+//! `→` a tab, `$ROOT` the parent directory of the workspace.
 
 use std::{path::Path, process::Command, sync::Arc};
 
@@ -16,7 +14,7 @@ use crate::common::{Call, context};
 
 const TREE: &str = include_str!("tree.sh");
 
-/// What stands in front of a line, taken apart.
+/// A row with its parsed prefixes.
 struct Row {
     mode: PermissionMode,
     rules: Vec<(Behavior, String)>,
@@ -66,7 +64,7 @@ impl Row {
     }
 }
 
-/// The first `{key=value}` and what follows it.
+/// The first `{key=value}` and the rest.
 fn option(text: &str) -> Option<((&str, &str), &str)> {
     let (option, rest) = text.strip_prefix('{')?.split_once("} ")?;
     let pair = option.split_once('=').filter(|(key, _)| ["a", "d", "m", "cd"].contains(key))?;

@@ -1,4 +1,4 @@
-//! A call that says what the test wants, and short ways to judge it.
+//! A configurable call, and short functions to evaluate it.
 #![allow(
     dead_code,
     missing_docs,
@@ -16,7 +16,7 @@ use haft_tool::{
 use haft_types::PermissionMode;
 use serde_json::Value;
 
-/// A call with every answer given.
+/// A call with predefined answers.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub input: Value,

@@ -1,7 +1,6 @@
-//! Lines of several parts that move, copy, link and unpack files and use names
-//! that this may change. What the judge lets run where edits are accepted is run
-//! in a tree of its own: nothing outside may be shown or written, no protected
-//! file may change, and no program of the tree may be started.
+//! Fuzzes lines that move, copy, link and unpack files and use names affected by that. Lines allowed in
+//! `acceptEdits` mode are run in a temporary tree: nothing outside may be shown or written, no protected
+//! file may change, and no program of the tree may start.
 
 use std::{fs, path::Path, process::Command, sync::Arc};
 
@@ -11,8 +10,8 @@ use haft_types::PermissionMode;
 use super::{number, random::Random, tell};
 use crate::common::{Call, context};
 
-/// A workspace with links that lead out and to protected files, parts of a
-/// repository that would start a program, and archives of both.
+/// A workspace with symlinks to outside and to protected files, parts of a repository that would start a
+/// program, and archives of both.
 const TREE: &str = r#"
 set -e
 export HOME=$PWD/home GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
@@ -86,8 +85,7 @@ fn part(random: &mut Random) -> String {
     }
 }
 
-/// A part that puts something with links, or a link, into a place, and one that
-/// uses what arrives there.
+/// A part that puts a symlink, or content with symlinks, somewhere, and a part that uses it.
 fn pair(random: &mut Random) -> (String, String) {
     let from = random.pick(&["d", "d/l", "d/k", "out", "d/sub", "p"]);
     let to = random.pick(&["e", "f", "q/e", "p/sub/e", "q", "./e"]);
@@ -157,7 +155,7 @@ fn line(random: &mut Random) -> String {
     }
 }
 
-/// What a line did that it must not do.
+/// Forbidden effects of a line.
 fn violations(root: &Path, line: &str) -> Vec<String> {
     let work = root.join("work");
     let protected = |root: &Path| {

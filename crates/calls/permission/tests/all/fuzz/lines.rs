@@ -1,9 +1,9 @@
-//! Making lines: harmless forms with holes, and in the holes whatever could make
-//! a program read them otherwise than the judge does.
+//! Generates lines: harmless templates whose placeholders are filled with text that a program could
+//! interpret differently than the analyser.
 
 use super::{programs::PROGRAMS, random::Random};
 
-/// Pieces that end, hide or begin something in one language or another.
+/// Text that ends, hides or starts something in some language.
 const JUNK: &[&str] = &[
     "/",
     "/",
@@ -64,7 +64,7 @@ const JUNK: &[&str] = &[
     "'\\''",
 ];
 
-/// What must not happen, in awk.
+/// Forbidden actions in awk.
 const AWK_ACTS: &[&str] = &[
     "system(\"touch P\")",
     "print > \"P\"",
@@ -81,7 +81,7 @@ const AWK_ACTS: &[&str] = &[
     "ARGV[1]=\"../outside/secret\"; ARGC=2",
     "@load \"x\"",
     "close(\"x\"); print > \"P\"",
-    // Of gawk alone: names that are called, files that are read in, sockets.
+    // Forbidden actions of gawk: indirect calls, includes, sockets.
     "f = \"system\"; @f(\"touch P\")",
     "@include \"P.awk\"\n",
     "\"touch P\" |& getline",
@@ -92,7 +92,7 @@ const AWK_ACTS: &[&str] = &[
     "switch (x) { case /\"/: system(\"touch P\") }",
 ];
 
-/// What is fine, in awk.
+/// Harmless pieces of awk.
 const AWK_PIECES: &[&str] = &[
     "print",
     "print $1",
@@ -222,7 +222,7 @@ pub fn line(random: &mut Random) -> String {
     }
 }
 
-/// Junk, with what must not happen in the middle of it.
+/// Junk with forbidden actions in the middle.
 fn junk(random: &mut Random, acts: &[&str], most: usize) -> String {
     let mut out = String::new();
     for _ in 0..random.below(most) {
@@ -241,8 +241,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// Pieces in a row, some of them with a hole, and now and then one character
-/// more or less.
+/// A sequence of pieces, some with placeholders, sometimes with a character added or removed.
 fn script(
     random: &mut Random,
     pieces: &[&str],
@@ -377,7 +376,7 @@ fn sed(random: &mut Random) -> String {
     format!("sed {option}{}{second} {file}", quoted(&first))
 }
 
-/// Patterns that may find what lies outside.
+/// Globs that may match paths outside.
 fn glob(random: &mut Random) -> String {
     let pieces = [
         "l",

@@ -1,9 +1,8 @@
-//! Lines that the judge lets run, run for real in a scratch tree without walls:
-//! nothing may be written, nothing of the tree may be started, nothing outside
-//! may be shown.
+//! Runs allowed lines in a temporary tree without a sandbox: nothing may be written, no program of the
+//! tree may start, nothing outside may be shown.
 //!
-//! `HAFT_FUZZ_LINES` says how many lines are made and `HAFT_FUZZ_SEED` which
-//! (`cargo xtask fuzz commands`); a plain test run makes a few.
+//! `HAFT_FUZZ_LINES` sets the number of lines and `HAFT_FUZZ_SEED` the seed (`cargo xtask fuzz
+//! commands`); a plain test run uses few.
 
 mod edits;
 mod lines;
@@ -21,10 +20,10 @@ use random::Random;
 use scratch::Scratch;
 use trace::Tracer;
 
-/// As many free lines as run before the tree is looked at.
+/// Number of lines run before the tree is checked.
 const BATCH: usize = 400;
 
-/// One batch of this many runs under a tracer.
+/// One batch out of this many runs under a tracer.
 const TRACED: usize = 25;
 
 fn policy(scratch: &Scratch) -> Policy {
@@ -40,7 +39,7 @@ fn is_free(policy: &Policy, scratch: &Scratch, line: &str) -> bool {
     policy.judge("Bash", &Call::command(line), &cx, &HookOpinion::None).behavior == Behavior::Allow
 }
 
-/// How lines are run: under a tracer or not, and by which awk.
+/// How lines are run: with or without a tracer, and with which awk.
 #[derive(Clone, Copy)]
 struct Trial<'a> {
     tracer: Option<&'a Tracer>,
@@ -48,7 +47,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Which of some lines did it, each in a tree of its own, and what it did.
+    /// Which lines had forbidden effects, each run in its own tree, with the effects.
     fn guilty(&self, lines: &[String]) -> Vec<(String, Vec<String>)> {
         let violations = self.looked_at(&Scratch::new(), lines);
         match lines {
@@ -61,8 +60,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The shortest line that still does it: pieces are left out as long as that
-    /// works.
+    /// Minimises a line that still has the effect by removing pieces.
     fn smallest(&self, line: &str) -> String {
         let still_guilty = |line: &str| {
             let scratch = Scratch::new();
@@ -86,7 +84,7 @@ impl Trial<'_> {
         chars.into_iter().collect()
     }
 
-    /// What lines did, with a tracer where there is one.
+    /// Effects of lines, traced if a tracer is available.
     fn looked_at(&self, scratch: &Scratch, lines: &[String]) -> Vec<String> {
         scratch.awk.set(self.awk);
         match self.tracer {
@@ -96,7 +94,7 @@ impl Trial<'_> {
     }
 }
 
-/// The awks of this machine: each reads programs in its own way.
+/// The awk implementations of this machine, which parse differently.
 fn awks() -> Vec<&'static str> {
     let is_there = |name: &&str| {
         let program = name.split(' ').next().unwrap();
@@ -142,7 +140,7 @@ fn what_is_free_does_nothing_but_read() {
             continue;
         }
         ran += batch.len();
-        // The first batch too: a short run also traces some. Every awk has its turn.
+        // Includes the first batch, so that a short run also traces. Each awk gets its turn.
         let awk = awks[(batches + batches / TRACED) % awks.len()];
         let trial = Trial { tracer: tracer.as_ref().filter(|_| batches.is_multiple_of(TRACED)), awk };
         traced += trial.tracer.map_or(0, |_| batch.len());
@@ -170,7 +168,7 @@ fn what_is_free_does_nothing_but_read() {
     assert!(made / 100 < ran as u64, "only {ran} of {made} lines were free");
 }
 
-/// What the tree is looked at for is found.
+/// The checks of the tree detect violations.
 #[test]
 fn what_is_looked_for_is_found() {
     for line in [
@@ -195,7 +193,7 @@ fn what_is_looked_for_is_found() {
     }
 }
 
-/// The tracer sees what leaves no mark.
+/// The tracer detects violations without a visible trace.
 #[test]
 fn what_leaves_no_mark_is_found_too() {
     let Some(tracer) = Tracer::new() else {

@@ -1,4 +1,4 @@
-/// Programs with options that mean something, nothing, or the opposite.
+/// Programs with options that are meaningful, meaningless, or inverted.
 pub const PROGRAMS: &[(&str, &[&str])] = &[
     (
         "sort",

@@ -1,4 +1,4 @@
-/// Numbers that look random and are the same for the same seed.
+/// Deterministic random numbers.
 pub struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! A small tree, and running lines in it.
+//! A small tree, and a runner for lines in it.
 
 use std::{
     cell::Cell,
@@ -12,11 +12,11 @@ use std::{
 
 use super::trace::Tracer;
 
-/// What is in files nobody may show.
+/// Content of files that must not be shown.
 const SECRET: &str = "OUTSIDE-SECRET";
 
 pub struct Scratch {
-    /// What `awk` is.
+    /// The program run as `awk`.
     pub awk: Cell<&'static str>,
     _dir: tempfile::TempDir,
     root: PathBuf,
@@ -39,7 +39,7 @@ const FILES: &[(&str, &str)] = &[
     ("outside/plain", "nothing that tells\n"),
 ];
 
-/// Everything that may not change, by name.
+/// Metadata of everything that must not change, by path.
 type Picture = BTreeMap<PathBuf, (u32, u64, i64, i64, u64)>;
 
 impl Scratch {
@@ -65,7 +65,7 @@ impl Scratch {
         &self.home
     }
 
-    /// Everything as it was at the start.
+    /// Restores the initial state.
     pub fn restore(&self) {
         for name in ["work", "outside", "home"] {
             fs::remove_dir_all(self.root.join(name)).ok();
@@ -100,7 +100,7 @@ impl Scratch {
             for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
                 let Ok(meta) = entry.path().symlink_metadata() else { continue };
                 let path = entry.path();
-                // Git renews what it knows about times when it looks.
+                // Git refreshes its cached timestamps when reading.
                 if path.ends_with(".git/index") || path.ends_with(".git") {
                     if meta.is_dir() {
                         open.push(path);
@@ -117,12 +117,12 @@ impl Scratch {
         out
     }
 
-    /// Runs lines one after the other and says what they did besides reading.
+    /// Runs lines one after the other and returns their effects besides reading.
     pub fn run(&self, lines: &[String]) -> Vec<String> {
         self.run_by(Command::new("bash"), lines)
     }
 
-    /// The same under a tracer, which also sees what leaves no mark.
+    /// Like [`Self::run`], under a tracer, which also sees effects without a visible trace.
     pub fn run_traced(&self, tracer: &Tracer, lines: &[String]) -> Vec<String> {
         let mut violations = self.run_by(tracer.command(), lines);
         violations.extend(tracer.violations(&self.root, &self.work));
@@ -163,8 +163,7 @@ impl Scratch {
     }
 }
 
-/// Each line in a shell of its own, within bounds. A copy of this shell is one:
-/// it knows nothing that a new one would not.
+/// Each line in its own resource-limited subshell, which behaves like a new shell.
 const DRIVER: &str = r#"
 ulimit -t 2; ulimit -v 2000000; ulimit -f 2000; exec 2>&1
 awk() { $AWK_HERE "$@"; }

@@ -1,6 +1,5 @@
-//! What lines do that leaves no mark: files that are gone again, reads that
-//! print nothing, programs that change nothing. The kernel's own list of what
-//! was called tells.
+//! Detects effects without a visible trace (deleted files, reads without output, programs without
+//! effects) in a system call trace.
 
 use std::{
     fs,
@@ -12,10 +11,10 @@ const CALLS: &str = "trace=execve,execveat,open,openat,openat2,creat,connect,sen
     rename,renameat,renameat2,truncate,ftruncate,chmod,fchmod,fchmodat,chown,fchownat,mkdir,mkdirat,link,\
     linkat,symlink,symlinkat,mknod,mknodat,utimensat,setxattr";
 
-/// Where a system keeps what it runs.
+/// System directories with programs and libraries.
 const SYSTEM: &[&str] = &["/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/etc/alternatives/"];
 
-/// What may be opened for writing.
+/// Files that may be opened for writing.
 const SINKS: &[&str] = &["/dev/null", "/dev/tty", "/dev/zero", "/dev/full", "pipe:", "/dev/pts/"];
 
 /// Runs programs under a tracer.
@@ -24,7 +23,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// `None` where there is no tracer, or it may not trace.
+    /// `None` if no tracer is available or permitted.
     pub fn new() -> Option<Self> {
         let works = Command::new("strace").args(["-f", "-o", "/dev/null", "true"]).status();
         works.is_ok_and(|it| it.success()).then(|| Self { dir: tempfile::tempdir().unwrap() })
@@ -38,8 +37,7 @@ impl Tracer {
         command
     }
 
-    /// What was done against the rules since the last time; `work` may be read,
-    /// and nothing else of `root`.
+    /// Violations since the last call. Below `root` only `work` may be read.
     pub fn violations(&self, root: &Path, work: &Path) -> Vec<String> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.dir.path()).into_iter().flatten().flatten() {
@@ -55,12 +53,12 @@ impl Tracer {
     }
 }
 
-/// What a line of the tracer says that must not be.
+/// The violation in a line of the trace, if any.
 fn violation(line: &str, root: &Path, work: &Path) -> Option<String> {
     let (call, rest) = line.split_once('(')?;
     let (words, result) = rest.rsplit_once(" = ")?;
     let talks = matches!(call, "connect" | "sendto");
-    // Git renews what it knows about times when it looks.
+    // Git refreshes its cached timestamps when reading.
     if ["open", "openat", "rename", "renameat", "unlink"].contains(&call)
         && words.contains(".git/index.lock\"")
     {
@@ -86,13 +84,13 @@ fn violation(line: &str, root: &Path, work: &Path) -> Option<String> {
             outside.then(|| format!("read {}", path.display()))
         }
         "connect" | "sendto" => words.contains("AF_INET").then(|| format!("{call} {words}")),
-        // On what is open for writing, which is judged where it is opened.
+        // Operates on an open file, which was checked when it was opened.
         "ftruncate" => None,
         _ => Some(format!("{call}({words}")),
     }
 }
 
-/// The file behind a descriptor, as the tracer shows it.
+/// Path of a descriptor in the trace.
 fn opened(result: &str) -> Option<PathBuf> {
     let (_, path) = result.split_once('<')?;
     Some(PathBuf::from(path.trim_end().strip_suffix('>').unwrap_or(path)))
