@@ -1,4 +1,4 @@
-//! The mock refuses what the real service refuses, in its words.
+//! The mock rejects what the real service rejects, with the same error text.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use base64::Engine as _;
@@ -204,7 +204,7 @@ async fn what_is_wrong_is_refused_in_the_services_words() {
     );
     let (status, _) = post(&url, vec![b' '; 33 * 1024 * 1024]).await;
     assert_eq!(status, 413);
-    // No turn was used for any of them, and all are on record.
+    // None of them used a turn, and all are recorded.
     assert_eq!(mock.unused(), 1);
     assert_eq!(mock.requests().len(), refused().len() + 2);
     let (status, answer) = post(&url, with(json!([user(json!("x"))])).to_string()).await;
@@ -301,8 +301,8 @@ async fn a_bad_pattern_is_told_at_once() {
     assert!(MockModel::start(Script::from_turns([turn])).await.is_err());
 }
 
-/// A turn may want requests that fit a window of its own, and a script may have its own
-/// words for those that do not; whoever is refused takes no turn.
+/// A turn may require a context window of its own, and a script may have its own error text for requests
+/// that exceed it; a rejected request uses no turn.
 #[tokio::test]
 async fn windows_change_from_turn_to_turn() {
     let words = String::from("does not fit");
