@@ -1,5 +1,4 @@
-//! The test modules that the filters of nextest name exist: a filter that names none
-//! selects nothing, without a warning.
+//! Test modules named in nextest filters exist. A filter without a match would silently select nothing.
 
 use std::{fs, path::Path};
 
@@ -25,7 +24,7 @@ fn missing_modules(filters: &str, files: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// The names in `test(/^(a|b)::/)`.
+/// Returns the names in `test(/^(a|b)::/)`.
 fn modules(filters: &str) -> impl Iterator<Item = &str> {
     filters
         .split("test(/^(")
