@@ -78,8 +78,8 @@ pub(crate) struct IndexCursor {
 }
 
 impl LogIndex {
-    /// Reads a log. Unreadable lines are counted and skipped; an incomplete last line is left for the
-    /// next [`extend`](Self::extend).
+    /// Reads a log. Unreadable lines are counted and skipped; an incomplete last line is left for
+    /// later.
     pub fn read(path: &Path, catalog: Arc<Catalog>) -> io::Result<Self> {
         let mut index = Self::empty(path, catalog);
         index.extend()?;
