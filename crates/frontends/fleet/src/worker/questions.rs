@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_as_they_are_meant() {
+    fn remote_answers_are_interpreted() {
         let plain = json!({"command": "ls"});
         let two = json!({"questions": [{"question": "Colour?"}, {"question": "Size?"}]});
         let of = |text: &str, input: &Value| read_answer(&json!({"text": text}), input.clone());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_may_come_before_its_question() {
+    async fn answer_before_its_question_is_used() {
         let (desk, mut news) = RunApprover::new();
         desk.answer(&json!({"call": "c1", "text": "yes"}));
         news.recv().await.unwrap();
