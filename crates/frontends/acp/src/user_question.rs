@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_read_and_nothing_else_is_a_yes() {
+    fn form_answers_parse_and_invalid_ones_deny() {
         let input = json!({"questions": [
             {"question": "Which?", "header": "Kind", "options": [{"label": "A", "description": "a"}, {"label": "B"}]},
             {"question": "What else?", "options": [{"label": "C"}, {"label": "D"}], "multiSelect": true},
