@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_counted() {
+    fn pdf_pages_are_counted() {
         assert_eq!(pages(b"<html>"), None);
         assert_eq!(pages(b"%PDF-1.4\n1 0 obj<</Type/Page/X 1>>endobj 2 0 obj<</Type /Page>>"), Some(2));
         assert_eq!(pages(b"%PDF-1.5\n<</Type/Pages/Count 101/Kids[]>>"), Some(101));

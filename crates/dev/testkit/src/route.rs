@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_name_form_and_model() {
+    fn paths_select_api_and_model() {
         for (method, path, want) in [
             ("POST", "/v1/messages", Some((MockForm::Messages, RouteKind::Answer, None))),
             ("POST", "/anthropic/v1/messages", Some((MockForm::Messages, RouteKind::Answer, None))),

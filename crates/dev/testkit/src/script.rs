@@ -156,7 +156,7 @@ mod tests {
     use crate::{ReplyPiece, StreamStall, Times};
 
     #[test]
-    fn a_script_file_says_what_it_means() {
+    fn script_file_parses() {
         let script: Script = serde_json::from_value(json!({
             "window": 20_000,
             "turns": [
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_field_is_an_error() {
+    fn unknown_script_field_is_an_error() {
         for wrong in
             [json!({"turn": []}), json!({"turns": [{"replies": []}]}), json!({"turns": [{"times": "ever"}]})]
         {

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_sits_at_its_byte() {
+    fn byte_fault_is_inserted_at_its_byte() {
         let steps = || vec![StreamStep::Bytes(b"abc".to_vec()), StreamStep::Bytes(b"def".to_vec())];
         for (byte, want) in [(0, ""), (2, "ab"), (3, "abc"), (4, "abcd"), (6, "abcdef"), (9, "abcdef")] {
             let cut = insert_at(steps(), byte, StreamStep::Cut(StreamCut::End));

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_must_be_text() {
+    fn invalid_text_is_rejected() {
         for (raw, want) in [
             (br#"{"a":"\ud83d\ude00 \\ud83d \u00e9"}"#.as_slice(), None),
             (br#"{"a":"\ud83d"}"#, Some("no low surrogate in string")),
