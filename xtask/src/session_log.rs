@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_as_long_as_wanted_and_the_same_every_time() {
+    fn generated_log_has_requested_length_and_is_deterministic() {
         let dir = std::env::temp_dir().join(format!("haft-session-log-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let [one, two, few] = ["one", "two", "few"].map(|name| dir.join(name));

@@ -103,7 +103,7 @@ fn sum(sums: &str, name: &str) -> String {
 }
 
 #[test]
-fn packages_are_named_for_the_machine_of_their_program() {
+fn packages_are_named_by_program_architecture() {
     if !has("npm") {
         return;
     }
@@ -181,7 +181,7 @@ fn packages_are_named_for_the_machine_of_their_program() {
 }
 
 #[test]
-fn what_downloads_a_program_chooses_it_by_the_machine() {
+fn installers_select_program_by_architecture() {
     if !has("npm") {
         return;
     }
@@ -234,7 +234,7 @@ fn install(place: &Place, machine: &str, to: &Path, url: &str) -> Output {
 }
 
 #[test]
-fn other_files_and_machines_are_refused() {
+fn unsupported_binaries_are_rejected() {
     let place = Place::new("refused");
     for (bytes, wanted) in [
         (b"#!/bin/sh\n".to_vec(), "is no program for Linux"),
@@ -278,7 +278,7 @@ cp "$MADE/$target" "$CARGO_TARGET_DIR/$target/dist/haft"
 "#;
 
 #[test]
-fn targets_are_built_where_their_rust_is_installed() {
+fn installed_targets_are_built() {
     if !has("npm") {
         return;
     }
@@ -337,7 +337,7 @@ fn targets_are_built_where_their_rust_is_installed() {
 }
 
 #[test]
-fn the_script_of_npm_knows_its_machines() {
+fn npm_script_supports_packaged_architectures() {
     if !has("node") {
         return;
     }

@@ -58,7 +58,7 @@ fn seen(dir: &Path, line: &str, typed: &[u8]) -> String {
 }
 
 #[test]
-fn a_key_of_the_terminal_is_one_signal() {
+fn terminal_key_sends_one_signal() {
     if !there("node") || !there("script") {
         return;
     }

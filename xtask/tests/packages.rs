@@ -370,7 +370,7 @@ fn static_binary() -> Option<PathBuf> {
 /// A static program runs in an empty root directory and reports what is missing; with a writable
 /// directory it talks to a model.
 #[test]
-fn a_static_program_runs_alone() {
+fn static_program_runs_in_empty_root() {
     let Some(binary) = static_binary() else { return };
     let dir = std::env::temp_dir().join(format!("haft-alone-{}", std::process::id()));
     let Some(root) = FreshRoot::make(&dir, RootMounts::Nothing) else { return };

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_rows() {
+    fn benchmark_lines_become_table_rows() {
         check("", &[]);
         check("$ cargo bench\n\n", &[]);
         check("one stat: 3 ns, ratio 2.0 (goal 10)", &[("", "one stat: 3 ns, ratio 2.0", "10")]);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn notices_hold_linked_packages_and_one_copy_of_equal_texts() {
+    fn notices_contain_linked_packages_without_duplicates() {
         let scratch = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = scratch.path().join(path);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_for_pages_leave_out_those_for_examples() {
+    fn page_arguments_exclude_example_arguments() {
         let args = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
         let given = args("--edition=2024 --test src/lib.rs --test-run-directory /d --extern a=b");
         assert_eq!(page_arguments(&given), args("--edition=2024 src/lib.rs --extern a=b"));

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_of_one_name_count_only_if_all_assert() {
+    fn helpers_with_same_name_count_only_if_all_assert() {
         let one = functions_in("crates/a/b/tests/one.rs", "fn new() { assert!(x) } #[test] fn t() { new() }");
         let two = functions_in("crates/a/b/tests/two.rs", "fn new() {}");
         assert_eq!(tests_without_assertion(&one), Vec::<String>::new());

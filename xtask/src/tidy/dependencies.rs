@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_and_doubles() {
+    fn package_sources_and_duplicates_are_checked() {
         let package = |name: &str, version: &str, source: &str| serde_json::json!({"name": name, "version": version, "source": source});
         let (one, two) = (package("a", "1", "registry+x"), package("a", "2", "registry+x"));
         let strange = package("b", "1", "git+https://example.com/b");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions() {
+    fn licence_expressions_are_evaluated() {
         for (licence, want) in [
             ("MIT", true),
             ("MIT OR Apache-2.0", true),

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_hosts_long_files_and_unfinished_work() {
+    fn file_rules_find_hosts_long_files_and_todos() {
         let host = registry_hosts().remove(0);
         for (name, text, want) in [
             ("a.md", format!("see https://{host}/x"), 1),

@@ -162,13 +162,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_of_the_documents_leads_somewhere() {
+    fn every_document_link_is_valid() {
         let found = check(&crate::tidy::root());
         assert_eq!(found, Ok(Vec::new()));
     }
 
     #[test]
-    fn wrong_links_are_found() {
+    fn broken_links_are_found() {
         let files = BTreeSet::from(["README.md", "docs/a.md", "docs/b.md", "docs/x.svg", "src/lib.rs"]);
         let page = |text: &str| LinkedPage::read(text);
         let heads = "# One\n\n## What `x --y` is, or not?\n\n```sh\n# no heading\n```\n## Two\n## Two\n";

@@ -116,12 +116,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_crate_could_be_published() {
+    fn every_crate_is_publishable() {
         assert_eq!(check(), Ok(Vec::new()));
     }
 
     #[test]
-    fn circles_are_found() {
+    fn publishing_cycles_are_found() {
         let package = |name: &str, needs: &str, tests: &str, req: &str| {
             json!({"name": name, "dependencies": [
                 {"name": needs, "path": "/x", "req": "^0.1", "kind": null},
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_metadata_is_named() {
         let root = crate::tidy::root();
         let whole = json!({
             "name": "x", "description": "d", "license": "MIT OR Apache-2.0", "rust_version": "1.95",

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions() {
+    fn type_definitions_are_recognised() {
         for (line, want) in [
             ("pub struct Pool<T> {", Some("Pool")),
             ("    enum Kind {", Some("Kind")),

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filter_with_a_module_that_is_missing_is_reported() {
+    fn filter_with_missing_module_is_reported() {
         let files = ["crates/a/b/tests/all/one.rs", "crates/a/b/tests/all/two/mod.rs"];
         let filters = "filter = 'package(b) & test(/^(one|two|three)::/) | test(/^(four)::/)'";
         assert_eq!(

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_belongs_to_one_folder() {
+    fn tool_name_outside_its_folder_is_reported() {
         let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), code: code_of(text) };
         let tool = file("crates/engine/builtin-tools/src/dig/mod.rs", &format!("    {DEFINITION}Dig\";"));
         let check = |path: &str, text: &str| {

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_names_are_found() {
+    fn unknown_names_in_documents_are_found() {
         let index = index();
         for (text, is_right) in [
             ("haft tool list|run", true),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_from_text_and_commands() {
+    fn code_spans_are_read_from_text_and_commands() {
         let text = "See `a` and `b c`.\n```sh\nhaft tool list | haft run  # both\nexport X=1\n```\n```rust\n`no`\n```\n    haft cost `x`\n";
         let found: Vec<(usize, String)> =
             named_texts(text).into_iter().map(|named| (named.line, named.text)).collect();
