@@ -1,4 +1,4 @@
-//! Benchmarks: ratios against something run beside it, in the same run.
+//! Benchmarks, as ratios to a reference measured in the same run.
 
 use std::{
     path::Path,
@@ -17,13 +17,11 @@ mod table;
 mod view;
 mod web;
 
-/// How often each command is started. Medians of interleaved runs hold still on
-/// a noisy machine.
+/// Starts of each command. Medians of interleaved runs are stable on a noisy machine.
 const STARTS: usize = 101;
 
-/// Every benchmark, or only those whose name contains one of the words. The
-/// peers and the table have to be named: the one installs other programs, the
-/// other runs all the rest.
+/// Runs all benchmarks, or those whose name contains one of the words. `peers` and `table` run only if
+/// named, because the one installs other programs and the other runs everything else.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
     match words.first().map(String::as_str) {
         Some("peers") => return peers::run(&words[1..]),
@@ -73,8 +71,8 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// A number of rounds or files, or a tenth of it where `HAFT_BENCH_SMALL` is set:
-/// then it is seen that a benchmark works, and its numbers mean nothing.
+/// Returns a number of rounds or files, reduced to a tenth if `HAFT_BENCH_SMALL` is set: checks that a
+/// benchmark works, without meaningful numbers.
 fn small(count: usize) -> usize {
     match std::env::var_os("HAFT_BENCH_SMALL") {
         Some(_) => (count / 10).max(1),
@@ -82,7 +80,7 @@ fn small(count: usize) -> usize {
     }
 }
 
-/// Start to exit, against the smallest program there is.
+/// Process start to exit, compared with a minimal program.
 fn start() -> Result<(), String> {
     let haft = release_binary()?;
     println!("start to exit, median of {STARTS}, against /bin/true");
@@ -102,7 +100,7 @@ fn start() -> Result<(), String> {
     Ok(())
 }
 
-/// The binary as it is shipped, or the one that `HAFT_BENCH_BINARY` names.
+/// Builds the release binary; `HAFT_BENCH_BINARY` names another one.
 pub(crate) fn release_binary() -> Result<std::path::PathBuf, String> {
     if let Some(named) = std::env::var_os("HAFT_BENCH_BINARY") {
         return Ok(named.into());

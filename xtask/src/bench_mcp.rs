@@ -1,10 +1,10 @@
-//! `cargo xtask bench mcp`: the client and the server beside a plain rmcp server
-//! and those of the TypeScript and Python SDKs.
+//! `cargo xtask bench mcp`: MCP client and server compared with a plain rmcp server and those of the
+//! TypeScript and Python SDKs.
 
 use crate::command;
 
-/// The programs that are measured are examples of haft-mcp-client and haft-mcp-server; the
-/// peers are those the tests use, where they are installed.
+/// Runs the benchmarks, which are examples of haft-mcp-client and haft-mcp-server. The peers are those
+/// of the tests, if installed.
 pub(crate) fn run() -> Result<(), String> {
     command::cargo(&["build", "--release", "--quiet"])?;
     let packages = ["-p", "haft-mcp-client", "-p", "haft-mcp-server"];

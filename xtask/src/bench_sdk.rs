@@ -1,8 +1,8 @@
-//! The Agent SDKs: Haft beside the executable that comes with the Python SDK.
+//! Agent SDKs: Haft compared with the executable that ships with the Python SDK.
 
 use crate::command;
 
-/// A query, questions and calls through the protocol.
+/// Runs queries, permission prompts and tool calls through the protocol.
 pub(crate) fn run() -> Result<(), String> {
     command::cargo(&["bench", "--quiet", "-p", "haft-cli", "--bench", "sdk"])
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask bench shell`: judging, running and confining commands, their
-//! output, and looking at a workspace before them.
+//! `cargo xtask bench shell`: analysing, running and sandboxing commands, their output, and checking a
+//! workspace before them.
 
 use crate::command;
 

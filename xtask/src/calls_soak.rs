@@ -1,5 +1,4 @@
-//! Thousands of calls in one session: descriptors, threads, processes and memory
-//! stay what they were.
+//! Thousands of calls in one session: descriptors, threads, processes and memory must not grow.
 
 use std::{
     fs,
@@ -12,14 +11,13 @@ use serde_json::{Value, json};
 
 use crate::bench::release_binary;
 
-/// As many calls of each kind as pass before the first picture is taken.
+/// Calls of each kind before the first measurement.
 const WARM_UP: usize = 20;
 
-/// Memory may grow by this much for each thousand calls, in kB: what undo and
-/// the list of reads remember.
+/// Permitted memory growth per thousand calls in kB, for undo and the list of reads.
 const GROWTH: u64 = 6_000;
 
-/// What a process holds at one moment, when nothing runs.
+/// Resources held by an idle process.
 #[derive(Clone, Copy, Debug)]
 struct ResourceUse {
     descriptors: usize,
@@ -28,7 +26,7 @@ struct ResourceUse {
     children: usize,
 }
 
-/// A session without a model that runs the calls it is given.
+/// A session without a model that runs given calls.
 struct Session {
     process: Child,
     input: ChildStdin,
@@ -65,7 +63,7 @@ fn soak(haft: &Path, place: &Path, calls: usize) -> Result<(), String> {
             before = before.or(Some(now));
         }
         for at in 0..kinds {
-            // The task of this round is known only when it was started.
+            // The id of this round's task is known only after it was started.
             let (call, fails) = round(number, &task).swap_remove(at);
             let report = session.call(&call)?;
             made += 1;
@@ -88,8 +86,8 @@ fn soak(haft: &Path, place: &Path, calls: usize) -> Result<(), String> {
     if flat { Ok(()) } else { Err(format!("not flat: {before:?} became {now:?} after {made} calls")) }
 }
 
-/// Calls of every kind, each with whether it fails. The last one ends the task
-/// that the one before it started.
+/// Returns calls of every kind, with whether each fails. The last one stops the task started by the one
+/// before.
 fn round(number: usize, task: &str) -> Vec<(Value, bool)> {
     let (old, new) = if number.is_multiple_of(2) { ("one", "two") } else { ("two", "one") };
     let call = |name: &str, input: Value| json!({"name": name, "input": input});

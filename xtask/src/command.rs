@@ -2,12 +2,12 @@ use std::{path::PathBuf, process::Command};
 
 use crate::tidy;
 
-/// Runs cargo and fails with the command when it does.
+/// Runs cargo; fails with the command line if it fails.
 pub(crate) fn cargo(args: &[&str]) -> Result<(), String> {
     command(&std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo")), args)
 }
 
-/// The same, with variables of its own.
+/// Like [`cargo`], with environment variables.
 pub(crate) fn cargo_with(args: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
     let program = std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo"));
     println!("$ cargo {}", args.join(" "));
@@ -16,7 +16,7 @@ pub(crate) fn cargo_with(args: &[&str], variables: &[(&str, &str)]) -> Result<()
     if status.success() { Ok(()) } else { Err(format!("failed: cargo {}", args.join(" "))) }
 }
 
-/// Runs a command that prints for itself.
+/// Runs a command with inherited output.
 pub(crate) fn command(program: &str, args: &[&str]) -> Result<(), String> {
     println!("$ {program} {}", args.join(" "));
     let status = Command::new(program).args(args).status();
@@ -24,7 +24,7 @@ pub(crate) fn command(program: &str, args: &[&str]) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("failed: {program} {}", args.join(" "))) }
 }
 
-/// What a command prints, if it works.
+/// Returns the output of a command.
 pub(crate) fn output(program: &str, args: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|err| format!("{program} could not be started: {err}"))?;
@@ -35,7 +35,7 @@ pub(crate) fn output(program: &str, args: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Where cargo puts what it builds, from wherever it is asked.
+/// Returns cargo's target directory.
 pub(crate) fn target_dir() -> Result<PathBuf, String> {
     let here = std::env::current_dir().map_err(|err| err.to_string())?;
     match std::env::var_os("CARGO_TARGET_DIR") {
@@ -44,9 +44,9 @@ pub(crate) fn target_dir() -> Result<PathBuf, String> {
     }
 }
 
-/// Processor time of all children that ended, in seconds.
+/// Returns the CPU time of all terminated children in seconds.
 pub(crate) fn children_cpu_seconds() -> f64 {
-    // `cutime` and `cstime` of proc(5), in ticks of 10 ms; the name may hold blanks.
+    // `cutime` and `cstime` of proc(5), in ticks of 10 ms. The process name may contain spaces.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit_once(") ").map_or("", |it| it.1);
     let fields: Vec<f64> = after_name.split(' ').map(|it| it.parse().unwrap_or_default()).collect();

@@ -1,4 +1,4 @@
-//! Workers of a fleet killed as often as asked: too long for every test run.
+//! Kills workers of a fleet many times; takes too long for the test suite.
 
 use std::process::Command;
 

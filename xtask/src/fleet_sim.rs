@@ -1,12 +1,11 @@
-//! Many sessions with a model that takes its time: how near to the ideal rate, and what
-//! bounds it.
+//! Simulates many sessions with a slow model: throughput relative to the ideal, and the bottleneck.
 
 use std::process::Command;
 
 const USAGE: &str = "cargo xtask fleet-sim [SESSIONS…] [--engine sqlite|nats|postgres]";
 
-/// `cargo xtask fleet-sim [SESSIONS…] [--engine E]`: 500 to 8,000 sessions when nobody
-/// says. A build with optimisation.
+/// `cargo xtask fleet-sim [SESSIONS…] [--engine E]`: by default 500 to 8,000 sessions, in an optimised
+/// build.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let (mut sessions, mut engine) = (Vec::new(), "");
     let mut args = args.iter();

@@ -1,8 +1,8 @@
-//! Workers of a fleet killed again and again, for longer than a test may take.
+//! Kills workers of a fleet repeatedly for a long time.
 
 use std::process::Command;
 
-/// Kills workers this often.
+/// Runs with this many kills.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let kills = args.first().map_or(Ok(200), |it| it.parse::<u32>());
     let kills = kills.map_err(|_| String::from("cargo xtask fleet-soak [KILLS]"))?;

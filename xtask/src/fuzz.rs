@@ -1,7 +1,6 @@
 use crate::command;
 
-/// A long run of what every test run does a little of. `HAFT_FUZZ_SECONDS` ends
-/// it early.
+/// Runs the property tests for a long time. `HAFT_FUZZ_SECONDS` limits the time.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     if args.first().map(String::as_str) != Some("commands") {
         return Err(String::from("cargo xtask fuzz commands [LINES] [SEED]"));
@@ -19,8 +18,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Random sessions of the real program against a server that breaks off, fails and
-/// forgets its window. A debug build, as in the tests.
+/// Runs random sessions of the real program against a faulty server. Uses a debug build, as in the
+/// tests.
 pub(crate) fn requests(args: &[String]) -> Result<(), String> {
     let requests = args.first().map_or("20000", String::as_str);
     let seed = args.get(1).map_or("1", String::as_str);

@@ -1,11 +1,10 @@
-//! `cargo xtask hot-functions`: which functions usual sessions run, written to
-//! `crates/frontends/cli/hot-functions.txt`. The linker puts them together (see the
-//! build script beside that file), so that a process has few pages of the program
-//! in memory. Needs valgrind and nm.
+//! `cargo xtask hot-functions`: records which functions typical sessions execute, in
+//! `crates/frontends/cli/hot-functions.txt`. The linker groups them (see the build script beside that
+//! file), so that fewer pages of the program are resident. Needs valgrind and nm.
 //!
-//! To be done again when dependencies or the compiler change: names of functions
-//! hold what they were made with. A list that is too old costs memory (half as much
-//! again, once) and nothing else, so `cargo xtask tidy` only says so.
+//! Repeat it when dependencies or the compiler change, because symbol names contain hashes of them. An
+//! outdated list only costs memory (once, about half as much again), so `cargo xtask tidy` just reports
+//! it.
 
 use std::{
     collections::BTreeSet,
@@ -22,8 +21,7 @@ use crate::{
     turns::{BYPASSING, Scratch, agent_in, model},
 };
 
-/// Crates that are taken whole: they start processes, which valgrind does not
-/// survive.
+/// Crates included as a whole, because they start processes, which valgrind does not support here.
 const WHOLE: &[&str] =
     &["haft_bash_analysis", "haft_permission", "haft_process", "haft_sandbox", "haft_shell"];
 
@@ -46,7 +44,7 @@ pub(crate) fn write() -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the list was made with other dependencies than there are now.
+/// Whether the list was made with other dependencies.
 pub(crate) fn is_too_old() -> Result<bool, String> {
     let path = list_path();
     let list = fs::read_to_string(&path).map_err(|err| format!("{}: {err}", path.display()))?;
@@ -57,7 +55,7 @@ fn list_path() -> PathBuf {
     tidy::root().join("crates/frontends/cli/hot-functions.txt")
 }
 
-/// The first line of the list, a comment for the linker: which dependencies there are.
+/// Returns the first line of the list: a comment that identifies the dependencies.
 fn made_with() -> Result<String, String> {
     let lock = fs::read_to_string(tidy::root().join("Cargo.lock")).map_err(|err| err.to_string())?;
     let mut hasher = DefaultHasher::new();
@@ -65,7 +63,7 @@ fn made_with() -> Result<String, String> {
     Ok(format!("# Made with the Cargo.lock of sum {:016x}.", hasher.finish()))
 }
 
-/// The functions of the crates that are taken whole.
+/// Returns the functions of the crates included as a whole.
 fn whole_crates(haft: &Path) -> Result<BTreeSet<String>, String> {
     let listed = command::output("nm", &["--defined-only", &haft.display().to_string()])?;
     let names = listed.lines().filter_map(|line| {
@@ -76,7 +74,7 @@ fn whole_crates(haft: &Path) -> Result<BTreeSet<String>, String> {
     Ok(names.collect())
 }
 
-/// What a session runs that reads, searches, writes and edits.
+/// Returns the functions executed by a session that reads, searches, writes and edits.
 fn run_by_session(haft: &Path) -> Result<BTreeSet<String>, String> {
     let call = |name: &str, input: Value| json!({"reply": [{"tool": {"name": name, "input": input}}]});
     let script = json!({"turns": [
@@ -100,7 +98,7 @@ fn run_by_session(haft: &Path) -> Result<BTreeSet<String>, String> {
     })
 }
 
-/// The functions that run when this command, which has no arguments yet, is run.
+/// Returns the functions executed by a command; `ran` adds arguments and runs it.
 fn run_by(
     haft: &Path,
     ran: impl FnOnce(Command, &Scratch) -> Result<(), String>,
@@ -115,11 +113,11 @@ fn run_by(
     Ok(String::from_utf8_lossy(&profile).lines().filter_map(function_of).collect())
 }
 
-/// The function that a line of a profile introduces, if it is one of Rust.
+/// Returns the Rust function that a line of a profile introduces.
 fn function_of(line: &str) -> Option<String> {
     let named = line.strip_prefix("fn=(").or_else(|| line.strip_prefix("cfn=("))?;
     let name = named.split_once(") ")?.1;
-    // Calls of a function by itself are counted.
+    // Recursive calls have a suffix.
     let name = name.split('\'').next()?;
     (name.starts_with("_Z") || name.starts_with("_R")).then(|| name.to_owned())
 }

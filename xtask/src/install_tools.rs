@@ -1,4 +1,4 @@
-//! What a fresh machine with Rust lacks, pinned.
+//! Installs pinned versions of what a new machine with Rust lacks.
 
 use std::{
     env,
@@ -11,49 +11,49 @@ use std::{
 
 use crate::{command, tidy};
 
-/// The test runner.
+/// Version of the test runner.
 const NEXTEST: &str = "0.9.143";
 
-/// The server of PostgreSQL, which Debian keeps off the path.
+/// Directory of PostgreSQL's server programs, which Debian does not put on `PATH`.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
-/// Programs from other registries: `(directory, script that installs them)`.
+/// Programs from other registries: directory, and script that installs them.
 const PEERS: &[(&str, &str)] = &[
     ("mcp-peers", "crates/engine/mcp-client/tests/all/support/install_peers.sh"),
     ("lsp-peers", "crates/system/lsp/tests/all/support/install_peers.sh"),
     ("fleet-peers", "crates/engine/fleet-store/tests/all/support/install_peers.sh"),
 ];
 
-/// Debian packages the tests use for real: `(package, the program it brings)`.
+/// Debian packages used by tests: package, and a program it provides.
 const PACKAGES: &[(&str, &str)] = &[
     ("git", "git"),
     ("ripgrep", "rg"),
     ("strace", "strace"),
     ("valgrind", "valgrind"),
-    // Each of them reads programs in its own way.
+    // awk implementations parse programs differently.
     ("mawk", "mawk"),
     ("gawk", "gawk"),
     ("original-awk", "original-awk"),
     ("busybox", "busybox"),
-    // The Agent SDKs; the tests install them, pinned, into the target directory.
+    // For the Agent SDKs, which the tests install in pinned versions into the target directory.
     ("nodejs", "node"),
     ("npm", "npm"),
     ("python3-venv", "python3"),
-    // A language server that comes with its language.
+    // A language server from the distribution.
     ("gopls", "gopls"),
     ("golang-go", "go"),
-    // A terminal that wraps old rows anew.
+    // A terminal that wraps rows again on resize.
     ("tmux", "tmux"),
-    // Pages are looked at in it.
+    // Renders web pages.
     ("chromium", "chromium"),
-    // Engines of a fleet, and networks that are cut.
+    // Fleet engines and network partitions.
     ("postgresql", POSTGRES),
     ("iproute2", "ip"),
-    // Certificates of a network of its own.
+    // Certificates of a private network.
     ("openssl", "openssl"),
 ];
 
-/// The test runner, in exactly this version.
+/// Installs the test runner in exactly this version.
 pub(crate) fn test_runner() -> Result<(), String> {
     if command::output("cargo", &["nextest", "--version"]).is_ok() {
         return Ok(());
@@ -61,8 +61,7 @@ pub(crate) fn test_runner() -> Result<(), String> {
     command::cargo(&["install", "--locked", "--version", NEXTEST, "cargo-nextest"])
 }
 
-/// Installs the programs that tests talk to. What cannot be installed is reported,
-/// and the tests that need it count as skipped.
+/// Installs programs used by tests. Failures are reported, and tests that need them count as skipped.
 pub(crate) fn test_programs() {
     debian_packages();
     thread::scope(|scope| {
@@ -88,7 +87,7 @@ fn debian_packages() {
     if command::command("apt-get", &install).is_ok() {
         return;
     }
-    // One package that cannot be had must not keep the others away.
+    // One by one, so that an unavailable package does not prevent the others.
     for package in missing {
         let one = ["install", "-y", "-qq", "--no-install-recommends", package];
         if let Err(problem) = command::command("apt-get", &one) {
@@ -97,8 +96,8 @@ fn debian_packages() {
     }
 }
 
-/// A program in exactly this version: of the search path, or the one that was
-/// built for it below the target directory. `asking` makes it say its version.
+/// Returns a program in exactly this version: from `PATH`, or built below the target directory. `asking`
+/// are the arguments that print its version.
 pub(crate) fn pinned(name: &str, version: &str, asking: &[&str]) -> Result<PathBuf, String> {
     let is_right = |program: &Path| {
         let said = command::output(&program.display().to_string(), asking).unwrap_or_default();
@@ -121,9 +120,8 @@ pub(crate) fn pinned(name: &str, version: &str, asking: &[&str]) -> Result<PathB
     Ok(own)
 }
 
-/// Runs an installation script once per version of it. The result lies in the
-/// user's cache, so that a clean clone does not download it again; tests find it
-/// through a link beside the test programs.
+/// Runs an installation script once per version of it. The result is stored in the user's cache, to be
+/// reused by new clones, and linked beside the test programs.
 fn install_peers(name: &str, script: &str) -> Result<(), String> {
     let script = tidy::root().join(script);
     let text = fs::read(&script).map_err(|err| format!("{}: {err}", script.display()))?;
@@ -149,14 +147,14 @@ fn install_peers(name: &str, script: &str) -> Result<(), String> {
     .map_err(|err| format!("{}: {err}", link.display()))
 }
 
-/// Where programs for tests are kept across clones.
+/// Returns the cache directory for test programs, shared by all clones.
 fn cache_dir() -> Result<PathBuf, String> {
     let directory = |name: &str| env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let cache = directory("XDG_CACHE_HOME").or_else(|| directory("HOME").map(|it| it.join(".cache")));
     cache.map(|it| it.join("haft-tests")).ok_or_else(|| String::from("HOME is not set"))
 }
 
-/// Whether a program is there; a path of its own is looked for where it says.
+/// Whether a program is installed, by name on `PATH` or by path.
 fn is_installed(program: &str) -> bool {
     if program.starts_with('/') { Path::new(program).is_dir() } else { on_path(program) }
 }

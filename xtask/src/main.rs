@@ -1,7 +1,7 @@
-//! Set-up, tests, benchmarks and repository rules, in one place and without
-//! anything but Rust: `cargo xtask test | bench | tidy | docs`.
+//! Setup, tests, benchmarks and repository rules, with Rust as the only requirement: `cargo xtask test |
+//! bench | tidy | docs`.
 //!
-//! **Does not know** how Haft works; it runs commands and reads files.
+//! **Out of scope**: how Haft works; xtask runs commands and reads files.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool for developers")]
 
 mod bench;

@@ -1,4 +1,4 @@
-//! `cargo xtask picture`: the picture in the README, made from `haft demo`.
+//! `cargo xtask picture`: creates the image in the README from `haft demo`.
 
 use std::{
     fs,
@@ -8,16 +8,16 @@ use std::{
 use crate::{command, tidy};
 
 const COLUMNS: &str = "100";
-/// The picture begins here: with the first sentence after the files were read.
+/// Text at which the image starts: the first sentence after the files were read.
 const BEGINS: &str = "Two bugs.";
 
-/// Runs the demo at a terminal and draws what it showed.
+/// Runs the demo in a terminal and renders its output.
 pub(crate) fn draw() -> Result<(), String> {
     command::cargo(&["build", "--quiet"])?;
     let haft = command::target_dir()?.join("debug/haft");
     let home = std::env::temp_dir().join(format!("haft-picture-{}", std::process::id()));
     fs::create_dir_all(&home).map_err(|err| err.to_string())?;
-    // `script` gives the demo a terminal; it has the size that `stty` sets.
+    // `script` provides a pseudo-terminal, `stty` sets its size.
     let line = format!("stty cols {COLUMNS} rows 50; exec '{}' demo", haft.display());
     let shown = Command::new("script")
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])

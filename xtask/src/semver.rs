@@ -1,8 +1,7 @@
-//! `cargo xtask semver [BASE]`: what programs that use the library would notice.
+//! `cargo xtask semver [BASE]`: detects breaking changes of the library.
 //!
-//! The facade gives whole crates on (`haft::tool`, `haft::session`, …), so each of
-//! them is compared with what it was: as rustdoc describes it, by a pinned
-//! `cargo-semver-checks`.
+//! The facade re-exports whole crates (`haft::tool`, `haft::session`, …), so each of them is compared
+//! with its old version, as described by rustdoc, by a pinned `cargo-semver-checks`.
 
 use std::{
     fs,
@@ -13,14 +12,12 @@ use serde_json::Value;
 
 use crate::{command, install_tools, tidy};
 
-/// What compares.
+/// Version of `cargo-semver-checks`.
 const SEMVER_CHECKS: &str = "0.51.0";
-/// The crate others depend on.
+/// The crate that users depend on.
 const FACADE: &str = "haft";
 
-/// Fails if something that is public changed so that others would not compile
-/// any more. Without a base the newest tag is taken, and without one the last
-/// commit.
+/// Fails if a public item changed in a breaking way. Default base: the newest tag, else the last commit.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let root = tidy::root().display().to_string();
     let git = |args: &[&str]| command::output("git", &[&["-C", &root], args].concat());
@@ -47,7 +44,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     }
 }
 
-/// Names of the crates that differ in what they promise.
+/// Returns the crates with breaking changes.
 fn compare(program: &Path, base: &Path, place: &Path) -> Result<Vec<String>, String> {
     let before = described(base, &place.join("before"))?;
     let after = described(&tidy::root(), &place.join("after"))?;
@@ -58,7 +55,7 @@ fn compare(program: &Path, base: &Path, place: &Path) -> Result<Vec<String>, Str
             continue;
         };
         let (before, after) = (before.display().to_string(), after.display().to_string());
-        // What is new is fine: only what breaks others is asked for.
+        // Additions are fine: check only for breaking changes.
         let args = [
             "semver-checks",
             "--release-type",
@@ -75,8 +72,7 @@ fn compare(program: &Path, base: &Path, place: &Path) -> Result<Vec<String>, Str
     Ok(broken)
 }
 
-/// Where the crates that a program sees through the facade are described, by
-/// their names.
+/// Generates the rustdoc JSON of the crates visible through the facade; returns it by crate name.
 fn described(source: &Path, to: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let manifest = source.join("Cargo.toml").display().to_string();
     let metadata = command::output(
@@ -88,12 +84,12 @@ fn described(source: &Path, to: &Path) -> Result<Vec<(String, PathBuf)>, String>
     let mut args =
         vec!["doc", "--no-deps", "--locked", "--lib", "--all-features", "--manifest-path", &manifest];
     args.extend(names.iter().flat_map(|name| ["-p", name.as_str()]));
-    // Descriptions are not stable yet; the program that reads them is pinned to what this compiler writes.
+    // The format is unstable; the pinned tool supports the one of this compiler.
     let flags = [
         ("RUSTC_BOOTSTRAP", "1"),
         ("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow"),
     ];
-    // Apart from other builds: what these variables touch would be built anew after each.
+    // A separate target directory, because these variables would invalidate other builds.
     let target = command::target_dir()?.join("semver/made");
     let made = target.display().to_string();
     command::cargo_with(&args, &[&flags[..], &[("CARGO_TARGET_DIR", &made)]].concat())?;
@@ -109,7 +105,7 @@ fn described(source: &Path, to: &Path) -> Result<Vec<(String, PathBuf)>, String>
         .collect()
 }
 
-/// The facade and the crates of this workspace it depends on.
+/// Returns the facade and the workspace crates it depends on.
 fn seen_through_the_facade(metadata: &Value) -> Vec<String> {
     let packages = || metadata["packages"].as_array().into_iter().flatten();
     let facade = packages().find(|package| package["name"] == FACADE);

@@ -1,5 +1,4 @@
-//! `cargo xtask session-log FILE [MB]`: a log of a long session, made of numbers
-//! only: the same every time.
+//! `cargo xtask session-log FILE [MB]`: generates the deterministic log of a long session.
 
 use std::{
     fs,
@@ -9,19 +8,19 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// What the file has when nobody says how much, in megabytes.
+/// Default size in megabytes.
 const USUAL: u64 = 100;
 
-/// How long a log becomes.
+/// Length of a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LogLength {
-    /// So many bytes, with results of usual sizes.
+    /// This many bytes, with results of typical sizes.
     Bytes(u64),
-    /// So many calls, with small results.
+    /// This many calls, with small results.
     Calls(u64),
 }
 
-/// Writes the log that the arguments describe.
+/// Writes the log described by the arguments.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
     let Some(file) = words.first() else {
         return Err(String::from("cargo xtask session-log FILE [MB]"));
@@ -35,7 +34,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Appends a session to a file, which may be new; how many calls it has.
+/// Appends a session to a file, which is created if necessary. Returns the number of calls.
 pub(crate) fn append_session(file: &Path, length: LogLength) -> Result<u64, String> {
     let opened = fs::OpenOptions::new().create(true).append(true).open(file);
     let mut out = BufWriter::new(opened.map_err(|err| format!("{}: {err}", file.display()))?);
@@ -55,8 +54,8 @@ pub(crate) fn append_session(file: &Path, length: LogLength) -> Result<u64, Stri
     Ok(call)
 }
 
-/// The lines around one call: a prompt before every fortieth, words before every
-/// fourth, a thought before every seventh.
+/// Returns the lines for a call: with a prompt before every fortieth, text before every fourth, thinking
+/// before every seventh.
 fn call_lines(call: u64, length: LogLength) -> Vec<Value> {
     let line = |kind: &str, content: Value| {
         json!({"type": kind, "uuid": format!("{kind}-{call}"), "parentUuid": null, "sessionId": "bench", "cwd": "/x",
@@ -105,7 +104,7 @@ fn message(kind: &str, call: u64, content: &Value) -> Value {
     }
 }
 
-/// Words that are the same for the same number.
+/// Generates words from a seed.
 fn prose(seed: u64, words: u64) -> String {
     const WORDS: [&str; 16] = [
         "the", "index", "of", "a", "parser", "reads", "lines", "before", "tests", "and", "rows", "with",
@@ -123,7 +122,7 @@ fn prose(seed: u64, words: u64) -> String {
     text
 }
 
-/// Two seconds for every call.
+/// Returns the timestamp of a call; two seconds per call.
 fn moment(call: u64) -> String {
     let seconds = call * 2;
     let (day, hour, minute) = (1 + seconds / 86_400 % 28, seconds / 3_600 % 24, seconds / 60 % 60);
@@ -135,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_as_long_as_wanted_and_the_same_every_time() {
+    fn generated_log_has_requested_length_and_is_deterministic() {
         let dir = std::env::temp_dir().join(format!("haft-session-log-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let [one, two, few] = ["one", "two", "few"].map(|name| dir.join(name));

@@ -1,14 +1,13 @@
-//! `cargo xtask site`: the documents as a book.
+//! `cargo xtask site`: builds the documentation as a book.
 
 use std::fs;
 
 use crate::{command, install_tools, tidy};
 
-/// What makes the book.
+/// Version of mdBook.
 const MDBOOK: &str = "0.5.4";
 
-/// Builds the book with mdBook, after looking that no page is missing in it and
-/// that no link leads nowhere.
+/// Checks that no page is missing and no link is broken, then builds the book.
 pub(crate) fn build() -> Result<(), String> {
     let missing = missing_pages()?;
     if !missing.is_empty() {
@@ -24,7 +23,7 @@ pub(crate) fn build() -> Result<(), String> {
     Ok(())
 }
 
-/// Pages that the table of contents leaves out.
+/// Returns pages that are not in the table of contents.
 pub(crate) fn missing_pages() -> Result<Vec<String>, String> {
     let docs = tidy::root().join("docs");
     let summary = fs::read_to_string(docs.join("SUMMARY.md")).map_err(|err| format!("SUMMARY.md: {err}"))?;

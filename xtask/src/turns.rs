@@ -1,4 +1,4 @@
-//! `cargo xtask bench turns`: an agent against a scripted model, by the clock.
+//! `cargo xtask bench turns`: an agent with a scripted model, wall clock time.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{median, release_binary};
 
-/// A scratch directory that goes when it is dropped.
+/// A temporary directory, deleted on drop.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -40,7 +40,7 @@ impl Drop for Scratch {
     }
 }
 
-/// All of it.
+/// Runs all benchmarks of this file.
 pub(crate) fn run() -> Result<(), String> {
     let haft = release_binary()?;
     first_request(&haft)?;
@@ -68,7 +68,7 @@ pub(crate) fn run() -> Result<(), String> {
         let (gaps, memory) = played(&haft, name, &turns, &BYPASSING)?;
         println!("  {name:<24} {}  goal {goal}; peak {} MB (goal 18)", shown(&gaps), memory / 1024);
     }
-    // Before its first command a session asks the login shell, which is told apart.
+    // Before its first command a session runs the login shell, which is measured separately.
     let sleep = json!({"tool": {"name": "Bash", "input": {"command": "sleep 0.3"}}});
     let (gaps, _) = played(&haft, "sleep", &[json!([echo(0)]), Value::from(parallel(sleep))], &BYPASSING)?;
     println!("  10 parallel sleep 0.3    {}  goal 320 ms", shown(&gaps[1..]));
@@ -78,11 +78,11 @@ pub(crate) fn run() -> Result<(), String> {
     long_log(&haft)
 }
 
-/// Nothing is asked about.
+/// Arguments that disable permission prompts.
 pub(crate) const BYPASSING: [&str; 2] = ["--permission-mode", "bypassPermissions"];
 
-/// What the walls around commands that only read add to a turn: the same turns once
-/// because they read, and once because a rule says so, in turns.
+/// Overhead of the sandbox of read-only commands: the same turns alternately with it, and without it
+/// because of a rule.
 fn walls(haft: &Path, turns: &[Value]) -> Result<(), String> {
     const ROUNDS: usize = 7;
     let (mut held, mut free) = (Vec::new(), Vec::new());
@@ -121,7 +121,7 @@ fn first_request(haft: &Path) -> Result<(), String> {
         let (mut stream, _) = listener.accept().map_err(|err| err.to_string())?;
         stream.read_exact(&mut [0]).map_err(|err| err.to_string())?;
         times.push(started.elapsed());
-        // The rest does not matter.
+        // The rest is irrelevant.
         stream.write_all(b"HTTP/1.1 401 no\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok();
         drop(stream);
         child.wait().map_err(|err| err.to_string())?;
@@ -134,7 +134,7 @@ fn agent(haft: &Path, scratch: &Scratch, url: &str, extra: &[&str]) -> Command {
     agent_in(Command::new(haft), scratch, url, &[&BYPASSING[..], extra].concat())
 }
 
-/// An agent, started by a command that may have something around it.
+/// Returns an agent command, wrapped in `command`.
 pub(crate) fn agent_in(mut command: Command, scratch: &Scratch, url: &str, extra: &[&str]) -> Command {
     command
         .args(["-p", "go"])
@@ -149,7 +149,7 @@ pub(crate) fn agent_in(mut command: Command, scratch: &Scratch, url: &str, extra
     command
 }
 
-/// A model that plays these turns, and its address.
+/// Starts a model that plays a script; returns its process and URL.
 pub(crate) fn model(haft: &Path, scratch: &Scratch, script: &Value) -> Result<(Child, String), String> {
     let path = scratch.0.join("script.json");
     fs::write(&path, script.to_string()).map_err(|err| err.to_string())?;
@@ -169,7 +169,7 @@ pub(crate) fn model(haft: &Path, scratch: &Scratch, script: &Value) -> Result<(C
     Ok((child, url.trim().to_owned()))
 }
 
-/// Gaps in milliseconds, and the agent's peak memory in kB.
+/// Returns the gaps between requests in milliseconds, and the agent's peak memory in kB.
 fn played(haft: &Path, name: &str, turns: &[Value], flags: &[&str]) -> Result<(Vec<f64>, u64), String> {
     let scratch = Scratch::new(&name.replace(' ', "-"))?;
     let lines: String = (0..200).map(|number| format!("line {number} of the file\n")).collect();
@@ -212,7 +212,7 @@ pub(crate) fn wait_for_lines(path: &Path, count: usize) -> Result<(), String> {
     Err(format!("{} has fewer than {count} requests", path.display()))
 }
 
-/// Waits for a child and watches how much memory it has at most, in kB.
+/// Waits for a child; returns its peak memory in kB.
 fn peak(child: &mut Child) -> Result<u64, String> {
     let status = format!("/proc/{}/status", child.id());
     let mut most = 0;
@@ -264,7 +264,7 @@ fn long_run(haft: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The only log of a session.
+/// Returns the only session log.
 fn log_of(scratch: &Scratch) -> Result<PathBuf, String> {
     let mut dirs = vec![scratch.0.join("home/.haft/projects")];
     while let Some(dir) = dirs.pop() {
@@ -280,7 +280,7 @@ fn log_of(scratch: &Scratch) -> Result<PathBuf, String> {
     Err(String::from("there is no session log"))
 }
 
-/// A log of one gigabyte is gone on with.
+/// Resumes a session with a log of one gigabyte.
 fn long_log(haft: &Path) -> Result<(), String> {
     let scratch = Scratch::new("log")?;
     let (mut server, url) = model(
@@ -305,7 +305,7 @@ fn long_log(haft: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Appends turns to a log until it has so many bytes.
+/// Appends turns to a log up to this many bytes.
 fn grow(log: &Path, bytes: u64) -> Result<(), String> {
     let mut file = fs::OpenOptions::new().append(true).open(log).map_err(|err| err.to_string())?;
     let filler = "x".repeat(20_000);

@@ -1,5 +1,5 @@
-//! Packages for several kinds of machines, made from programs that are nothing but a
-//! head: which machine they are for is read there, so no compiler for it is needed.
+//! Packages for several architectures, made from fake programs that consist of an ELF header only. The
+//! architecture is read from it, so no cross compiler is needed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use std::{
@@ -14,7 +14,7 @@ const RELEASES: &str = "https://releases.example/haft";
 const X86: u16 = 62;
 const ARM: u16 = 183;
 
-/// Prints what a program says about itself.
+/// A fake program that prints manual and completions.
 const PAGES: &str = r#"#!/bin/sh
 case "$1" in
   completions) echo "completions for $2" ;;
@@ -22,7 +22,7 @@ case "$1" in
 esac
 "#;
 
-/// The head of a program, one segment, and the newest version it asks the C library for.
+/// An ELF header with one segment, and the highest glibc version required.
 fn program(machine: u16, needs: Option<&str>) -> Vec<u8> {
     let mut bytes = vec![0_u8; 120];
     bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -34,7 +34,7 @@ fn program(machine: u16, needs: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-/// The same with one byte changed.
+/// A header with one byte changed.
 fn changed(at: usize, to: u8) -> Vec<u8> {
     let mut bytes = program(X86, None);
     bytes[at] = to;
@@ -63,7 +63,7 @@ impl Place {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Packages these, asking the script for pages.
+    /// Packages these binaries, with the script for the pages.
     fn dist(&self, out: &str, binaries: &[&Path]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command.args(["dist", "--releases", RELEASES, "--pages"]).arg(self.0.join("pages"));
@@ -103,7 +103,7 @@ fn sum(sums: &str, name: &str) -> String {
 }
 
 #[test]
-fn packages_are_named_for_the_machine_of_their_program() {
+fn packages_are_named_by_program_architecture() {
     if !has("npm") {
         return;
     }
@@ -162,7 +162,7 @@ fn packages_are_named_for_the_machine_of_their_program() {
                 Command::new("dpkg-deb").args(["-f"]).arg(package).arg("Architecture").output().unwrap();
             assert_eq!(String::from_utf8_lossy(&about.stdout).trim(), deb, "{target}");
         }
-        // The only one there is: brew says so on other machines.
+        // The only architecture; Homebrew rejects others.
         let formula = place.text(&format!("{target}/homebrew/haft.rb"));
         for line in [
             format!("  url \"{RELEASES}/{archive}\"\n"),
@@ -181,7 +181,7 @@ fn packages_are_named_for_the_machine_of_their_program() {
 }
 
 #[test]
-fn what_downloads_a_program_chooses_it_by_the_machine() {
+fn installers_select_program_by_architecture() {
     if !has("npm") {
         return;
     }
@@ -191,7 +191,7 @@ fn what_downloads_a_program_chooses_it_by_the_machine() {
     let output = place.dist("out", &[&arm, &x86]);
     assert!(output.status.success(), "{}", said(&output));
     let sums = place.text("out/SHA256SUMS");
-    // Whichever is named first.
+    // The order of arguments has no effect.
     assert!(place.dist("again", &[&x86, &arm]).status.success());
     assert_eq!(sums, place.text("again/SHA256SUMS"));
     let main: serde_json::Value = serde_json::from_str(&place.text("out/npm/haft/package.json")).unwrap();
@@ -208,7 +208,7 @@ fn what_downloads_a_program_chooses_it_by_the_machine() {
         let case = format!("          {machine}) archive=\"{archive}\" released={sum} ;;\n");
         assert!(action.contains(&case), "{case}: {action}");
         assert!(place.text("out/container/Dockerfile").contains(&format!("-{machine}-linux-gnu\n")));
-        // The installer of the container feature takes the archive for its machine, and no other.
+        // The installer of the container feature accepts only the archive for its machine.
         for (other, is_taken) in [("x86_64", machine == "x86_64"), ("aarch64", machine == "aarch64")] {
             let to = place.0.join(format!("to-{machine}-{other}"));
             let url = place.0.join(format!("out/haft-{VERSION}-{other}-linux-gnu.tar.gz"));
@@ -222,7 +222,7 @@ fn what_downloads_a_program_chooses_it_by_the_machine() {
     assert!(said(&output).contains("there is no program for riscv64 yet"), "{}", said(&output));
 }
 
-/// Runs the installer where the kernel says that the machine is this one.
+/// Runs the installer with a fake `uname` that reports this machine.
 fn install(place: &Place, machine: &str, to: &Path, url: &str) -> Output {
     let bin = place.0.join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -234,7 +234,7 @@ fn install(place: &Place, machine: &str, to: &Path, url: &str) -> Output {
 }
 
 #[test]
-fn other_files_and_machines_are_refused() {
+fn unsupported_binaries_are_rejected() {
     let place = Place::new("refused");
     for (bytes, wanted) in [
         (b"#!/bin/sh\n".to_vec(), "is no program for Linux"),
@@ -262,14 +262,14 @@ fn other_files_and_machines_are_refused() {
         text.contains("nothing is packaged for riscv64gc") && text.contains("aarch64-unknown-linux-gnu"),
         "{text}"
     );
-    // Nobody here can print its manual.
+    // Its manual cannot be generated here.
     let foreign = if cfg!(target_arch = "aarch64") { X86 } else { ARM };
     let given = place.file("given", &program(foreign, None));
     let text = xtask(&["--binary", given.to_str().unwrap(), "--out", place.0.to_str().unwrap()]);
     assert!(text.contains("does not run here") && text.contains("--pages"), "{text}");
 }
 
-/// Stands in for cargo: writes down what it was asked for, and makes the program.
+/// A fake cargo: records its arguments, and creates the program.
 const CARGO: &str = r#"#!/bin/sh
 for target; do :; done
 echo "$*|$RUSTFLAGS|${CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER:-}|${CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER:-}" >> "$ASKED"
@@ -278,7 +278,7 @@ cp "$MADE/$target" "$CARGO_TARGET_DIR/$target/dist/haft"
 "#;
 
 #[test]
-fn targets_are_built_where_their_rust_is_installed() {
+fn installed_targets_are_built() {
     if !has("npm") {
         return;
     }
@@ -316,7 +316,7 @@ fn targets_are_built_where_their_rust_is_installed() {
             "{asked}"
         );
         assert!(line[1].contains("+crt-static"), "{asked}");
-        // Another machine is linked for by its own compiler.
+        // Cross compilation uses the target's own compiler as linker.
         let is_foreign = !target.starts_with(std::env::consts::ARCH);
         let machine = target.split('-').next().unwrap();
         let linker = if target == arm { line[2] } else { line[3] };
@@ -337,7 +337,7 @@ fn targets_are_built_where_their_rust_is_installed() {
 }
 
 #[test]
-fn the_script_of_npm_knows_its_machines() {
+fn npm_script_supports_packaged_architectures() {
     if !has("node") {
         return;
     }

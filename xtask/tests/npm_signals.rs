@@ -1,5 +1,5 @@
-//! What is typed at a terminal reaches the program behind npm's script once:
-//! a second signal would end it before it could say how far it came.
+//! A signal from the terminal reaches the program behind npm's script exactly once; a second one would
+//! end it before it could report its progress.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use std::{
@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Stands in for the program: writes down each signal, and ends half a second after the
-/// first. A shell around it that a key ends takes the terminal along, which hangs up.
+/// A fake program: records each signal, and exits half a second after the first. The shell around it
+/// exits on a key and closes the terminal, which sends a hangup.
 const PROGRAM: &str = r#"#!/bin/sh
 trap '' HUP
 trap 'echo INT >> "$SEEN"' INT
@@ -30,7 +30,7 @@ fn there(program: &str) -> bool {
     found.is_ok()
 }
 
-/// What the program saw after this was typed, line by line.
+/// Returns the signals the program received after these keys, one per line.
 fn seen(dir: &Path, line: &str, typed: &[u8]) -> String {
     let seen = dir.join("seen");
     let _ = fs::remove_file(&seen);
@@ -58,7 +58,7 @@ fn seen(dir: &Path, line: &str, typed: &[u8]) -> String {
 }
 
 #[test]
-fn a_key_of_the_terminal_is_one_signal() {
+fn terminal_key_sends_one_signal() {
     if !there("node") || !there("script") {
         return;
     }

@@ -1,7 +1,7 @@
-//! Packages, made from a binary that is there, installed and run.
+//! Creates packages from an existing binary, installs and runs them.
 //!
-//! The binary is `HAFT_BINARY`, or what was built for debugging. What needs a
-//! program that is not on this machine says so and is left out.
+//! The binary is `HAFT_BINARY`, or the debug build. Parts that need a program missing on this machine
+//! are skipped with a message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 mod fresh_root;
@@ -14,7 +14,7 @@ use std::{
 
 use fresh_root::{FreshRoot, RootMounts, WhoRuns};
 
-/// The binary to package, or a loud word.
+/// Returns the binary to package, or prints that it is missing.
 fn binary() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let given = std::env::var_os("HAFT_BINARY").map(PathBuf::from);
@@ -26,7 +26,7 @@ fn binary() -> Option<PathBuf> {
     found
 }
 
-/// The npm package with the program for this machine.
+/// npm package with the program for this machine.
 const PLATFORM: &str = if cfg!(target_arch = "aarch64") { "haft-linux-arm64" } else { "haft-linux-x64" };
 
 fn has(program: &str) -> bool {
@@ -62,7 +62,7 @@ fn made(out: &Path, ending: &str) -> PathBuf {
     found.find(|it| it.to_string_lossy().ends_with(ending)).unwrap_or_else(|| panic!("no {ending}"))
 }
 
-/// Whether a program answers as ours does, wherever it was put.
+/// Checks that a program behaves like Haft.
 fn check_program(mut command: Command) {
     let version = text(&ran(command.arg("--version")));
     assert_eq!(version.trim(), concat!("haft ", env!("CARGO_PKG_VERSION")));
@@ -98,7 +98,7 @@ fn archive(out: &Path, dir: &Path) {
     for file in ["man/haft.1", "man/haft-doctor.1", "completions/haft", "completions/_haft", "LICENSE-MIT"] {
         assert!(to.join(file).is_file(), "{file}");
     }
-    // A manual that can be read, with every flag in it.
+    // The manual is readable and contains every flag.
     if has("man") {
         let page = text(&ran(Command::new("man")
             .args(["-l", "-P", "cat"])
@@ -108,7 +108,7 @@ fn archive(out: &Path, dir: &Path) {
             assert!(page.contains(flag), "{flag}: {page}");
         }
     }
-    // Completions are scripts their shells take.
+    // Completions are valid scripts.
     if has("bash") {
         let ask = "source completions/haft; COMP_WORDS=(haft doc); COMP_CWORD=1; _haft haft doc haft; echo \"${COMPREPLY[@]}\"";
         assert_eq!(text(&ran(Command::new("bash").args(["-c", ask]).current_dir(&to))).trim(), "doctor");
@@ -134,7 +134,7 @@ fn deb(out: &Path, dir: &Path) {
     ] {
         assert!(to.join(file).is_file(), "{file}");
     }
-    // The package manager itself, in a root of its own.
+    // The real package manager, in its own root directory.
     let root = dir.join("dpkg");
     fs::create_dir_all(root.join("var/lib/dpkg/updates")).unwrap();
     fs::write(root.join("var/lib/dpkg/status"), "").unwrap();
@@ -166,10 +166,10 @@ fn npm(out: &Path, dir: &Path) {
     ran(install.arg(dir.join("npm-cache")).arg(&native).arg(&main).current_dir(&to));
     let program = to.join("node_modules/.bin/haft");
     check_program(Command::new(&program));
-    // The exit code is the program's own.
+    // The exit code is passed on.
     let wrong = Command::new(&program).arg("--no-such-flag").output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
-    // A signal reaches the program, and the script ends with it as it ends.
+    // A signal reaches the program, and the script exits in the same way.
     let mut child = Command::new(&program)
         .args(["dev", "mock-model", "/dev/stdin"])
         .stdin(Stdio::piped())
@@ -183,7 +183,7 @@ fn npm(out: &Path, dir: &Path) {
     assert!(line.contains("127.0.0.1"), "{line}");
     ran(Command::new("kill").args(["-TERM", &child.id().to_string()]));
     assert!(child.wait().unwrap().success());
-    // Without the platform's package it says which one is missing.
+    // Without the platform package, the error names it.
     fs::remove_dir_all(to.join("node_modules").join(PLATFORM)).unwrap();
     let missing = Command::new(&program).arg("--version").output().unwrap();
     assert!(String::from_utf8_lossy(&missing.stderr).contains(PLATFORM));
@@ -210,8 +210,8 @@ fn wheel(out: &Path, dir: &Path) {
     ran(Command::new(venv.join("bin/pip")).args(["check", "--disable-pip-version-check"]));
 }
 
-/// What downloads the archive holds its sum and its address; the installer of
-/// the container feature takes the archive and refuses another.
+/// Downloaded files contain checksum and URL of the archive; the installer of the container feature
+/// accepts the archive and rejects another one.
 fn downloads(out: &Path, dir: &Path) {
     let archive = made(out, ".tar.gz");
     let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
@@ -230,12 +230,12 @@ fn downloads(out: &Path, dir: &Path) {
     assert!(!run(&"0".repeat(64)).status.success() && !to.join("bin/haft").exists());
     assert!(run(&sum).status.success());
     fs::remove_dir_all(&to).unwrap();
-    // Without a sum it has to be the one of the release.
+    // Without a checksum, the one of the release is used.
     assert!(run("").status.success());
     check_program(Command::new(to.join("bin/haft")));
 }
 
-/// The same binary gives the same packages, in another directory too.
+/// The same binary gives the same packages, also in another directory.
 fn same_again(out: &Path, dir: &Path) {
     let again = dir.join("another/place");
     fs::create_dir_all(&again).unwrap();
@@ -247,7 +247,7 @@ fn same_again(out: &Path, dir: &Path) {
     assert_eq!(sums(out), sums(&again));
 }
 
-/// A root with the packages in it and programs of the package manager.
+/// Creates a root directory with the packages and the programs of the package manager.
 fn fresh_root(out: &Path, dir: &Path, lent: &[PathBuf]) -> Option<FreshRoot> {
     let mut root = FreshRoot::make(dir, RootMounts::Distribution)?;
     lent.iter().for_each(|place| root.lend(place));
@@ -268,7 +268,7 @@ fn ran_there(root: &FreshRoot, who: WhoRuns, home: Option<&str>, line: &str) -> 
     output
 }
 
-/// The first minutes of somebody, with every kind of home there is.
+/// First use of the program, with every kind of home directory.
 fn first_minutes(root: &FreshRoot, program: &str, channel: &str) {
     root.home_of_nobody("home/empty");
     for (who, home) in [
@@ -285,7 +285,7 @@ fn first_minutes(root: &FreshRoot, program: &str, channel: &str) {
         assert_eq!(version.trim(), concat!("haft ", env!("CARGO_PKG_VERSION")), "{who:?} {home:?}");
         let update = text(&ran_there(root, who, home, &format!("{program} update --json")));
         assert!(update.contains(&format!("\"channel\":\"{channel}\"")), "{who:?} {home:?}: {update}");
-        // It may find something to repair; it always says what.
+        // It may find problems, and always says what they are.
         let doctor = root.shell(who, home, &format!("{program} doctor --json"));
         let report: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap_or_else(|err| {
             panic!("{who:?} {home:?}: {err}: {}", String::from_utf8_lossy(&doctor.stderr))
@@ -293,7 +293,7 @@ fn first_minutes(root: &FreshRoot, program: &str, channel: &str) {
         assert!(matches!(doctor.status.code(), Some(0 | 1)), "{who:?} {home:?}: {report}");
         let demo = ran_there(root, who, home, &format!("cd /tmp && {program} demo"));
         assert!(text(&demo).contains("haft"), "{who:?} {home:?}: {}", text(&demo));
-        // Without a key and a terminal: what to do, and an exit code that says it failed.
+        // Without a key and a terminal: advice, and an exit code for failure.
         let prompt = root.shell(who, home, &format!("cd /tmp && {program} -p hello"));
         let said = String::from_utf8_lossy(&prompt.stderr).into_owned();
         assert!(prompt.status.code() == Some(2) && said.contains("haft login"), "{who:?} {home:?}: {said}");
@@ -313,11 +313,11 @@ fn npm_in_fresh_root(out: &Path, dir: &Path) {
         "export PATH={}/bin:$PATH; npm install --offline --no-audit --no-fund --cache /tmp/npm",
         prefix.display()
     );
-    // For everybody, by root.
+    // System-wide, by root.
     ran_there(&root, WhoRuns::Root, None, &format!("{install} -g --prefix /opt/haft {files}"));
     let program = format!("PATH={}/bin:$PATH /opt/haft/bin/haft", prefix.display());
     first_minutes(&root, &program, "npm");
-    // For oneself, in a project.
+    // For a single user, in a project.
     root.home_of_nobody("home/me");
     let own = format!("cd && echo '{{\"private\": true}}' > package.json && {install} {files}");
     ran_there(&root, WhoRuns::Nobody, Some("/home/me"), &own);
@@ -339,7 +339,7 @@ fn wheel_in_fresh_root(out: &Path, dir: &Path) {
     ran_there(&root, WhoRuns::Root, None, &format!("{python} -m venv /opt/haft && /opt/haft/bin/pip {pip}"));
     first_minutes(&root, "/opt/haft/bin/haft", "pip");
     first_minutes(&root, "/opt/haft/bin/python -m haft", "pip");
-    // Wherever else pip puts it, the module finds the program beside it.
+    // Wherever pip installs it, the module finds the program beside it.
     root.home_of_nobody("home/me");
     for (place, variable) in [
         ("--user --break-system-packages", ""),
@@ -352,8 +352,7 @@ fn wheel_in_fresh_root(out: &Path, dir: &Path) {
     }
 }
 
-/// The program without libraries: `HAFT_STATIC_BINARY`, or what `cargo xtask dist --static`
-/// has built.
+/// Returns the static binary: `HAFT_STATIC_BINARY`, or the result of `cargo xtask dist --static`.
 fn static_binary() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let given = std::env::var_os("HAFT_STATIC_BINARY").map(PathBuf::from);
@@ -368,10 +367,10 @@ fn static_binary() -> Option<PathBuf> {
     found
 }
 
-/// A program that needs no library runs where there is nothing but it, and says what it
-/// lacks; with a place to write it talks to a model.
+/// A static program runs in an empty root directory and reports what is missing; with a writable
+/// directory it talks to a model.
 #[test]
-fn a_static_program_runs_alone() {
+fn static_program_runs_in_empty_root() {
     let Some(binary) = static_binary() else { return };
     let dir = std::env::temp_dir().join(format!("haft-alone-{}", std::process::id()));
     let Some(root) = FreshRoot::make(&dir, RootMounts::Nothing) else { return };
@@ -410,7 +409,7 @@ fn a_static_program_runs_alone() {
         ];
         run(&["-p", "hello"], &env)
     };
-    // Nothing can be kept or thrown away: it is named.
+    // No directory is writable: the error names it.
     assert!(ask("http://127.0.0.1:PORT").1.contains("/tmp/"));
     fs::create_dir(root.at("tmp")).unwrap();
     ran(Command::new("chmod").arg("1777").arg(root.at("tmp")));
@@ -419,13 +418,13 @@ fn a_static_program_runs_alone() {
     ran(Command::new("mknod").args(["-m", "666"]).arg(root.at("dev/null")).args(["c", "1", "3"]));
     let (code, said) = ask("http://127.0.0.1:PORT");
     assert!(code == Some(0) && said.contains("heard"), "{said}");
-    // Names are found without any library: in a file, if there is one.
+    // Names are resolved without libraries, from a file if there is one.
     assert_eq!(ask("http://localhost:PORT").0, Some(6));
     fs::create_dir(root.at("etc")).unwrap();
     fs::write(root.at("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
     let (code, said) = ask("http://localhost:PORT");
     assert!(code == Some(0) && said.contains("heard"), "{said}");
-    // No certificates, no https, and what to do about it.
+    // Without certificates there is no HTTPS; the error says what to do.
     let (code, said) = ask("https://127.0.0.1:PORT");
     assert!(code == Some(6) && said.contains("SSL_CERT_FILE"), "{said}");
     model.kill().unwrap();

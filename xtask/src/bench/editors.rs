@@ -1,5 +1,4 @@
-//! `haft acp` as an editor meets it: how long until it answers, and what sessions
-//! cost.
+//! `haft acp` from an editor's view: response times, and the cost of sessions.
 
 use std::{
     fs,
@@ -18,7 +17,7 @@ use crate::{
 };
 
 const STARTS: usize = 51;
-/// Questions whose answers are timed, and sessions of one process.
+/// Number of timed requests, and of sessions in one process.
 const QUESTIONS: usize = 1_000;
 const SESSIONS: usize = 20;
 const CALLS: u64 = 10_000;
@@ -59,8 +58,8 @@ pub(super) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Loads a long session in a new process: from the request to its answer, with
-/// everything that is shown before it.
+/// Loads a long session in a new process; returns the time from request to response, including the
+/// replay.
 fn load(haft: &Path, scratch: &Scratch) -> Result<Duration, String> {
     let session = "0198f3c2-0000-7000-8000-000000000001";
     let mut editor = BenchEditor::start(haft, scratch)?;
@@ -78,20 +77,20 @@ fn load(haft: &Path, scratch: &Scratch) -> Result<Duration, String> {
     Ok(took)
 }
 
-/// Where sessions of the scratch workspace keep their logs.
+/// Returns the log directory of the temporary workspace.
 fn logs_of(scratch: &Scratch) -> PathBuf {
     let ws = scratch.ws().display().to_string();
     let name: String = ws.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).collect();
     scratch.home().join(".haft/projects").join(name)
 }
 
-/// An editor that has said hello.
+/// An editor after the handshake.
 struct BenchEditor {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     next: u64,
-    /// Lines that came so far.
+    /// Number of lines received.
     lines: usize,
 }
 
@@ -133,7 +132,7 @@ impl BenchEditor {
                 return Err(format!("{method}: the agent is gone"));
             }
             self.lines += 1;
-            // What is told in between is not parsed: an editor's work is not measured here.
+            // Updates are not parsed, because the editor's work is not measured.
             if heard.starts_with("{\"id\"") || heard.contains("\"result\"") || heard.contains("\"error\"") {
                 let answer: Value = serde_json::from_str(&heard).map_err(|err| err.to_string())?;
                 if answer["id"] == self.next && answer.get("method").is_none() {

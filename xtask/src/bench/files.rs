@@ -1,7 +1,7 @@
 use crate::command;
 
-/// The file tools against `rg`, `sed`, `cat` and `read(2)`. Pictures and
-/// documents are left out: they would only make the build longer.
+/// File tools compared with `rg`, `sed`, `cat` and `read(2)`. Images and documents are excluded, because
+/// they would lengthen the build.
 pub(super) fn run() -> Result<(), String> {
     command::cargo(&[
         "bench",

@@ -1,5 +1,5 @@
-//! `cargo xtask bench fleet`: jobs through a store and a worker, beside the same
-//! prompts as programs of their own.
+//! `cargo xtask bench fleet`: jobs through a store and a worker, compared with the same prompts as
+//! separate programs.
 
 use std::{
     fs,
@@ -13,11 +13,11 @@ use serde_json::json;
 use super::release_binary;
 use crate::turns::{Scratch, model};
 
-/// How many jobs, and how many prompts without a fleet.
+/// Number of jobs, and of prompts without a fleet.
 const JOBS: usize = 100;
 const PLAIN: usize = 20;
 
-/// A batch of prompts that are answered at once, on a store in a file.
+/// Runs a batch of prompts that are answered immediately, on an SQLite store.
 pub(super) fn run() -> Result<(), String> {
     let haft = release_binary()?;
     let scratch = Scratch::new("fleet")?;
@@ -46,7 +46,7 @@ fn measured(haft: &Path, scratch: &Scratch, url: &str) -> Result<(Duration, Dura
     Ok((plain, batch(haft, scratch, url, 1)?, batch(haft, scratch, url, 4)?))
 }
 
-/// The time of one job of a batch with one worker of so many slots.
+/// Returns the time per job of a batch with one worker of this many slots.
 fn batch(haft: &Path, scratch: &Scratch, url: &str, slots: usize) -> Result<Duration, String> {
     let rows: String = (0..JOBS).map(|number| format!("{{\"number\": {number}}}\n")).collect();
     let file = scratch.0.join(format!("jobs-{slots}.jsonl"));

@@ -1,5 +1,5 @@
-//! `cargo xtask bench peers`: other agents beside Haft, each asked for the same
-//! work by the same scripted model on loopback.
+//! `cargo xtask bench peers`: other agents compared with Haft, each given the same work by the same
+//! scripted model on loopback.
 
 use std::{
     collections::BTreeMap,
@@ -24,33 +24,31 @@ use crate::{
 mod agents;
 mod tree;
 
-/// The page that holds the table, and what stands around it there.
+/// Page that contains the table, and the markers around it.
 const PAGE: &str = "docs/comparison.md";
 const BEGIN: &str = "<!-- the table begins; cargo xtask bench peers --write makes it -->";
 const END: &str = "<!-- the table ends -->";
-/// How long an agent may take for one run before it is given up.
+/// Timeout of one run of an agent.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// One line of the table: what was measured, its unit, and a number for each
-/// agent that has one.
+/// A row of the table: name, unit, and a value for each agent that has one.
 struct PeerRow {
     what: &'static str,
     unit: &'static str,
     found: Vec<Option<f64>>,
 }
 
-/// An agent that is here, ready to be started.
+/// An installed agent, ready to be started.
 struct ReadyAgent {
     agent: &'static MeasuredAgent,
     program: Vec<String>,
     installed_bytes: u64,
-    /// Its home, the same in all runs: a first run does things that later ones
-    /// do not.
+    /// Its home directory, kept across runs because first runs do extra work.
     home: Scratch,
 }
 
-/// Installs the peers, measures all and prints the table; with `--write` it
-/// also goes into the page. `--rounds N` and `--turns N` say how much is done.
+/// Installs the agents, measures them and prints the table; `--write` also updates the page. `--rounds
+/// N` and `--turns N` set the amount of work.
 pub(crate) fn run(flags: &[String]) -> Result<(), String> {
     let number = |flag: &str, default: usize| {
         let at = flags.iter().position(|it| it == flag);
@@ -69,14 +67,14 @@ pub(crate) fn run(flags: &[String]) -> Result<(), String> {
     if flags.iter().any(|it| it == "--write") { written(&table) } else { Ok(()) }
 }
 
-/// The peers below the target directory, installed from npm if they are not
-/// there. One that cannot be had is missing in the table.
+/// Returns the directory of installed agents, installing missing ones from npm. An agent that cannot be
+/// installed is missing in the table.
 fn installed() -> Result<PathBuf, String> {
     let dir = command::target_dir()?.join("peers");
     fs::create_dir_all(&dir).map_err(|err| err.to_string())?;
     let modules = dir.join("node_modules");
     let wanted: BTreeMap<&str, &str> = AGENTS.iter().filter_map(|it| it.package).collect();
-    // All at once: npm removes what the list does not name.
+    // All at once, because npm removes packages that are not listed.
     let list = json!({"private": true, "optionalDependencies": wanted});
     fs::write(dir.join("package.json"), list.to_string()).map_err(|err| err.to_string())?;
     let is_missing = |(package, version): (&&str, &&str)| {
@@ -105,7 +103,7 @@ fn ready(agent: &'static MeasuredAgent, haft: &Path, modules: &Path) -> Result<O
     Ok(Some(ReadyAgent { agent, program, installed_bytes, home }))
 }
 
-/// The bytes of a package and of its own packages for this platform.
+/// Returns the bytes of a package and its platform-specific packages.
 fn packages_bytes(modules: &Path, package: &str) -> u64 {
     let about = fs::read_to_string(modules.join(package).join("package.json")).unwrap_or_default();
     let about: Value = serde_json::from_str(&about).unwrap_or_default();
@@ -122,8 +120,7 @@ fn directory_bytes(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Everything, agent by agent within each round, so that a busy minute hits all
-/// of them.
+/// Measures all agents in each round, so that load spikes affect all of them.
 fn measured(haft: &Path, agents: &[ReadyAgent], rounds: usize, turns: usize) -> Result<Vec<PeerRow>, String> {
     let mut all: Vec<Collected> = agents.iter().map(|_| Collected::default()).collect();
     for ready in agents {
@@ -159,7 +156,7 @@ fn measured(haft: &Path, agents: &[ReadyAgent], rounds: usize, turns: usize) -> 
     ])
 }
 
-/// What was found for one agent, a number for each round.
+/// Values of one agent, one per round.
 #[derive(Default)]
 struct Collected {
     version: Vec<f64>,
@@ -193,7 +190,7 @@ fn one_round(haft: &Path, ready: &ReadyAgent, turns: usize, found: &mut Collecte
     Ok(())
 }
 
-/// Process start to the head of the first request that asks for an answer.
+/// Returns the time from process start to the head of the first model request.
 fn first_request(ready: &ReadyAgent) -> Result<Duration, String> {
     let scratch = Scratch::new("peer-first")?;
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|err| err.to_string())?;
@@ -210,7 +207,7 @@ fn first_request(ready: &ReadyAgent) -> Result<Duration, String> {
         if &head == b"POST " {
             break started.elapsed();
         }
-        // Some ask first whether anybody is there.
+        // Some agents first check whether the server is reachable.
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok();
     };
     child.kill().ok();
@@ -218,14 +215,14 @@ fn first_request(ready: &ReadyAgent) -> Result<Duration, String> {
     Ok(took)
 }
 
-/// What is looked at while an agent works: looking at its memory disturbs it.
+/// What is observed while an agent runs; sampling memory disturbs it.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Watched {
     Clock,
     Memory,
 }
 
-/// What came of one run.
+/// Result of one run.
 struct PlayedRun {
     milliseconds: f64,
     gaps: Vec<f64>,
@@ -240,14 +237,14 @@ impl PlayedRun {
     }
 }
 
-/// Plays these calls, one in each turn, and an answer at the end.
+/// Plays these calls, one per turn, and a final answer.
 fn played(haft: &Path, ready: &ReadyAgent, calls: &[Value], watched: Watched) -> Result<PlayedRun, String> {
     let scratch = Scratch::new("peer-turns")?;
     let lines: String = (0..200).map(|number| format!("line {number} of the file\n")).collect();
     for number in 0..calls.len() {
         fs::write(scratch.ws().join(format!("f{number}.txt")), &lines).map_err(|err| err.to_string())?;
     }
-    // Requests on the side, such as one for a title, have answers of their own.
+    // Auxiliary requests, such as for a title, get separate answers.
     let side = json!({"when": {"system": {"regex": "(?i)\\btitle\\b.{0,40}\\b(generator|conversation|session)|generate a (short|concise) title"}},
                       "times": "always", "reply": [{"text": "A title"}]});
     let mut list = vec![side];
@@ -297,7 +294,7 @@ fn asked(
     Ok((started.elapsed().as_secs_f64() * 1e3, kilobytes, tree::children_milliseconds()))
 }
 
-/// An agent with a home and a workspace of its own and no variables of ours.
+/// Returns the command of an agent with its own home and workspace and a clean environment.
 fn started_program(ready: &ReadyAgent, arguments: &[&str], scratch: &Scratch, url: &str) -> Command {
     let mut command = Command::new(&ready.program[0]);
     command
@@ -314,7 +311,7 @@ fn started_program(ready: &ReadyAgent, arguments: &[&str], scratch: &Scratch, ur
     command
 }
 
-/// Waits for a program that has to end well, and not for ever.
+/// Waits for a program with a timeout; it must succeed.
 fn ended(child: &mut Child) -> Result<(), String> {
     let deadline = Instant::now() + TIMEOUT;
     loop {
@@ -337,7 +334,7 @@ fn middle(numbers: &[f64]) -> Option<f64> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Where and how it was measured, in one paragraph.
+/// Describes in a paragraph where and how it was measured.
 fn circumstances(agents: &[ReadyAgent], rounds: usize, turns: usize) -> String {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processor = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -353,8 +350,7 @@ fn circumstances(agents: &[ReadyAgent], rounds: usize, turns: usize) -> String {
     )
 }
 
-/// The table in Markdown; behind each number of another agent stands how often
-/// Haft's goes into it.
+/// Formats the table as Markdown, with the ratio to Haft's value after each value of another agent.
 fn shown(agents: &[ReadyAgent], rows: &[PeerRow]) -> String {
     let mut out = String::from("| |");
     for it in agents {
@@ -382,7 +378,7 @@ fn rounded(number: f64) -> String {
     if number < 10.0 { format!("{number:.1}") } else { format!("{number:.0}") }
 }
 
-/// Puts the table into its page.
+/// Writes the table to its page.
 fn written(table: &str) -> Result<(), String> {
     let path = tidy::root().join(PAGE);
     let page = fs::read_to_string(&path).map_err(|err| format!("{PAGE}: {err}"))?;

@@ -1,6 +1,5 @@
-//! Language servers and what can be taken back, each beside the least that could
-//! be done for the same: questions beside the server's own answers, edits beside
-//! edits without a server, changes of a repository beside git itself.
+//! Language servers and undo, each compared with a minimal equivalent: queries with the server's own
+//! answers, edits with edits without a server, repository changes with git itself.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{median, release_binary, small, web::repository};
 
-/// Calls of one process, so that its start does not count.
+/// Calls per process, so that its start is negligible.
 const CALLS: usize = 40;
 const ROUNDS: usize = 9;
 
@@ -25,7 +24,7 @@ pub(super) fn run() -> Result<(), String> {
     done
 }
 
-/// A home with a server, a directory with a file, and nothing of the person's.
+/// A home directory with a language server, and a workspace with a file.
 struct BenchHome {
     dir: PathBuf,
     server: PathBuf,
@@ -48,7 +47,7 @@ impl BenchHome {
         Ok(Self { dir, server })
     }
 
-    /// One process that makes these calls, one after the other.
+    /// Runs calls in one process, in sequence.
     fn calls(&self, haft: &Path, home: &str, ws: &Path, calls: &[Value]) -> Result<Duration, String> {
         let lines: String = calls.iter().map(|call| format!("{call}\n")).collect();
         let file = self.dir.join("calls");
@@ -71,7 +70,7 @@ impl BenchHome {
         }
     }
 
-    /// How long one call takes, from processes with few and with many of them.
+    /// Returns the time per call, from processes with few and with many calls.
     fn each(
         &self,
         haft: &Path,
@@ -86,7 +85,7 @@ impl BenchHome {
     }
 }
 
-/// Where something is defined, beside the same question put to the server alone.
+/// Go to definition, compared with the same query sent to the server directly.
 fn questions(haft: &Path, place: &BenchHome) -> Result<(), String> {
     let ws = place.dir.join("ws");
     let text: String = (0..400).map(|it| format!("def name_{it}\ncall name_{it}\n")).collect();
@@ -108,7 +107,7 @@ fn questions(haft: &Path, place: &BenchHome) -> Result<(), String> {
     Ok(())
 }
 
-/// A client that asks the server and does nothing else.
+/// Sends the query directly to the server.
 fn asked_alone(place: &BenchHome) -> Result<Duration, String> {
     const CLIENT: &str = r#"
 import json, subprocess, sys, time
@@ -143,7 +142,7 @@ server.kill()
     nanos.map(Duration::from_nanos).map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Edits of a file a server knows and says nothing about, beside the same without one.
+/// Edits of a file that a server analyses without findings, compared with edits without a server.
 fn edits(haft: &Path, place: &BenchHome) -> Result<(), String> {
     let ws = place.dir.join("ws");
     let (mut with, mut without) = (Vec::new(), Vec::new());
@@ -173,7 +172,7 @@ fn edits(haft: &Path, place: &BenchHome) -> Result<(), String> {
     Ok(())
 }
 
-/// A line that bash runs, as the tools run theirs.
+/// Runs a line in bash, like the tools do.
 fn shell(dir: &Path, line: &str) -> Result<(), String> {
     let mut command = std::process::Command::new("bash");
     command.args(["--norc", "-c", line]).current_dir(dir).stdin(std::process::Stdio::null());
@@ -181,8 +180,7 @@ fn shell(dir: &Path, line: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{line} failed")) }
 }
 
-/// Changes of a repository of many files that can be taken back, beside git's own,
-/// and what the undo of a command costs in the same place.
+/// Undoable changes of a large repository compared with plain git, and the undo cost of a command there.
 fn undo(haft: &Path, place: &BenchHome) -> Result<(), String> {
     let (ws, empty) = (place.dir.join("repository"), place.dir.join("empty"));
     repository(&ws)?;
@@ -193,8 +191,8 @@ fn undo(haft: &Path, place: &BenchHome) -> Result<(), String> {
     let write = |number: usize| {
         std::fs::write(ws.join("d1/f1.txt"), format!("changed {number}\n")).map_err(|err| err.to_string())
     };
-    // What one call takes behind another one of its kind, so that the start of the program, the person's
-    // own set-up of their shell and what is found out once about a repository do not count.
+    // Measures the second of two calls, to exclude the start of the program, the user's shell setup and
+    // one-time work per repository.
     let second = |name: &str, input: &Value, dir: &Path| {
         let look = if name == "Git" { json!({"operation": "branch"}) } else { json!({"command": "true"}) };
         let first = json!({"id": "s", "name": name, "input": look});
@@ -204,7 +202,7 @@ fn undo(haft: &Path, place: &BenchHome) -> Result<(), String> {
     };
     let commit = json!({"operation": "commit", "message": "x", "paths": ["d1/f1.txt"]});
     let reset = json!({"operation": "reset", "mode": "hard", "rev": "HEAD"});
-    // Nobody knows what this does, so that everything is kept before it.
+    // The effects of this command are unknown, so everything is saved before it.
     let command = json!({"command": "sh ./unknown || true"});
     let [mut committed, mut commits, mut was_reset, mut resets, mut snapshots] = [const { Vec::new() }; 5];
     for round in 0..small(ROUNDS) {

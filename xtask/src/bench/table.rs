@@ -1,4 +1,4 @@
-//! `cargo xtask bench table`: what the benchmarks print, as one table.
+//! `cargo xtask bench table`: runs the benchmarks and prints one table.
 
 use std::{
     fmt::Write as _,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::command;
 
-/// The areas in the order of the table, and the benchmark that measures each.
+/// Areas in the order of the table, and their benchmarks.
 const AREAS: &[(&str, &str)] = &[
     ("start", "start"),
     ("turns: gaps and memory", "turns"),
@@ -26,18 +26,17 @@ const AREAS: &[(&str, &str)] = &[
     ("web", "web"),
 ];
 
-/// One printed line of a benchmark.
+/// An output line of a benchmark.
 #[derive(Debug, Eq, PartialEq)]
 struct BenchRow {
-    /// The heading it stood under, if there was one.
+    /// Its heading, if any.
     under: String,
     what: String,
     goal: String,
 }
 
-/// Runs every area, or those that were named, one after the other, and writes
-/// the table. An area that fails has a row that says so, and the command fails
-/// at the end.
+/// Runs all or the named areas in sequence and prints the table. A failed area gets a row that says so,
+/// and the command fails at the end.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
     let wanted = |name: &str| words.is_empty() || words.iter().any(|it| it == name);
     let mut table = String::from("| area | measured | goal |\n|---|---|---|\n");
@@ -66,7 +65,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(format!("these did not work: {}", failed.join(", "))) }
 }
 
-/// What a benchmark prints, shown as it comes.
+/// Runs a benchmark, showing and returning its output.
 fn printed(name: &str) -> Result<Vec<String>, String> {
     let own = std::env::current_exe().map_err(|err| err.to_string())?;
     let mut child = Command::new(own)
@@ -85,8 +84,8 @@ fn printed(name: &str) -> Result<Vec<String>, String> {
     if status.success() { Ok(lines) } else { Err(format!("cargo xtask bench {name} ended with {status}")) }
 }
 
-/// The measured lines among what was printed. A line with lines below it that
-/// stand further in is their heading; commands and empty lines are none.
+/// Extracts the measurements. A line followed by lines with more indentation is their heading; commands
+/// and empty lines are skipped.
 fn rows(lines: &[String]) -> Vec<BenchRow> {
     let said: Vec<&String> =
         lines.iter().filter(|it| !it.trim().is_empty() && !it.starts_with('$')).collect();
@@ -101,7 +100,7 @@ fn rows(lines: &[String]) -> Vec<BenchRow> {
         let (what, goal) = without_goal(line);
         if opens && !is_inner(line) {
             under = what.trim_end_matches(':').to_owned();
-            // A heading that has a number of its own is measured too.
+            // A heading with a value is a measurement too.
             if goal.is_empty() {
                 continue;
             }
@@ -113,7 +112,7 @@ fn rows(lines: &[String]) -> Vec<BenchRow> {
     rows
 }
 
-/// A line without what it says about its goals, and these.
+/// Splits a line into its text and its goals.
 fn without_goal(line: &str) -> (String, String) {
     let mut goals = Vec::new();
     let mut rest = line.to_owned();
@@ -133,7 +132,7 @@ fn without_goal(line: &str) -> (String, String) {
     (rest, goals.join("; "))
 }
 
-/// A text that does not break the table.
+/// Escapes a text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_rows() {
+    fn benchmark_lines_become_table_rows() {
         check("", &[]);
         check("$ cargo bench\n\n", &[]);
         check("one stat: 3 ns, ratio 2.0 (goal 10)", &[("", "one stat: 3 ns, ratio 2.0", "10")]);

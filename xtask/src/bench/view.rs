@@ -1,5 +1,4 @@
-//! `haft view` with a log of a hundred megabytes: what is there when, and what it
-//! costs.
+//! `haft view` with a log of a hundred megabytes: response times and cost.
 
 use std::{
     fs,
@@ -19,9 +18,9 @@ use crate::{
 };
 
 const MEGABYTES: u64 = 100;
-/// Lines that are appended while somebody follows.
+/// Lines appended to a followed log.
 const APPENDED: usize = 20;
-/// Calls that a browser goes through.
+/// Calls that the browser scrolls through.
 const CALLS: u64 = 10_000;
 
 pub(super) fn run() -> Result<(), String> {
@@ -54,8 +53,7 @@ pub(super) fn run() -> Result<(), String> {
     browser(&haft, &scratch)
 }
 
-/// The frames of a browser that scrolls through ten thousand calls, by the time
-/// its main thread worked.
+/// Frame times of a browser that scrolls through ten thousand calls, measured on its main thread.
 fn browser(haft: &Path, scratch: &Scratch) -> Result<(), String> {
     let kit = command::target_dir()?.join("tmp/browser-node");
     if !kit.join("node_modules/playwright-core").is_dir() || !Path::new("/usr/bin/chromium").exists() {
@@ -128,7 +126,7 @@ impl ServedLog {
         if answer.starts_with("HTTP/1.1 200") { Ok(answer) } else { Err(format!("{path}: {answer}")) }
     }
 
-    /// How long each appended line takes until it is told.
+    /// Returns the latency of each appended line.
     fn follow(&self, log: &Path) -> Result<Vec<Duration>, String> {
         let mut lines = BufReader::new(self.ask("/follow")?).lines();
         let mut news = move || loop {
@@ -150,13 +148,13 @@ impl ServedLog {
         Ok(found)
     }
 
-    /// The most memory it ever had, in kilobytes.
+    /// Returns its peak memory in kilobytes.
     fn peak(&self) -> Result<u64, String> {
         kilobytes(self.child.id(), "VmHWM:")
     }
 }
 
-/// A size that the kernel tells about a process, in kilobytes.
+/// Returns a size from `/proc/PID/status` in kilobytes.
 pub(super) fn kilobytes(process: u32, name: &str) -> Result<u64, String> {
     let text = fs::read_to_string(format!("/proc/{process}/status")).map_err(|err| err.to_string())?;
     let line = text.lines().find_map(|line| line.strip_prefix(name));

@@ -1,5 +1,4 @@
-//! Pages, deliveries, stored prompts and the state of a repository, each beside the
-//! least that could be done for the same.
+//! Web pages, webhooks, stored prompts and repository status, each compared with a minimal equivalent.
 
 use std::{
     path::Path,
@@ -10,14 +9,14 @@ use std::{
 use super::{median, release_binary, small};
 use crate::command;
 
-/// Files of the repository.
+/// Files in the repository.
 const FILES: usize = 20_000;
-/// Calls of one process, so that its start does not count.
+/// Calls per process, so that its start is negligible.
 const CALLS: usize = 20;
 const ROUNDS: usize = 9;
 
 pub(super) fn run() -> Result<(), String> {
-    // One heap for all threads, as the program has.
+    // One heap for all threads, as in the program.
     let heap = [("MALLOC_ARENA_MAX", "1")];
     command::cargo_with(&["bench", "--quiet", "-p", "haft-builtin-tools", "--bench", "web"], &heap)?;
     command::cargo(&["bench", "--quiet", "-p", "haft-schedule", "--bench", "load"])?;
@@ -27,7 +26,7 @@ pub(super) fn run() -> Result<(), String> {
     super::servers::run()
 }
 
-/// How soon a delivery is answered that starts a run.
+/// Response time of a webhook that starts a run.
 fn deliveries() -> Result<(), String> {
     const CLIENT: &str = r#"
 import hashlib, hmac, http.client, json, sys, time
@@ -74,7 +73,7 @@ print(sorted(times)[len(times) // 2])
     Ok(())
 }
 
-/// The tool Git against git itself, in a repository of twenty thousand files.
+/// The Git tool compared with git, in a repository of twenty thousand files.
 fn git_status() -> Result<(), String> {
     let haft = release_binary()?;
     let dir = std::env::temp_dir().join(format!("haft-bench-git-{}", std::process::id()));
@@ -121,7 +120,7 @@ pub(super) fn git(dir: &Path, args: &[&str]) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("git {} failed", args.join(" "))) }
 }
 
-/// One process that makes so many calls, one after the other.
+/// Runs this many calls in one process, in sequence.
 fn calls(haft: &Path, dir: &Path, count: usize) -> Result<Duration, String> {
     let lines: String = (0..count)
         .map(|number| {

@@ -1,4 +1,4 @@
-//! Archives, byte for byte the same every time: one time for all, no owners.
+//! Reproducible archives: fixed timestamps, no owners.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,23 +6,19 @@ use std::{
 };
 
 const BLOCK: usize = 512;
-/// The time of every file: the first of January 2026. Some tools take no files
-/// from the beginning of time.
+/// Timestamp of all files: 1 January 2026. Some tools reject very old timestamps.
 const FILE_TIME: u64 = 1_767_225_600;
 
-/// A tar archive.
 #[derive(Default)]
 pub(super) struct Tar {
     bytes: Vec<u8>,
 }
 
 impl Tar {
-    /// Adds a file.
     pub(super) fn file(&mut self, name: &str, mode: u32, content: &[u8]) {
         self.entry(name, mode, b'0', content);
     }
 
-    /// Adds a directory.
     pub(super) fn dir(&mut self, name: &str) {
         self.entry(&format!("{}/", name.trim_end_matches('/')), 0o755, b'5', b"");
     }
@@ -49,21 +45,21 @@ impl Tar {
         self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK), 0);
     }
 
-    /// The whole archive.
+    /// Returns the archive.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.bytes.resize(self.bytes.len() + 2 * BLOCK, 0);
         self.bytes
     }
 }
 
-/// Packed by `gzip`, without a name or a time. `HAFT_DIST_FAST` is for tests
-/// with large binaries.
+/// Compresses with `gzip`, without name and timestamp. `HAFT_DIST_FAST` reduces the compression, for
+/// tests with large binaries.
 pub(super) fn gzip(content: &[u8]) -> Result<Vec<u8>, String> {
     let level = if std::env::var_os("HAFT_DIST_FAST").is_some() { "-1" } else { "-6" };
     gzip_at(level, content)
 }
 
-/// Packed as well as `gzip` can, as Debian wants it for manuals.
+/// Compresses with `gzip -9`, as Debian requires for manual pages.
 pub(super) fn gzip_best(content: &[u8]) -> Result<Vec<u8>, String> {
     gzip_at("-9", content)
 }
@@ -91,7 +87,7 @@ fn gzip_at(level: &str, content: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A `.deb` is an `ar` archive of three files.
+/// Creates an `ar` archive; a `.deb` is one with three files.
 pub(super) fn ar(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = b"!<arch>\n".to_vec();
     for (name, content) in files {
@@ -105,7 +101,7 @@ pub(super) fn ar(files: &[(&str, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// A zip archive, as wheels are.
+/// A zip archive; wheels are zip files.
 #[derive(Default)]
 pub(super) struct Zip {
     bytes: Vec<u8>,
@@ -114,9 +110,8 @@ pub(super) struct Zip {
 }
 
 impl Zip {
-    /// Adds a file.
     pub(super) fn file(&mut self, name: &str, mode: u32, content: &[u8]) -> Result<(), String> {
-        // What gzip makes is a head of ten bytes, the packed bytes, their sum and their length.
+        // gzip output is a 10-byte header, the compressed data, a checksum and the length.
         let packed = gzip(content)?;
         let end = packed.len().checked_sub(8).ok_or("gzip made too little")?;
         let (body, tail) = (&packed[10..end], &packed[end..]);
@@ -127,7 +122,7 @@ impl Zip {
         fields.extend(20_u16.to_le_bytes());
         fields.extend(0_u16.to_le_bytes());
         fields.extend(8_u16.to_le_bytes());
-        // The first of January 1980, the oldest time there is here.
+        // 1 January 1980, the oldest date in the zip format.
         fields.extend(0_u16.to_le_bytes());
         fields.extend(33_u16.to_le_bytes());
         fields.extend(&tail[..4]);
@@ -140,7 +135,7 @@ impl Zip {
         self.bytes.extend(name.as_bytes());
         self.bytes.extend(body);
         self.directory.extend(b"PK\x01\x02");
-        // Made on Unix: the mode counts.
+        // Created on Unix: the file mode is significant.
         self.directory.extend(0x0314_u16.to_le_bytes());
         self.directory.extend(&fields);
         self.directory.extend([0_u8; 6]);
@@ -151,7 +146,7 @@ impl Zip {
         Ok(())
     }
 
-    /// The whole archive.
+    /// Returns the archive.
     pub(super) fn finish(mut self) -> Result<Vec<u8>, String> {
         let small =
             |length: usize| u32::try_from(length).map_err(|_| String::from("the archive is too large"));

@@ -1,4 +1,4 @@
-//! The binary that is packaged: how it is built, and what it needs.
+//! The packaged binary: how it is built, and what it requires.
 
 use std::{
     fmt,
@@ -8,22 +8,22 @@ use std::{
 use super::machine::{LinuxTarget, Machine};
 use crate::{command, tidy};
 
-/// What a binary needs of the system it runs on.
+/// What a binary requires of the system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum SystemNeeds {
-    /// Nothing.
+    /// Nothing (statically linked).
     Nothing,
-    /// The C library of GNU, at least of this version.
+    /// glibc of at least this version.
     Glibc(u32, u32),
 }
 
 impl SystemNeeds {
-    /// Reads it from the binary itself, not from how it was built.
+    /// Determines the requirements from the binary itself.
     pub(crate) fn read(bytes: &[u8]) -> Self {
         if has_interpreter(bytes) { newest_glibc(bytes) } else { Self::Nothing }
     }
 
-    /// The name of the target in the names of archives.
+    /// Returns the target as used in names of archives.
     pub(crate) fn target(&self, machine: Machine) -> String {
         match self {
             Self::Nothing => format!("{}-linux-static", machine.name()),
@@ -41,7 +41,7 @@ impl fmt::Display for SystemNeeds {
     }
 }
 
-/// Whether a 64-bit ELF file asks for a loader (segment type 3).
+/// Whether a 64-bit ELF file has an interpreter (segment type 3).
 fn has_interpreter(bytes: &[u8]) -> bool {
     let number = |at: usize, length: usize| -> usize {
         let slice = bytes.get(at..at + length).unwrap_or_default();
@@ -51,7 +51,7 @@ fn has_interpreter(bytes: &[u8]) -> bool {
     (0..count).any(|index| number(table + index * size, 4) == 3)
 }
 
-/// The newest version of the C library that a symbol is asked from.
+/// Returns the highest glibc version among the required symbols.
 fn newest_glibc(bytes: &[u8]) -> SystemNeeds {
     const MARK: &[u8] = b"GLIBC_2.";
     let mut newest = 0;
@@ -69,28 +69,27 @@ fn newest_glibc(bytes: &[u8]) -> SystemNeeds {
     SystemNeeds::Glibc(2, newest)
 }
 
-/// Where a binary is built: the directory of the source and that of what is
-/// made.
+/// Source and target directories of a build.
 pub(crate) struct BuildDirs {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
 }
 
 impl BuildDirs {
-    /// This repository.
+    /// Returns those of this repository.
     pub(crate) fn here() -> Result<Self, String> {
         Ok(Self { root: tidy::root(), target: command::target_dir()? })
     }
 
-    /// Variables for a build that is the same wherever it happens: directories
-    /// of this machine stay out of the binary, and so does the time.
+    /// Returns environment variables for a reproducible build: local paths and timestamps are kept out
+    /// of the binary.
     pub(crate) fn variables(&self, more: &str) -> Vec<(&'static str, String)> {
         let home = std::env::var("HOME").ok();
         let cargo = std::env::var("CARGO_HOME").ok().or_else(|| Some(format!("{}/.cargo", home?)));
         let mut places = vec![(self.root.display().to_string(), String::from("/haft"))];
         places.extend(cargo.map(|cargo| (cargo, String::from("/cargo"))));
         places.extend(source_of_std());
-        // The last one that fits counts, and it lies within the source.
+        // The last matching rule applies, and the target directory lies within the source.
         places.push((self.target.display().to_string(), String::from("/target")));
         let joined = |flag: &str| {
             let flags: Vec<String> = places.iter().map(|(from, to)| format!("{flag}={from}={to}")).collect();
@@ -108,8 +107,8 @@ impl BuildDirs {
     }
 }
 
-/// Where the source of the standard library is if it is installed, and what it is called
-/// where it is not: whether it is there must not be seen in a binary.
+/// Returns the installed source of the standard library and its canonical path, so that binaries do not
+/// depend on whether it is installed.
 fn source_of_std() -> Option<(String, String)> {
     let sysroot = command::output("rustc", &["--print", "sysroot"]).ok()?;
     let version = command::output("rustc", &["-vV"]).ok()?;
@@ -117,7 +116,7 @@ fn source_of_std() -> Option<(String, String)> {
     Some((format!("{}/lib/rustlib/src/rust", sysroot.trim()), format!("/rustc/{commit}")))
 }
 
-/// Runs a build there, with variables beside those of the place.
+/// Runs a build with additional environment variables.
 fn built(place: &BuildDirs, args: &[&str], more: &str, beside: &[(String, String)]) -> Result<(), String> {
     let mut variables: Vec<(String, String)> =
         place.variables(more).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -129,19 +128,18 @@ fn built(place: &BuildDirs, args: &[&str], more: &str, beside: &[(String, String
 
 const BUILD: [&str; 8] = ["build", "--locked", "--profile", "dist", "-p", "haft-cli", "--bin", "haft"];
 
-/// A program with glibc inside cannot look for `getrandom` while it runs, and would read
-/// /dev/urandom instead, which not every root has: it is linked.
+/// A statically linked glibc program cannot look up `getrandom` at run time and would read /dev/urandom,
+/// which some root directories lack, so the system call is used directly.
 const WITH_GLIBC: &str = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
 
-/// Builds it as it is shipped.
+/// Builds the release binary.
 pub(crate) fn build() -> Result<PathBuf, String> {
     let place = BuildDirs::here()?;
     built(&place, &BUILD, "", &[])?;
     Ok(place.target.join("dist/haft"))
 }
 
-/// Builds one without libraries: with musl where its Rust is installed, else
-/// with the C library of GNU inside.
+/// Builds a statically linked binary: with musl if its target is installed, else with glibc.
 pub(crate) fn build_static() -> Result<PathBuf, String> {
     let here = Machine::here().ok_or("nothing is packaged for this machine: say --target")?;
     let (musl, gnu) = (here.target(LinuxTarget::MUSL), here.target(LinuxTarget::GNU));
@@ -152,16 +150,16 @@ pub(crate) fn build_static() -> Result<PathBuf, String> {
     build_for(&gnu, Linking::WithoutLibraries)
 }
 
-/// Whether a program for a target brings the C library along.
+/// How the C library is linked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Linking {
-    /// As programs for this target are.
+    /// As is usual for the target.
     AsUsual,
-    /// It does.
+    /// Statically.
     WithoutLibraries,
 }
 
-/// Builds it for a target whose Rust is installed.
+/// Builds for a target that is installed.
 pub(crate) fn build_for(target: &LinuxTarget, linking: Linking) -> Result<PathBuf, String> {
     if !is_installed(target)? {
         return Err(format!("Rust for {target} is not installed: rustup target add {target}"));

@@ -1,10 +1,8 @@
-//! `cargo xtask package-check`: whether the crates compile from what a registry
-//! would be given.
+//! `cargo xtask package-check`: checks that the crates compile as they would be published.
 //!
-//! `cargo package` with its own verification builds every dependency of every
-//! crate anew, dozens of times. Here all crates are packed, unpacked beside one
-//! another into one workspace of their own where they find each other by path,
-//! and checked once. A file that is left out of a package is missed there.
+//! `cargo package` with its own verification compiles every dependency of every crate again. Instead,
+//! all crates are packaged, unpacked side by side into one workspace in which they refer to each other
+//! by path, and checked once. A file missing in a package causes an error there.
 
 use std::{
     fmt::Write as _,
@@ -14,7 +12,7 @@ use std::{
 
 use crate::{command, tidy};
 
-/// Packs, unpacks and checks; complains about the first package that does not compile.
+/// Packages, unpacks and checks all crates; fails at the first that does not compile.
 pub(crate) fn check(args: &[String]) -> Result<(), String> {
     if !args.is_empty() {
         return Err(String::from("cargo xtask package-check takes no arguments"));
@@ -33,7 +31,7 @@ pub(crate) fn check(args: &[String]) -> Result<(), String> {
     let crates = unpack(&packed.join("package"), &unpacked)?;
     let manifest = unpacked.join("Cargo.toml");
     fs::write(&manifest, workspace(&crates)).map_err(|err| format!("{}: {err}", manifest.display()))?;
-    // The versions everything else is tested with.
+    // The versions used by all other tests.
     fs::copy(tidy::root().join("Cargo.lock"), unpacked.join("Cargo.lock")).map_err(|err| err.to_string())?;
     let manifest = manifest.display().to_string();
     let made = place.join("made").display().to_string();
@@ -42,7 +40,7 @@ pub(crate) fn check(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Names of the directories that the packages were unpacked into.
+/// Unpacks the packages; returns the names of their directories.
 fn unpack(packed: &Path, to: &Path) -> Result<Vec<String>, String> {
     let listed = fs::read_dir(packed).map_err(|err| format!("{}: {err}", packed.display()))?;
     let mut packages: Vec<PathBuf> = listed.flatten().map(|it| it.path()).collect();
@@ -57,7 +55,7 @@ fn unpack(packed: &Path, to: &Path) -> Result<Vec<String>, String> {
     Ok(crates)
 }
 
-/// A workspace in which the packages take each other instead of asking a registry.
+/// Returns the manifest of a workspace in which packages use each other and not a registry.
 fn workspace(crates: &[String]) -> String {
     let mut text = format!("[workspace]\nresolver = \"3\"\nmembers = {crates:?}\n\n[patch.crates-io]\n");
     for dir in crates {

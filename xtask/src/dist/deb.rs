@@ -1,4 +1,4 @@
-//! A package for Debian and its relatives: program, manual, completions.
+//! Debian package: program, manual, completions.
 
 use std::{fs, path::PathBuf};
 
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::tidy;
 
-/// Whoever hands the package on puts an address of theirs here.
+/// Maintainer; to be replaced by whoever distributes the package.
 const MAINTAINER: &str = "The authors of Haft <haft@localhost>";
 
-/// Makes the package.
+/// Creates the package.
 pub(super) fn make(shipment: &PackageSet) -> Result<PathBuf, String> {
     let mut files: Vec<(String, u32, Vec<u8>)> = Vec::new();
     let binary = fs::read(&shipment.binary).map_err(|err| err.to_string())?;
@@ -47,7 +47,7 @@ pub(super) fn make(shipment: &PackageSet) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// Both licences: the one in full, the other where Debian keeps it.
+/// Returns the copyright file: one licence in full, the other as a reference to Debian's copy.
 fn copyright() -> Result<String, String> {
     let mit = fs::read_to_string(tidy::root().join("LICENSE-MIT")).map_err(|err| err.to_string())?;
     Ok(format!(
@@ -56,7 +56,7 @@ fn copyright() -> Result<String, String> {
     ))
 }
 
-/// What Debian wants to know about versions; the rest is told in `CHANGELOG.md`.
+/// Returns Debian's changelog, which refers to `CHANGELOG.md`.
 fn changelog(shipment: &PackageSet) -> String {
     format!(
         "haft ({}) unstable; urgency=medium\n\n  * What is new is in the file CHANGELOG.md of the source.\n\n -- {MAINTAINER}  \
@@ -65,7 +65,7 @@ fn changelog(shipment: &PackageSet) -> String {
     )
 }
 
-/// Files under their directories, each directory once and before what is in it.
+/// Creates the data archive; each directory appears once, before its content.
 fn data(files: &[(String, u32, Vec<u8>)]) -> Vec<u8> {
     let mut tar = Tar::default();
     let mut dirs: Vec<String> = Vec::new();

@@ -1,8 +1,8 @@
-//! Machines that programs are made for, and what everybody calls them.
+//! Supported machine types and their names in various ecosystems.
 
 use std::{fmt, process::Command};
 
-/// A kind of processor.
+/// A CPU architecture.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Machine {
     /// 64-bit x86.
@@ -12,20 +12,20 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
-    /// All that are packaged.
+    /// All packaged architectures.
     pub(crate) const ALL: [Self; 2] = [Self::X86, Self::Arm];
 
-    /// The machine a program for Linux was made for, by its head. An error says what it
-    /// is instead.
+    /// Determines the architecture of a Linux program from its ELF header. The error says what the file
+    /// is.
     pub(crate) fn detect(bytes: &[u8]) -> Result<Self, String> {
         let Some(head) = bytes.first_chunk::<20>().filter(|it| it.starts_with(b"\x7fELF")) else {
             return Err(String::from("is no program for Linux"));
         };
-        // Words of 64 bits, the small end first: both fields are read as such below.
+        // 64-bit, little-endian; the fields below are read as such.
         if (head[4], head[5]) != (2, 1) {
             return Err(String::from("is no program for a 64-bit little-endian machine"));
         }
-        // Fixed, or to be put anywhere; neither an object file nor a core.
+        // An executable or shared object; not an object file or core dump.
         if !matches!(u16::from_le_bytes([head[16], head[17]]), 2 | 3) {
             return Err(String::from("is no program that can be run"));
         }
@@ -39,12 +39,12 @@ impl Machine {
         }
     }
 
-    /// The machine that packages are made on, if they are made for it too.
+    /// Returns the architecture of this machine, if it is supported.
     pub(crate) fn here() -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == std::env::consts::ARCH && cfg!(target_os = "linux"))
     }
 
-    /// As the kernel, Rust and Python call it.
+    /// Returns the name used by Linux, Rust and Python.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::X86 => "x86_64",
@@ -52,7 +52,7 @@ impl Machine {
         }
     }
 
-    /// As npm and Node call it.
+    /// Returns the name used by npm and Node.
     pub(crate) const fn for_npm(self) -> &'static str {
         match self {
             Self::X86 => "x64",
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// As Debian calls it.
+    /// Returns the name used by Debian.
     pub(crate) const fn for_debian(self) -> &'static str {
         match self {
             Self::X86 => "amd64",
@@ -68,7 +68,7 @@ impl Machine {
         }
     }
 
-    /// As Homebrew calls it: what a formula may depend on, and its kind of processor.
+    /// Returns the names used by Homebrew: requirement of a formula, and architecture.
     pub(crate) const fn for_homebrew(self) -> (&'static str, &'static str) {
         match self {
             Self::X86 => ("x86_64", "intel"),
@@ -76,24 +76,24 @@ impl Machine {
         }
     }
 
-    /// Its target with this C library.
+    /// Returns the target with this C library.
     pub(crate) fn target(self, library: &'static str) -> LinuxTarget {
         LinuxTarget { machine: self, library }
     }
 
-    /// The program of the binary tools that works on files for this machine.
+    /// Returns the binutils program for this architecture.
     pub(crate) fn tool(self, name: &str) -> String {
         if Self::here() == Some(self) { name.to_owned() } else { format!("{}-linux-gnu-{name}", self.name()) }
     }
 
-    /// The emulator that runs programs for this machine on another one, if there is one.
+    /// Returns an emulator for this architecture, if one is installed.
     pub(crate) fn emulator(self) -> Option<String> {
         let names = [format!("qemu-{}-static", self.name()), format!("qemu-{}", self.name())];
         names.into_iter().find(|it| Command::new(it).arg("--version").output().is_ok())
     }
 }
 
-/// What Rust calls a machine with Linux and a C library.
+/// A Rust target for Linux.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LinuxTarget {
     machine: Machine,
@@ -104,7 +104,7 @@ impl LinuxTarget {
     pub(crate) const GNU: &'static str = "gnu";
     pub(crate) const MUSL: &'static str = "musl";
 
-    /// Reads its name; an error lists those there are.
+    /// Parses a target name; the error lists the supported ones.
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
         let all = Machine::ALL.map(|machine| [Self::GNU, Self::MUSL].map(|it| machine.target(it)));
         let found = all.as_flattened().iter().find(|it| it.to_string() == name);
@@ -114,12 +114,12 @@ impl LinuxTarget {
         })
     }
 
-    /// Whether its programs use the C library of GNU.
+    /// Whether it uses glibc.
     pub(crate) fn is_gnu(&self) -> bool {
         self.library == Self::GNU
     }
 
-    /// What cargo has to be told to link for another machine, where nobody told it yet.
+    /// Returns the linker setting for cross-compilation, unless the user has set one.
     pub(crate) fn linker(&self) -> Vec<(String, String)> {
         let variable =
             format!("CARGO_TARGET_{}_LINKER", self.to_string().to_ascii_uppercase().replace('-', "_"));

@@ -1,8 +1,7 @@
-//! `cargo xtask dist`: the packages people install, from one binary for each
-//! kind of machine.
+//! `cargo xtask dist`: creates the distributed packages, from one binary per architecture.
 //!
-//! The same binary gives the same bytes of every package, wherever it is made:
-//! no times, no users, no paths of this machine are in them.
+//! The same binaries give byte-identical packages on any machine: packages contain no timestamps, users
+//! or local paths.
 
 mod archive;
 mod binary;
@@ -45,42 +44,38 @@ cargo xtask dist --reproduce [PACKAGE] [PROFILE]
   directories, and compare the bytes
 Makes: npm packages, a wheel, a deb, an archive, checksums, a container file, and what downloads the archive.";
 
-/// What is packaged for one kind of machine.
+/// What is packaged for one architecture.
 pub(crate) struct PackageSet {
-    /// The program.
     pub(crate) binary: PathBuf,
-    /// The version of the workspace.
     pub(crate) version: String,
-    /// What it runs on.
     pub(crate) machine: Machine,
-    /// What it needs of the system.
     pub(crate) needs: binary::SystemNeeds,
-    /// What it prints about itself.
+    /// Manual and completions.
     pub(crate) pages: Pages,
-    /// The licences of what is linked into it.
+    /// Licences of everything linked.
     pub(crate) notices: String,
-    /// Where packages go.
+    /// Output directory.
     pub(crate) out: PathBuf,
 }
 
 impl PackageSet {
-    /// What its machine and its needs are called in names of archives.
+    /// Returns architecture and requirements as used in names of archives.
     pub(crate) fn target(&self) -> String {
         self.needs.target(self.machine)
     }
 
-    /// What its archive unpacks to.
+    /// Returns the top-level directory of the archive.
     pub(crate) fn directory(&self) -> String {
         format!("haft-{}-{}", self.version, self.target())
     }
 
-    /// The name of its archive.
+    /// Returns the name of the archive.
     pub(crate) fn archive(&self) -> String {
         format!("{}.tar.gz", self.directory())
     }
 }
 
-/// What was asked for.
+/// Parsed arguments.
 #[derive(Default)]
 struct DistOptions {
     binaries: Vec<PathBuf>,
@@ -112,7 +107,7 @@ impl DistOptions {
         Ok(options)
     }
 
-    /// The binaries that were named, and those that are built now.
+    /// Returns the binaries named on the command line, and those to be built.
     fn given(&self) -> Result<Vec<PathBuf>, String> {
         let found = |it: &PathBuf| it.canonicalize().map_err(|err| format!("{}: {err}", it.display()));
         let mut given: Vec<PathBuf> = self.binaries.iter().map(found).collect::<Result<_, _>>()?;
@@ -127,7 +122,7 @@ impl DistOptions {
     }
 }
 
-/// Makes every package.
+/// Creates all packages.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     if args.first().is_some_and(|word| word == "--reproduce") {
         return reproduce::run(&args[1..]);
@@ -157,8 +152,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// One for each binary, in the order of machines: whoever names them first, the
-/// packages are the same.
+/// Returns the package sets ordered by architecture, so that the order of arguments has no effect.
 fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<PackageSet>, String> {
     let mut given: Vec<(Machine, PathBuf)> = Vec::new();
     for path in options.given()? {
@@ -195,14 +189,14 @@ fn shipments(options: &DistOptions, out: &Path) -> Result<Vec<PackageSet>, Strin
     binaries.into_iter().map(shipment).collect()
 }
 
-/// The version all crates share.
+/// Returns the version shared by all crates.
 fn version() -> Result<String, String> {
     let manifest = fs::read_to_string(tidy::root().join("Cargo.toml")).map_err(|err| err.to_string())?;
     let line = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
     line.and_then(|it| it.split('"').next()).map(str::to_owned).ok_or_else(|| String::from("no version"))
 }
 
-/// The archive that installers and other channels take.
+/// Creates the archive used by installers and other channels.
 fn archive_of_release(shipment: &PackageSet) -> Result<PathBuf, String> {
     let name = shipment.directory();
     let mut tar = archive::Tar::default();
@@ -225,7 +219,7 @@ fn archive_of_release(shipment: &PackageSet) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// Writes `SHA256SUMS`; gives sums and names.
+/// Writes `SHA256SUMS`; returns checksums and names.
 fn checksums(out: &Path, made: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
     let mut sums = Vec::new();
     for path in made {

@@ -1,5 +1,4 @@
-//! The licences of everything that is linked into the program, as one text. They
-//! require that their text goes along with copies.
+//! Licences of everything linked into the program, as one text, which must accompany copies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,20 +11,20 @@ use serde_json::Value;
 
 use crate::{command, tidy};
 
-/// The file in every package.
+/// Name of the file in every package.
 pub(super) const FILE: &str = "THIRD-PARTY-NOTICES";
 
-/// How licence files begin, in lower case.
+/// Lower-case prefixes of licence files.
 const LICENCE_FILES: &[&str] =
     &["license", "licence", "copying", "copyright", "notice", "unlicense", "ofl", "patents"];
 
-/// Directories of a package that are not compiled into the program.
+/// Directories of a package whose content is not linked.
 const NOT_COMPILED: &[&str] = &["tests", "benches", "examples", "fuzz", ".git", ".github"];
 
-/// How deep licences of bundled sources and fonts lie.
+/// Maximum depth at which licences of bundled sources and fonts are searched.
 const MAX_DEPTH: usize = 5;
 
-/// The notices of all packages linked into `haft`, the same for the same lock file.
+/// Returns the notices of all packages linked into `haft`; the same for the same lock file.
 pub(super) fn collect(version: &str) -> Result<String, String> {
     let manifest = tidy::root().join("Cargo.toml").display().to_string();
     let arguments = ["metadata", "--format-version", "1", "--locked", "--manifest-path", &manifest];
@@ -38,7 +37,7 @@ pub(super) fn collect(version: &str) -> Result<String, String> {
     notices(version, &packages)
 }
 
-/// A package of a registry whose code is in the program.
+/// A registry package that is linked into the program.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LinkedPackage {
     name: String,
@@ -47,8 +46,8 @@ struct LinkedPackage {
     directory: PathBuf,
 }
 
-/// Follows normal dependencies: build scripts, procedural macros and what only they
-/// need are not in the program.
+/// Follows normal dependencies only: build scripts, procedural macros and their dependencies are not
+/// linked.
 fn linked_packages(metadata: &Value, root: &str) -> BTreeSet<LinkedPackage> {
     let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -124,7 +123,7 @@ fn notices(version: &str, packages: &BTreeSet<LinkedPackage>) -> Result<String, 
     Ok(out)
 }
 
-/// The licence files of a package, those of bundled sources and fonts included.
+/// Collects the licence files of a package, including those of bundled sources and fonts.
 fn licence_texts(directory: &Path, depth: usize, found: &mut Vec<String>) -> Result<(), String> {
     let problem = |err: std::io::Error| format!("{}: {err}", directory.display());
     let mut entries: Vec<PathBuf> =
@@ -146,7 +145,7 @@ fn licence_texts(directory: &Path, depth: usize, found: &mut Vec<String>) -> Res
     Ok(())
 }
 
-/// `license.rs` and the like are code.
+/// Whether a file such as `license.rs` is source code.
 fn is_source(name: &str) -> bool {
     [".rs", ".c", ".h", ".py", ".go", ".pl", ".json", ".toml", ".sh"].iter().any(|it| name.ends_with(it))
 }
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn notices_hold_linked_packages_and_one_copy_of_equal_texts() {
+    fn notices_contain_linked_packages_without_duplicates() {
         let scratch = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = scratch.path().join(path);

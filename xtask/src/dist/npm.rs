@@ -1,5 +1,5 @@
-//! npm: one package with a small script, one for each platform with the
-//! program. No install scripts: newer versions of npm do not run them.
+//! npm packages: one with a script, and one per platform with the program. No install scripts, because
+//! newer versions of npm do not run them.
 
 use std::{fs, path::PathBuf};
 
@@ -11,12 +11,12 @@ use crate::{command, tidy};
 const ABOUT: &str = "Tools for language-model agents: call them, judge them, run a model with them";
 const LICENCE: &str = "MIT OR Apache-2.0";
 
-/// The package with the program of a platform.
+/// Returns the name of the platform package.
 fn platform(shipment: &PackageSet) -> String {
     format!("haft-linux-{}", shipment.machine.for_npm())
 }
 
-/// Makes the package with the program, with `npm pack`.
+/// Creates the platform package with `npm pack`.
 pub(super) fn program(shipment: &PackageSet) -> Result<PathBuf, String> {
     let cpu = shipment.machine.for_npm();
     let mut native = json!({
@@ -32,11 +32,11 @@ pub(super) fn program(shipment: &PackageSet) -> Result<PathBuf, String> {
     packed(shipment, &native, &[("bin/haft", binary.as_slice(), true), notices])
 }
 
-/// Makes the package with the script, which finds the program of its platform.
+/// Creates the package with the script that starts the platform's program.
 pub(super) fn script(shipments: &[PackageSet]) -> Result<PathBuf, String> {
     let first = shipments.first().ok_or("there is no program to package")?;
     let version = &first.version;
-    // Exactly this version: a script and a program of different ages do not fit.
+    // Exactly this version, because script and program must match.
     let programs: Map<String, Value> = shipments.iter().map(|it| (platform(it), json!(version))).collect();
     let main = json!({
         "name": "haft", "version": version, "description": ABOUT, "license": LICENCE,
@@ -48,7 +48,7 @@ pub(super) fn script(shipments: &[PackageSet]) -> Result<PathBuf, String> {
     packed(first, &main, &[("bin/haft.js", script.as_slice(), true), ("README.md", readme.as_slice(), false)])
 }
 
-/// Packs these files and the licences.
+/// Packs files and licences.
 fn packed(shipment: &PackageSet, package: &Value, files: &[(&str, &[u8], bool)]) -> Result<PathBuf, String> {
     use std::os::unix::fs::PermissionsExt as _;
     let name = package["name"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a program prints about itself: manual and completions.
+//! Manual and completions, printed by the program itself.
 
 use std::{
     fs,
@@ -8,12 +8,12 @@ use std::{
 
 use super::machine::Machine;
 
-/// Manual and completions; the same for every machine.
+/// Manual and completions; the same for every architecture.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
-    /// Completion scripts: where they belong, and what is in them.
+    /// Completion scripts: path and content.
     pub(crate) completions: Vec<(&'static str, Vec<u8>)>,
-    /// Manual pages, by their file names.
+    /// Manual pages: file name and content.
     pub(crate) manual: Vec<(String, Vec<u8>)>,
 }
 
@@ -24,16 +24,15 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "usr/share/fish/vendor_completions.d/haft.fish"),
 ];
 
-/// A program that can be asked here.
+/// A program that runs on this machine.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct PageProgram {
-    /// The program and the words in front of ours.
+    /// The program, preceded by an emulator if needed.
     words: Vec<PathBuf>,
 }
 
 impl PageProgram {
-    /// The one that was named, else a binary for this machine, else one that an
-    /// emulator runs.
+    /// Selects the program: the named one, else one for this machine, else one that runs in an emulator.
     pub(crate) fn choose(named: Option<&Path>, binaries: &[(Machine, PathBuf)]) -> Result<Self, String> {
         if let Some(named) = named {
             let named = named.canonicalize().map_err(|err| format!("{}: {err}", named.display()))?;
@@ -44,7 +43,7 @@ impl PageProgram {
         }
         for (machine, binary) in binaries {
             if let Some(emulator) = machine.emulator() {
-                // Where Debian puts the libraries of another machine.
+                // Debian's directory for libraries of another architecture.
                 let libraries = format!("/usr/{}-linux-gnu", machine.name());
                 let words = [emulator, String::from("-L"), libraries].map(PathBuf::from);
                 return Ok(Self { words: [&words[..], std::slice::from_ref(binary)].concat() });
@@ -58,7 +57,7 @@ impl PageProgram {
         ))
     }
 
-    /// Asks it. `out` is where it may put files.
+    /// Runs the program to get its pages. `out` is a directory for temporary files.
     pub(crate) fn pages(&self, out: &Path) -> Result<Pages, String> {
         let dir = out.join("man");
         let _ = fs::remove_dir_all(&dir);

@@ -1,5 +1,4 @@
-//! `cargo xtask dist --reproduce`: two builds in two directories give the same
-//! bytes.
+//! `cargo xtask dist --reproduce`: checks that builds in two directories are byte-identical.
 
 use std::{
     fs,
@@ -10,7 +9,7 @@ use std::{
 use super::{HELP, binary::BuildDirs};
 use crate::{command, tidy};
 
-/// Builds the programs of a package twice and compares what came of it.
+/// Builds the programs of a package twice and compares them.
 pub(super) fn run(args: &[String]) -> Result<(), String> {
     let (package, profile) = match args {
         [] => ("haft-cli", "dist"),
@@ -18,7 +17,7 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
         [package, profile] => (package.as_str(), profile.as_str()),
         _ => return Err(HELP.to_owned()),
     };
-    // Names of different length, at different depths: a path that slips in moves everything behind it.
+    // Paths of different length and depth, so that an embedded path shifts everything after it.
     let top = command::target_dir()?.join("reproduce");
     let mut sums = Vec::new();
     for dir in [top.join("one"), top.join("somewhere-else/deeper/another-copy")] {
@@ -50,7 +49,7 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
     }
 }
 
-/// The files of the repository as they are now, without what is ignored.
+/// Copies the files of the repository, except for ignored ones.
 fn copy_source(to: &Path) -> Result<(), String> {
     let _ = fs::remove_dir_all(to);
     let root = tidy::root();
@@ -71,7 +70,7 @@ fn copy_source(to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The programs of a package, built there.
+/// Builds the programs of a package in a directory.
 fn build(place: &BuildDirs, package: &str, profile: &str) -> Result<Vec<PathBuf>, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo"));
     let args = ["build", "--locked", "--profile", profile, "-p", package, "--bins"];
@@ -94,11 +93,11 @@ fn build(place: &BuildDirs, package: &str, profile: &str) -> Result<Vec<PathBuf>
     Ok(programs)
 }
 
-/// Paths of this machine that a binary holds all the same.
+/// Returns local paths that a binary contains.
 fn leaks(binary: &Path, place: &BuildDirs) -> Result<Vec<String>, String> {
     let bytes = fs::read(binary).map_err(|err| format!("{}: {err}", binary.display()))?;
     let mut paths = [&place.root, &place.target].map(|path| path.display().to_string()).to_vec();
-    // Toolchains and packages lie there.
+    // Contains toolchains and packages.
     let home = std::env::var("HOME").unwrap_or_default();
     paths.extend(
         [".rustup/", ".cargo/"].map(|dir| format!("{home}/{dir}")).into_iter().filter(|_| !home.is_empty()),

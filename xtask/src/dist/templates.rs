@@ -1,12 +1,11 @@
-//! What other channels need besides the archive: files with the version and
-//! the sums of this release in them.
+//! Files for other distribution channels, with version and checksums of this release.
 
 use std::fs;
 
 use super::PackageSet;
 use crate::tidy;
 
-/// Templates, and what they become.
+/// Templates and their output files.
 const TEMPLATES: [(&str, &str); 4] = [
     ("packaging/homebrew/haft.rb", "homebrew/haft.rb"),
     ("packaging/container/Dockerfile", "container/Dockerfile"),
@@ -14,13 +13,13 @@ const TEMPLATES: [(&str, &str); 4] = [
     ("packaging/devcontainer/haft/devcontainer-feature.json", "devcontainer/haft/devcontainer-feature.json"),
 ];
 
-/// Scripts that go beside them as they are.
+/// Scripts that are copied unchanged.
 const SCRIPTS: [(&str, &str); 2] = [
     ("packaging/action/review.sh", "action/review.sh"),
     ("packaging/devcontainer/haft/install.sh", "devcontainer/haft/install.sh"),
 ];
 
-/// Fills the templates in.
+/// Renders the templates.
 pub(super) fn make(
     shipments: &[PackageSet],
     sums: &[(String, String)],
@@ -46,10 +45,10 @@ pub(super) fn make(
     Ok(())
 }
 
-/// A line with a machine, its archive or the sum of that stands there once for each of
-/// them. Lines between `@ALONE@` and `@END@` are for one machine, those between
-/// `@SEVERAL@` and `@END@` for more; there, what stands between `@EACH@` and `@NEXT@`
-/// is repeated as a whole.
+/// Renders a template. A line that refers to an architecture, its archive or checksum is repeated for
+/// each of them. Lines between `@ALONE@` and `@END@` apply to a single architecture, those between
+/// `@SEVERAL@` and `@END@` to several; in the latter, text between `@EACH@` and `@NEXT@` is repeated as
+/// a whole.
 fn filled(text: &str, shipments: &[PackageSet], sums: &[(String, String)]) -> String {
     let mut out = String::new();
     let mut is_wanted = true;

@@ -1,4 +1,4 @@
-//! A wheel for Python: the program as a script, and a module that finds it.
+//! Python wheel: the program as a script, and a module that finds it.
 
 use std::{fs, path::PathBuf};
 
@@ -41,12 +41,12 @@ path = find_haft_bin()
 os.execv(path, [path, *sys.argv[1:]])
 "#;
 
-/// Makes the wheel. Its tag says what the program really needs.
+/// Creates the wheel, tagged by the program's actual requirements.
 pub(super) fn make(shipment: &PackageSet) -> Result<PathBuf, String> {
     let version = &shipment.version;
     let machine = shipment.machine.name();
     let platform = match shipment.needs {
-        // A program that needs nothing runs wherever Linux does.
+        // A static program runs on any Linux.
         SystemNeeds::Nothing => format!("manylinux_2_17_{machine}.musllinux_1_1_{machine}"),
         SystemNeeds::Glibc(major, minor) => format!("manylinux_{major}_{minor}_{machine}"),
     };
@@ -85,12 +85,12 @@ pub(super) fn make(shipment: &PackageSet) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// A text of the repository.
+/// Reads a file of the repository.
 fn own_file(name: &str) -> Result<String, String> {
     fs::read_to_string(tidy::root().join(name)).map_err(|err| format!("{name}: {err}"))
 }
 
-/// The sum of a file as wheels write it: base64 for addresses, without padding.
+/// Returns the checksum as used in wheels: URL-safe base64 without padding.
 fn digest(shipment: &PackageSet, content: &[u8]) -> Result<String, String> {
     let scratch = shipment.out.join(".sum");
     fs::write(&scratch, content).map_err(|err| err.to_string())?;

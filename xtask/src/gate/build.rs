@@ -1,8 +1,8 @@
-//! One build for lints and tests.
+//! Builds lints and tests together.
 //!
-//! `cargo clippy` would check every dependency once more only to read its metadata.
-//! clippy's driver is a complete compiler, so the tests are compiled with it, and a
-//! lint fails the build. Plain `cargo test` keeps its own artifacts.
+//! `cargo clippy` would check every dependency again just to get its metadata. clippy's driver is a
+//! complete compiler, so it compiles the tests, and lints fail the build. Plain `cargo test` has its own
+//! artifacts.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use std::{
 
 use crate::{command, tidy};
 
-/// Set for cargo, never for tests: some of them run cargo themselves.
+/// Environment variables for cargo. Not set for tests, because some of them run cargo themselves.
 pub(super) fn lint_variables() -> Result<Vec<(&'static str, String)>, String> {
     let sysroot = command::output("rustc", &["--print", "sysroot"])?;
     let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
@@ -21,26 +21,26 @@ pub(super) fn lint_variables() -> Result<Vec<(&'static str, String)>, String> {
     }
     Ok(vec![
         ("RUSTC_WORKSPACE_WRAPPER", driver.to_string_lossy().into_owned()),
-        // How `cargo clippy -- -D warnings` passes its arguments on.
+        // The encoding in which `cargo clippy -- -D warnings` passes its arguments on.
         ("CLIPPY_ARGS", String::from("-Dwarnings__CLIPPY_HACKERY__")),
         ("CLIPPY_CONF_DIR", tidy::root().to_string_lossy().into_owned()),
     ])
 }
 
-/// Test programs that are compiled, for `cargo nextest run`.
+/// Compiled tests, for `cargo nextest run`.
 pub(super) struct CompiledTests {
     binaries: PathBuf,
     metadata: PathBuf,
 }
 
 impl CompiledTests {
-    /// Compiles every target of the workspace; warnings and lints are errors.
+    /// Compiles all targets of the workspace; warnings and lints are errors.
     pub(super) fn build() -> Result<Self, String> {
         let variables = lint_variables()?;
         let variables: Vec<(&str, &str)> =
             variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        // Without a list of targets cargo builds examples as the programs that some tests
-        // start; with `--all-targets` it would build them as tests.
+        // By default cargo builds examples as programs, which some tests start; with `--all-targets` it
+        // would build them as tests.
         for targets in [&[][..], &["--benches"]] {
             let build = [&["test", "--workspace", "--no-run", "--quiet"], targets].concat();
             command::cargo_with(&build, &variables)?;
@@ -57,8 +57,8 @@ impl CompiledTests {
         Ok(compiled)
     }
 
-    /// Runs these tests. More of them run at once than there are processors, because
-    /// many wait for processes, servers and timeouts.
+    /// Runs tests, more concurrently than there are CPUs, because many wait for processes, servers and
+    /// timeouts.
     pub(super) fn run(&self, args: &[&str]) -> Result<(), String> {
         let threads = test_threads();
         let (binaries, metadata) = (self.binaries.to_string_lossy(), self.metadata.to_string_lossy());
@@ -73,7 +73,7 @@ fn test_threads() -> String {
     (std::thread::available_parallelism().map_or(2, usize::from) * 3).to_string()
 }
 
-/// Writes what cargo prints to a file.
+/// Writes cargo's output to a file.
 fn write_output(args: &[&str], variables: &[(&str, &str)], file: &Path) -> Result<(), String> {
     let output = Command::new(env::var("CARGO").unwrap_or_else(|_| String::from("cargo")))
         .args(args)

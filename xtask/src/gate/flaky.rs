@@ -1,4 +1,4 @@
-//! `cargo xtask flaky N`: the whole suite N times while both cores are busy.
+//! `cargo xtask flaky N`: runs the whole suite N times under CPU load.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::install_tools;
 
 const HELP: &str = "cargo xtask flaky N [FILTERSET]   N is the number of runs";
 
-/// Fails if any test failed in any run, and names each with its number of failures.
+/// Fails if any test failed in any run; lists each with its number of failures.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let runs: usize = args.first().and_then(|it| it.parse().ok()).ok_or(HELP)?;
     let filter: Vec<&str> = args.get(1).map(|it| vec!["-E", it.as_str()]).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     Err(format!("flaky:\n- {}", rows.join("\n- ")))
 }
 
-/// Keeps every core busy until dropped.
+/// Keeps all CPUs busy until dropped.
 struct Load {
     stop: Arc<AtomicBool>,
 }

@@ -1,15 +1,14 @@
-//! The part of nextest's JUnit report that the gate needs: which tests ran, how
-//! long they took, and what they printed.
+//! Parses what the gate needs of nextest's JUnit report: which tests ran, how long, and their output.
 
 use std::{fs, path::Path};
 
-/// Tests print this in front of the reason when something they need is missing.
+/// Prefix printed by tests that are skipped because something they need is missing.
 const SKIPPED: &str = "SKIPPED: ";
 
-/// One test of a run.
+/// A test of a run.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TestCase {
-    /// `package::binary name`, as nextest prints it.
+    /// `package::binary name`, as printed by nextest.
     pub(crate) name: String,
     pub(crate) seconds: f64,
     pub(crate) outcome: TestOutcome,
@@ -18,7 +17,7 @@ pub(crate) struct TestCase {
 #[derive(Debug, PartialEq)]
 pub(crate) enum TestOutcome {
     Passed,
-    /// The test could not run here, and why.
+    /// The test was skipped, for this reason.
     Skipped(String),
     Failed,
 }
@@ -30,8 +29,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<TestCase>, String> {
     if cases.is_empty() { Err(format!("{} names no test", path.display())) } else { Ok(cases) }
 }
 
-/// nextest writes one `<testcase>` element per test and escapes all text, so
-/// searching for tags is enough; a full XML parser would be a dependency.
+/// Parses a report. nextest writes one `<testcase>` element per test and escapes all text, so searching
+/// for tags is sufficient without an XML parser.
 fn parse(text: &str) -> Vec<TestCase> {
     let mut cases = Vec::new();
     for element in text.split("<testcase ").skip(1) {
@@ -56,7 +55,7 @@ fn parse(text: &str) -> Vec<TestCase> {
     cases
 }
 
-/// The `name` attribute when it comes first.
+/// Returns the `name` attribute, if it is the first one.
 fn head_name(head: &str) -> Option<String> {
     Some(unescape(head.strip_prefix("name=\"")?.split('"').next()?))
 }

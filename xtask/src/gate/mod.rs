@@ -1,4 +1,4 @@
-//! The commands that decide whether a change is good: `test`, `quick`, `flaky`.
+//! The commands that verify a change: `test`, `quick`, `flaky`.
 
 mod build;
 mod flaky;
@@ -16,11 +16,10 @@ pub(crate) use rustdoc::{is_requested as is_rustdoc, stand_in as stand_in_for_ru
 
 use crate::{command, install_tools, tidy};
 
-/// `cargo xtask test`: everything. The programs that tests talk to are installed
-/// while the tests are compiled, because one waits for the network and the other
-/// for the processor.
+/// `cargo xtask test`: runs all checks. Programs for tests are installed while the tests compile,
+/// because the former is network-bound and the latter CPU-bound.
 pub(crate) fn test() -> Result<(), String> {
-    // The build replaces this program; its path stays the same.
+    // The build replaces this program, so its path is needed in advance.
     let this = std::env::current_exe().map_err(|err| format!("the path of xtask: {err}"))?;
     let mut times = report::StageTimes::default();
     times.stage("runner", install_tools::test_runner)?;
@@ -31,7 +30,7 @@ pub(crate) fn test() -> Result<(), String> {
     let installed = times.stage("programs", || programs.join());
     installed.map_err(|_| String::from("the installation of test programs panicked"))?;
     let report = junit_path()?;
-    // A report of an earlier run must not speak for this one.
+    // A report of an earlier run must not be read.
     std::fs::remove_file(&report).ok();
     let tests = times.stage("tests", || compiled.run(&[]));
     let examples = times.stage("rustdoc", || rustdoc::check(&this));
@@ -40,7 +39,7 @@ pub(crate) fn test() -> Result<(), String> {
     tests.and(examples.map(drop))
 }
 
-/// Where nextest writes its report (`.config/nextest.toml`).
+/// Returns the path of nextest's report (`.config/nextest.toml`).
 fn junit_path() -> Result<PathBuf, String> {
     Ok(command::target_dir()?.join("nextest/default/junit.xml"))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask quick [REV]`: the checks that concern what changed since REV.
+//! `cargo xtask quick [REV]`: runs the checks affected by changes since REV.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,8 @@ use serde_json::Value;
 use super::build::CompiledTests;
 use crate::{command, tidy};
 
-/// Formatting and tidy for everything; lints and tests for the crates that changed
-/// and for those that depend on them. Slow tests stay out (the `quick` profile in
-/// `.config/nextest.toml`).
+/// Runs formatting and tidy for everything; lints and tests for changed crates and those that depend on
+/// them, without slow tests (profile `quick` in `.config/nextest.toml`).
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let base = args.first().map_or("HEAD", String::as_str);
     command::cargo(&["fmt", "--all", "--check"])?;
@@ -22,14 +21,14 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         println!("quick: no crate changed since {base}");
         return Ok(());
     }
-    // Cargo builds the whole workspace with one set of features, so that nothing is
-    // compiled twice; what did not change is not compiled again.
+    // The whole workspace is built with one set of features, so that nothing is compiled twice;
+    // unchanged crates are not recompiled.
     let compiled = CompiledTests::build()?;
     let affected: Vec<String> = changed.iter().map(|name| format!("rdeps(={name})")).collect();
     compiled.run(&["--profile", "quick", "--no-tests", "pass", "-E", &affected.join(" + ")])
 }
 
-/// Files that differ from the revision, and files that git does not know yet.
+/// Returns files that differ from a revision, including untracked ones.
 fn changed_files(base: &str) -> Result<Vec<String>, String> {
     let root = tidy::root().to_string_lossy().into_owned();
     let mut files = Vec::new();
@@ -40,8 +39,7 @@ fn changed_files(base: &str) -> Result<Vec<String>, String> {
     Ok(files)
 }
 
-/// The directory of each crate of the workspace, relative to the root and with a
-/// final slash.
+/// Returns the directory of each workspace crate, relative to the root and with a trailing slash.
 fn crate_directories(metadata: &Value) -> BTreeMap<String, String> {
     let root = format!("{}/", metadata["workspace_root"].as_str().unwrap_or_default());
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -53,8 +51,8 @@ fn crate_directories(metadata: &Value) -> BTreeMap<String, String> {
     packages.iter().map(directory).collect()
 }
 
-/// The crates that hold a changed file. A changed build file outside of all crates
-/// concerns every crate, a changed page or packaging file those that test it.
+/// Returns the crates that contain a changed file. A changed build file outside of all crates affects
+/// every crate; a changed document or packaging file affects the crates that test it.
 fn changed_crates(files: &[String], directories: &BTreeMap<String, String>) -> BTreeSet<String> {
     let mut changed = BTreeSet::new();
     for file in files {

@@ -1,5 +1,4 @@
-//! What the gate prints at its end: where the time went, which tests were skipped
-//! and why, and the counts.
+//! The summary of the gate: time per stage, skipped tests with reasons, counts.
 
 use std::{
     collections::BTreeMap,
@@ -9,10 +8,10 @@ use std::{
 use super::junit::{TestCase, TestOutcome};
 use crate::command;
 
-/// How many of the slowest tests are named.
+/// Number of slowest tests listed.
 const SLOWEST: usize = 10;
 
-/// Wall time and CPU time of each stage, in order.
+/// Wall and CPU time of each stage, in order.
 #[derive(Default)]
 pub(super) struct StageTimes(Vec<StageTime>);
 
@@ -45,7 +44,7 @@ impl StageTimes {
     }
 }
 
-/// Ends with the line `tests: N passed, N failed, N skipped`.
+/// Prints the summary; its last line is `tests: N passed, N failed, N skipped`.
 pub(super) fn print(cases: &[TestCase], passed_examples: usize) {
     let mut slowest: Vec<&TestCase> = cases.iter().collect();
     slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));

@@ -1,9 +1,8 @@
-//! Documentation: the examples in it run, and its links lead somewhere.
+//! Checks documentation: its examples run, and its links are valid.
 //!
-//! `cargo doc` would check every dependency once more only to read its metadata.
-//! `cargo test --doc` already passes the compiled libraries to rustdoc, so this
-//! program stands in for rustdoc and calls the real one twice: once to run the
-//! examples and once to build the pages with denied warnings.
+//! `cargo doc` would check every dependency again just to get its metadata. `cargo test --doc` passes
+//! the compiled libraries to rustdoc, so this program replaces rustdoc and calls the real one twice: to
+//! run the examples, and to build the pages with warnings denied.
 
 use std::{
     env,
@@ -14,11 +13,11 @@ use std::{
 use super::build::lint_variables;
 use crate::command;
 
-/// Set for the rustdoc that cargo starts, to the directory for the pages.
+/// Set for the rustdoc started by cargo: the directory for the pages.
 const PAGES: &str = "HAFT_RUSTDOC_PAGES";
 
-/// Runs the examples of every crate and checks its documentation, with `this` program
-/// in place of rustdoc. Returns how many examples passed.
+/// Runs the examples of all crates and checks their documentation, with `this` program in place of
+/// rustdoc. Returns how many examples passed.
 pub(super) fn check(this: &Path) -> Result<usize, String> {
     let pages = command::target_dir()?.join("rustdoc-check");
     println!("$ cargo test --workspace --doc");
@@ -37,17 +36,17 @@ pub(super) fn check(this: &Path) -> Result<usize, String> {
     Ok(printed.lines().filter_map(passed).sum())
 }
 
-/// The count in `test result: ok. 3 passed; …`.
+/// Parses the count in `test result: ok. 3 passed; …`.
 fn passed(line: &str) -> Option<usize> {
     line.strip_prefix("test result: ")?.split_once(". ")?.1.split(' ').next()?.parse().ok()
 }
 
-/// Whether cargo started this process as its rustdoc.
+/// Whether cargo started this process as rustdoc.
 pub(crate) fn is_requested() -> bool {
     env::var_os(PAGES).is_some()
 }
 
-/// Stands in for rustdoc.
+/// Runs in place of rustdoc.
 pub(crate) fn stand_in() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     let Some(pages) = env::var_os(PAGES) else { return ExitCode::FAILURE };
@@ -67,8 +66,8 @@ fn succeeds(args: &[String]) -> bool {
     status.is_ok_and(|it| it.success())
 }
 
-/// The arguments without those that make rustdoc run examples; as many as before if
-/// it was asked for something else, such as its version.
+/// Removes the arguments for running examples. If rustdoc was called for something else, such as its
+/// version, returns them unchanged.
 fn page_arguments(args: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut args = args.iter();
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_for_pages_leave_out_those_for_examples() {
+    fn page_arguments_exclude_example_arguments() {
         let args = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
         let given = args("--edition=2024 --test src/lib.rs --test-run-directory /d --extern a=b");
         assert_eq!(page_arguments(&given), args("--edition=2024 src/lib.rs --extern a=b"));

@@ -1,5 +1,5 @@
-//! Every test asserts something, itself or through a helper of the tests. A test
-//! that only calls the program passes when the program does nothing.
+//! Every test must assert something, directly or through a helper. A test that only calls the program
+//! would pass even if the program did nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,14 +9,14 @@ use std::{
 
 use crate::command;
 
-/// Words that make a test fail, as they stand in code without strings and comments.
+/// Code that can make a test fail.
 const FAILING: &[&str] =
     &["assert", "panic!", "unreachable!", "unwrap_err(", "expect_err(", "insta::", "should_panic"];
 
-/// Tests that are not tests: the process that another test starts.
+/// Tests that are processes started by another test.
 const EXCEPTIONS: &[&str] = &["lock_holder", "writer"];
 
-/// A function of a test program, by crate and name.
+/// A function of a test program: crate and name.
 type FunctionName = (String, String);
 
 pub(super) fn check(root: &Path) -> Result<Vec<String>, String> {
@@ -43,8 +43,8 @@ fn tests_without_assertion(functions: &[TestFunction]) -> Vec<String> {
     for it in functions {
         bodies.entry((it.crate_name.clone(), it.name.clone())).or_default().push(&it.body);
     }
-    // A name counts if every function of that name in the crate asserts, so that a
-    // common name such as `new` does not speak for all of them.
+    // A name counts only if all functions of that name in the crate assert, so that a common name such
+    // as `new` does not hide others.
     let mut asserting: BTreeSet<FunctionName> = bodies
         .iter()
         .filter(|(_, all)| all.iter().all(|it| fails(it)))
@@ -83,7 +83,7 @@ fn fails(body: &str) -> bool {
     FAILING.iter().any(|it| body.contains(it))
 }
 
-/// Names in front of a parenthesis.
+/// Returns the names before a parenthesis.
 fn called(body: &str) -> impl Iterator<Item = &str> {
     body.match_indices('(').filter_map(|(at, _)| {
         let before = &body[..at];
@@ -92,7 +92,7 @@ fn called(body: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The functions of a test program, and those in the test modules of a library.
+/// Returns the functions of a test program, or of the test modules of a library.
 fn functions_in(file: &str, text: &str) -> Vec<TestFunction> {
     let code = without_strings(text);
     let tests_begin = if file.contains("/tests/") || file.ends_with("tests.rs") || file.contains("testkit") {
@@ -121,13 +121,13 @@ fn functions_in(file: &str, text: &str) -> Vec<TestFunction> {
     functions
 }
 
-/// What stands between the item before and the function.
+/// Returns the text between the previous item and the function.
 fn attributes_before(code: &str) -> &str {
     let start = code.rfind(['}', ';', '{']).map_or(0, |it| it + 1);
     &code[start..]
 }
 
-/// From the first brace to the one that closes it.
+/// Returns the text from the first brace to the matching one.
 fn body_after(code: &str) -> Option<&str> {
     let start = code.find('{').filter(|it| code.find(';').is_none_or(|end| *it < end))?;
     let mut depth = 0_usize;
@@ -146,7 +146,7 @@ fn body_after(code: &str) -> Option<&str> {
     None
 }
 
-/// The code without comments and without what is in strings and characters.
+/// Removes comments and the content of strings and characters.
 fn without_strings(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -189,7 +189,7 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// `r"…"`, `r#"…"#`, `br"…"`.
+/// Matches `r"…"`, `r#"…"#`, `br"…"`.
 fn raw_string_length(text: &str) -> Option<usize> {
     let after = text.strip_prefix("br").or_else(|| text.strip_prefix('r'))?;
     let hashes = after.len() - after.trim_start_matches('#').len();
@@ -199,7 +199,7 @@ fn raw_string_length(text: &str) -> Option<usize> {
     Some(text.len() - content.len() + length)
 }
 
-/// `'x'` or `'\n'`; a lifetime is none.
+/// Matches `'x'` or `'\n'`, but not a lifetime.
 fn character_length(text: &str) -> Option<usize> {
     let mut signs = text.char_indices().skip(1);
     let (_, first) = signs.next()?;
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_of_one_name_count_only_if_all_assert() {
+    fn helpers_with_same_name_count_only_if_all_assert() {
         let one = functions_in("crates/a/b/tests/one.rs", "fn new() { assert!(x) } #[test] fn t() { new() }");
         let two = functions_in("crates/a/b/tests/two.rs", "fn new() {}");
         assert_eq!(tests_without_assertion(&one), Vec::<String>::new());

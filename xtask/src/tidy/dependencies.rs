@@ -1,5 +1,5 @@
-//! Every dependency is under a permissive licence and comes from the one usual
-//! registry, and no further one comes in a second version unnoticed.
+//! Every dependency has a permissive licence and comes from the default registry, and the number of
+//! packages with several versions does not grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::command;
 
-/// Licences that ask for nothing but a notice.
+/// Licences that only require a notice.
 const PERMISSIVE: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -29,15 +29,15 @@ const PERMISSIVE: &[&str] = &[
     "bzip2-1.0.6",
 ];
 
-/// How many packages are locked in more than one version. Lower this when fewer
-/// are; raise it only for a dependency that is worth a second copy of another.
+/// Maximum number of packages locked in several versions. Lower it when possible; raise it only for a
+/// dependency that is worth a second copy of another.
 const MAX_DOUBLED: usize = 25;
 
-/// How many packages a program outside compiles that uses the facade without features.
-/// Whoever writes a tool waits for them: a further one is worth a decision.
+/// Maximum number of packages that a crate outside the repository compiles when it uses the
+/// facade without features. Tool authors wait for them.
 const MAX_FOR_A_TOOL: usize = 120;
 
-/// Where packages come from: the usual index, whatever mirror serves it.
+/// Source prefix of registry packages, whatever mirror is used.
 const SOURCE: &str = "registry+";
 
 pub(crate) fn check() -> Result<Vec<String>, String> {
@@ -52,7 +52,7 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// More packages below the facade without features than a tool should need.
+/// Reports if the facade without features has more than [`MAX_FOR_A_TOOL`] packages.
 fn too_many_for_a_tool() -> Result<Option<String>, String> {
     let tree = ["tree", "--locked", "-p", "haft", "--no-default-features", "-e", "normal,build"];
     let tree = command::output(
@@ -67,14 +67,13 @@ fn too_many_for_a_tool() -> Result<Option<String>, String> {
     }))
 }
 
-/// A package from a git repository or another registry can change or vanish
-/// without a new version.
+/// Rejects packages from git or other registries, which can change or vanish without a new version.
 fn source_problem(package: &Value) -> Option<String> {
     let source = package["source"].as_str().unwrap_or_default();
     (!source.starts_with(SOURCE)).then(|| format!("dependency {} comes from {source}", package["name"]))
 }
 
-/// More packages in several versions than `most`.
+/// Reports more than `most` packages in several versions.
 fn doubled(packages: &[&Value], most: usize) -> Option<String> {
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for package in packages {
@@ -101,8 +100,8 @@ fn problem_of(package: &Value) -> Option<String> {
     }
 }
 
-/// `A OR B` needs one, `A AND B` needs both. Brackets only ever group
-/// alternatives in practice, so they may be dropped.
+/// Evaluates an SPDX expression: `A OR B` needs one permissive licence, `A AND B` both. Parentheses only
+/// group alternatives in practice, so they are dropped.
 fn is_permissive(licence: &str) -> bool {
     let text = licence.replace(['(', ')'], " ").replace('/', " OR ");
     text.split(" AND ").all(|part| {
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_and_doubles() {
+    fn package_sources_and_duplicates_are_checked() {
         let package = |name: &str, version: &str, source: &str| serde_json::json!({"name": name, "version": version, "source": source});
         let (one, two) = (package("a", "1", "registry+x"), package("a", "2", "registry+x"));
         let strange = package("b", "1", "git+https://example.com/b");
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions() {
+    fn licence_expressions_are_evaluated() {
         for (licence, want) in [
             ("MIT", true),
             ("MIT OR Apache-2.0", true),

@@ -1,10 +1,10 @@
-//! Rules on the text of tracked files.
+//! Rules for the text of tracked files.
 
 use std::{fs, path::Path};
 
 use crate::command;
 
-/// Where one grows past this, a second idea hides in it.
+/// Maximum lines of a file; a longer one probably contains more than one idea.
 const MAX_LINES: usize = 600;
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
@@ -45,7 +45,7 @@ fn problems_of(name: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Spelt apart, so that this file does not name them either.
+/// Assembled from parts, so that this file does not contain the names.
 fn registry_hosts() -> Vec<String> {
     [
         ("crates", "io"),
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_hosts_long_files_and_unfinished_work() {
+    fn file_rules_find_hosts_long_files_and_todos() {
         let host = registry_hosts().remove(0);
         for (name, text, want) in [
             ("a.md", format!("see https://{host}/x"), 1),

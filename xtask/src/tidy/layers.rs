@@ -1,12 +1,12 @@
-//! Which crate may depend on which: the directory tree is the rule.
+//! Which crate may depend on which, derived from the directory tree.
 //!
-//! A crate depends on crates of lower layers and on earlier crates of its own
-//! layer. `docs/architecture.md` shows the same layers to people.
+//! A crate may depend on crates of lower layers and on earlier crates of its own layer.
+//! `docs/architecture.md` describes the layers.
 
 use std::{fs, path::Path};
 
-/// The layers, lowest first, and the crates of each in order. A crate in another
-/// directory, or without a place here, fails: a new crate is always a decision.
+/// Layers from the lowest, with their crates in order. A crate that is missing here or in another
+/// directory is an error: adding one is a decision.
 const LAYERS: &[(&str, &[&str])] = &[
     ("base", &["types", "paths", "process", "net"]),
     (
@@ -46,7 +46,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("dev", &["testkit"]),
 ];
 
-/// Dependencies that are forbidden although the layers would allow them.
+/// Dependencies that are forbidden although the layers allow them.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("media", &["paths", "process", "net"]),
     ("html-markdown", &["paths", "process", "net", "workspace", "media"]),
@@ -137,7 +137,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Where tests and the mock model of the program come from.
+/// The crate that provides test tools and the mock model.
 const FOR_TESTS: &str = "testkit";
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
@@ -155,7 +155,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// Every crate with its layer.
+/// Returns every crate with its directory.
 fn crate_dirs(root: &Path) -> Result<Vec<(String, std::path::PathBuf)>, String> {
     let crates = root.join("crates");
     let read = |dir: &Path| fs::read_dir(dir).map_err(|err| format!("{}: {err}", dir.display()));
@@ -170,7 +170,7 @@ fn crate_dirs(root: &Path) -> Result<Vec<(String, std::path::PathBuf)>, String> 
     Ok(found)
 }
 
-/// The layer of a crate and its position in the layer.
+/// Returns the layer of a crate and its position in the layer.
 fn layer_of(name: &str) -> Option<(usize, usize)> {
     LAYERS
         .iter()
@@ -184,7 +184,7 @@ fn may_depend(name: &str, place: (usize, usize), on: &str) -> bool {
     is_below && !forbidden.contains(&on)
 }
 
-/// Our crates in `[dependencies]`, not in `[dev-dependencies]`.
+/// Returns the workspace crates in `[dependencies]`, excluding `[dev-dependencies]`.
 fn workspace_dependencies(manifest: &str) -> impl Iterator<Item = String> {
     let section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
     let section = section.take_while(|line| !line.starts_with('['));

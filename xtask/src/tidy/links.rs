@@ -1,6 +1,5 @@
-//! Links of the documents lead somewhere: files that exist, headings that are in
-//! them, and, for pages of the book, nothing that the book does not hold. Reads
-//! text and builds nothing.
+//! Links in documents are valid: files exist, headings exist, and pages of the book refer only to other
+//! pages of it. Reads text only.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -10,15 +9,15 @@ use std::{
 
 use crate::command;
 
-/// Pages with what they hold, by their path in the repository.
+/// Pages by path in the repository.
 type Pages = BTreeMap<String, LinkedPage>;
 
-/// What of a page matters to links.
+/// Links and headings of a page.
 #[derive(Debug, Default)]
 struct LinkedPage {
-    /// The names of its headings, as addresses spell them.
+    /// Anchors of its headings.
     anchors: BTreeSet<String>,
-    /// Where its links lead, with the line each stands on.
+    /// Targets of its links, with line numbers.
     links: Vec<(usize, String)>,
 }
 
@@ -80,8 +79,7 @@ fn problem_of(page: &str, link: &str, pages: &Pages, files: &BTreeSet<&str>) -> 
     }
 }
 
-/// A path as it is meant on a page; one that leaves the repository is none of its
-/// files.
+/// Resolves a path relative to a page; `None` if it leaves the repository.
 fn joined(page: &str, path: &str) -> Option<String> {
     let mut out = Path::new(page).parent().map(PathBuf::from).unwrap_or_default();
     for step in Path::new(path).components() {
@@ -126,8 +124,8 @@ fn heading(line: &str) -> Option<&str> {
     (1..=6).contains(&depth).then(|| title.strip_prefix(' ')).flatten()
 }
 
-/// The name of a heading in addresses, as books and code hosts make it: letters,
-/// digits, dashes and underscores stay, blanks become dashes, the rest goes.
+/// Converts a heading to its anchor: letters, digits, dashes and underscores stay, spaces become dashes,
+/// everything else is dropped.
 fn anchor_of(title: &str) -> String {
     let kept = title.trim().chars().filter_map(|c| match c {
         c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c),
@@ -137,7 +135,7 @@ fn anchor_of(title: &str) -> String {
     kept.flat_map(char::to_lowercase).collect()
 }
 
-/// Where the links of a line lead; what stands in backticks is none.
+/// Returns the link targets in a line, ignoring code spans.
 fn links(line: &str) -> Vec<String> {
     let mut out = Vec::new();
     let (mut rest, mut in_code) = (line, false);
@@ -161,13 +159,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_of_the_documents_leads_somewhere() {
+    fn every_document_link_is_valid() {
         let found = check(&crate::tidy::root());
         assert_eq!(found, Ok(Vec::new()));
     }
 
     #[test]
-    fn wrong_links_are_found() {
+    fn broken_links_are_found() {
         let files = BTreeSet::from(["README.md", "docs/a.md", "docs/b.md", "docs/x.svg", "src/lib.rs"]);
         let page = |text: &str| LinkedPage::read(text);
         let heads = "# One\n\n## What `x --y` is, or not?\n\n```sh\n# no heading\n```\n## Two\n## Two\n";

@@ -1,5 +1,5 @@
-//! Crates have what somebody who finds them in a registry looks for, and could be
-//! published one after the other: `cargo package --workspace` packs them.
+//! Crates have the metadata that registries require, and can be published in some order; `cargo package
+//! --workspace` packages them.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::command;
 
-/// Crates that nobody is meant to depend on.
+/// Crates that are not published.
 const OURS: &[&str] = &["xtask"];
 
 pub(crate) fn check() -> Result<Vec<String>, String> {
@@ -20,8 +20,8 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     Ok(own.filter_map(problem_of).chain(circles).collect())
 }
 
-/// Crates whose tests want a version of a crate that wants them first: none of
-/// the two could be published before the other.
+/// Finds pairs of crates whose tests depend on each other by version, so that neither could be published
+/// first.
 fn circles(metadata: &Value) -> Vec<String> {
     let packages = || metadata["packages"].as_array().into_iter().flatten();
     let name = |of: &Value| of["name"].as_str().unwrap_or_default().to_owned();
@@ -53,7 +53,7 @@ fn circles(metadata: &Value) -> Vec<String> {
     found
 }
 
-/// What a crate lacks, in one line.
+/// Returns what a crate lacks, on one line.
 fn problem_of(package: &Value) -> Option<String> {
     let mut lacks = Vec::new();
     let text = |name: &str| package[name].as_str().unwrap_or_default();
@@ -87,7 +87,7 @@ fn problem_of(package: &Value) -> Option<String> {
     }
     lacks.extend(undocumented(package));
     for dependency in package["dependencies"].as_array().into_iter().flatten() {
-        // Dependencies of tests are left out of what is published.
+        // Development dependencies are removed when publishing.
         let is_local = dependency["path"].is_string() && dependency["kind"] != "dev";
         if is_local && dependency["req"] == "*" {
             lacks.push(format!(
@@ -99,7 +99,7 @@ fn problem_of(package: &Value) -> Option<String> {
     (!lacks.is_empty()).then(|| format!("{} lacks {}", text("name"), lacks.join(", ")))
 }
 
-/// A library begins with what it is.
+/// Checks that a library starts with a description.
 fn undocumented(package: &Value) -> Option<String> {
     let targets = package["targets"].as_array().into_iter().flatten();
     let mut libraries = targets
@@ -116,12 +116,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_crate_could_be_published() {
+    fn every_crate_is_publishable() {
         assert_eq!(check(), Ok(Vec::new()));
     }
 
     #[test]
-    fn circles_are_found() {
+    fn publishing_cycles_are_found() {
         let package = |name: &str, needs: &str, tests: &str, req: &str| {
             json!({"name": name, "dependencies": [
                 {"name": needs, "path": "/x", "req": "^0.1", "kind": null},
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_metadata_is_named() {
         let root = crate::tidy::root();
         let whole = json!({
             "name": "x", "description": "d", "license": "MIT OR Apache-2.0", "rust_version": "1.95",

@@ -1,4 +1,4 @@
-//! Rules about the repository itself.
+//! Rules for the repository.
 
 mod assertions;
 mod dependencies;
@@ -13,7 +13,7 @@ mod tool_names;
 
 use std::path::PathBuf;
 
-/// Every rule; all problems at once.
+/// Checks all rules and reports all problems.
 pub(crate) fn check() -> Result<(), String> {
     let mut problems = Vec::new();
     problems.extend(layers::check(&root())?);
@@ -38,7 +38,7 @@ pub(crate) fn check() -> Result<(), String> {
     Err(format!("tidy:\n- {}", problems.join("\n- ")))
 }
 
-/// The workspace.
+/// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
     let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().map(PathBuf::from).unwrap_or(manifest)

@@ -1,5 +1,5 @@
-//! Names of types that several crates share cannot be searched for. Their number
-//! may only go down.
+//! The number of type names used by several crates must not grow, because such names cannot be searched
+//! for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,11 +9,10 @@ use std::{
 
 use crate::command;
 
-/// How many names of types stand in the sources of two or more crates. Lower
-/// this when fewer do; nobody raises it.
+/// Maximum number of type names defined in two or more crates. May only be lowered.
 const MAX_SHARED: usize = 2;
 
-/// How many shared names a message shows.
+/// Maximum names listed in a message.
 const SHOWN: usize = 12;
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
@@ -49,14 +48,14 @@ fn problem_of(shared: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     ))
 }
 
-/// The crate in whose source a file stands.
+/// Returns the crate that contains a file.
 fn crate_of(file: &str) -> Option<&str> {
     let mut steps = file.strip_prefix("crates/")?.split('/').skip(1);
     let name = steps.next()?;
     (steps.next()? == "src").then_some(name)
 }
 
-/// The type that a line defines.
+/// Returns the type defined in a line.
 fn defined_type(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let mut word = words.next()?;
@@ -66,7 +65,7 @@ fn defined_type(line: &str) -> Option<&str> {
     if word == "unsafe" {
         word = words.next()?;
     }
-    // An indented `type` is what an implementation calls one of its types.
+    // An indented `type` is an associated type.
     let is_definition = match word {
         "struct" | "enum" | "trait" => true,
         "type" => !line.starts_with(' '),
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions() {
+    fn type_definitions_are_recognised() {
         for (line, want) in [
             ("pub struct Pool<T> {", Some("Pool")),
             ("    enum Kind {", Some("Kind")),

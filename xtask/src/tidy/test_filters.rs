@@ -1,5 +1,4 @@
-//! The test modules that the filters of nextest name exist: a filter that names none
-//! selects nothing, without a warning.
+//! Test modules named in nextest filters exist. A filter without a match would silently select nothing.
 
 use std::{fs, path::Path};
 
@@ -25,7 +24,7 @@ fn missing_modules(filters: &str, files: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// The names in `test(/^(a|b)::/)`.
+/// Returns the names in `test(/^(a|b)::/)`.
 fn modules(filters: &str) -> impl Iterator<Item = &str> {
     filters
         .split("test(/^(")
@@ -39,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filter_with_a_module_that_is_missing_is_reported() {
+    fn filter_with_missing_module_is_reported() {
         let files = ["crates/a/b/tests/all/one.rs", "crates/a/b/tests/all/two/mod.rs"];
         let filters = "filter = 'package(b) & test(/^(one|two|three)::/) | test(/^(four)::/)'";
         assert_eq!(

@@ -1,15 +1,14 @@
-//! The name of a tool stands in its own folder, in documents and in tests.
+//! Tool names appear only in the tool's own folder, in documents and in tests.
 //!
-//! Code elsewhere that compares with a name is a second place to touch when a
-//! tool comes, goes or is renamed. A tool tells what it did (`CallEffect`), what
-//! it touches (`AccessSet`) and what it is (`Traits`) instead.
+//! Code elsewhere that compares names would have to be changed whenever a tool is added, removed or
+//! renamed. Tools describe their effect (`CallEffect`), what they access (`AccessSet`) and their
+//! properties (`Traits`) instead.
 
 use std::{fs, path::Path};
 
 use crate::command;
 
-/// Where names may stand all the same, and why. A path that no longer needs its
-/// exception fails.
+/// Files that may contain names, with the reason. An unnecessary exception is an error.
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
         "crates/calls/permission/src/",
@@ -55,12 +54,12 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What comes before the name in a tool's definition.
+/// Text before the name in a tool's definition.
 const DEFINITION: &str = concat!("const NAME: &'static str", " = \"");
 
 struct SourceFile {
     path: String,
-    /// Without tests and comments.
+    /// Code without tests and comments.
     code: String,
 }
 
@@ -112,7 +111,7 @@ fn is_source(path: &str) -> bool {
     path.starts_with("crates/") && path.ends_with(".rs") && !is_test
 }
 
-/// The code in front of the tests of a file, without its comments.
+/// Returns the code of a file before its tests, without comments.
 fn code_of(text: &str) -> String {
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
     code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
@@ -131,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_belongs_to_one_folder() {
+    fn tool_name_outside_its_folder_is_reported() {
         let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), code: code_of(text) };
         let tool = file("crates/engine/builtin-tools/src/dig/mod.rs", &format!("    {DEFINITION}Dig\";"));
         let check = |path: &str, text: &str| {

@@ -1,6 +1,5 @@
-//! A root directory that never saw this project: programs of the distribution, an
-//! empty `/etc`, an empty `/home`, the packages, and nothing else. What is mounted
-//! for it is gone with the command that is run in it.
+//! A pristine root directory: programs of the distribution, an empty `/etc` and `/home`, the packages,
+//! and nothing else. Mounts exist only for the duration of a command.
 
 use std::{
     fs,
@@ -9,7 +8,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// Who runs a command there.
+/// User that runs a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WhoRuns {
     Root,
@@ -21,19 +20,19 @@ pub(crate) enum WhoRuns {
 pub(crate) enum RootMounts {
     /// The distribution's programs, `/proc`, `/dev` and `/tmp`.
     Distribution,
-    /// Nothing at all.
+    /// Nothing.
     Nothing,
 }
 
 pub(crate) struct FreshRoot {
     dir: PathBuf,
     mounts: RootMounts,
-    /// Places outside of `/usr` that programs of package managers need.
+    /// Directories outside of `/usr` that package managers need.
     besides: Vec<PathBuf>,
 }
 
 impl FreshRoot {
-    /// Makes one; nothing, and a word, where this machine does not let us.
+    /// Creates a root directory; `None` with a message if this machine does not permit it.
     pub(crate) fn make(dir: &Path, mounts: RootMounts) -> Option<Self> {
         let mut root = Self { dir: dir.to_owned(), mounts, besides: Vec::new() };
         fs::create_dir_all(dir).unwrap();
@@ -55,7 +54,7 @@ impl FreshRoot {
         )
         .unwrap();
         fs::write(dir.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n").unwrap();
-        // Which of several programs has a name, as the distribution says it.
+        // Alternatives selected by the distribution.
         let chosen = Path::new("/etc/alternatives");
         if chosen.is_dir() {
             root.lend(chosen);
@@ -65,7 +64,7 @@ impl FreshRoot {
         is_possible(Ok(looks)).then_some(root)
     }
 
-    /// Lends a directory of this machine under its own name.
+    /// Makes a directory of this machine available under the same path.
     pub(crate) fn lend(&mut self, place: &Path) {
         if !place.starts_with("/usr") {
             fs::create_dir_all(self.dir.join(place.strip_prefix("/").unwrap())).unwrap();
@@ -73,18 +72,18 @@ impl FreshRoot {
         }
     }
 
-    /// A path within it, as this machine sees it.
+    /// Returns a path inside, as seen from outside.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.dir.join(path.trim_start_matches('/'))
     }
 
-    /// A directory of somebody's own.
+    /// Creates a directory owned by an unprivileged user.
     pub(crate) fn home_of_nobody(&self, path: &str) {
         fs::create_dir_all(self.at(path)).unwrap();
         std::os::unix::fs::chown(self.at(path), Some(65534), Some(65534)).unwrap();
     }
 
-    /// Runs a program there; only what is said here is in its environment.
+    /// Returns a command that runs inside, with a clean environment.
     pub(crate) fn command(&self, who: WhoRuns, program: &str) -> Command {
         let root = self.dir.display();
         let mut script = String::from("set -e\n");
@@ -109,7 +108,7 @@ impl FreshRoot {
         command
     }
 
-    /// Runs a line of shell there.
+    /// Returns a shell command that runs inside.
     pub(crate) fn shell(&self, who: WhoRuns, home: Option<&str>, line: &str) -> Output {
         let mut command = self.command(who, "/bin/sh");
         if let Some(home) = home {

@@ -1,5 +1,4 @@
-//! How much memory a piece of code asks for, counted: the same number on a fast
-//! and on a busy machine.
+//! Counts memory allocations: a measure that does not depend on the machine's speed or load.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -10,18 +9,18 @@ thread_local! {
     static ASKED: Cell<Allocated> = const { Cell::new(Allocated { times: 0, bytes: 0 }) };
 }
 
-/// What one thread asked for.
+/// Allocations of one thread.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Allocated {
-    /// How often.
+    /// Number of allocations.
     pub times: u64,
-    /// How many bytes, also those that were given back.
+    /// Bytes allocated, including those freed again.
     pub bytes: u64,
 }
 
 impl Allocated {
-    /// What this thread asks for while `work` runs. Nothing is counted unless
-    /// the program's allocator is [`CountingAllocator`].
+    /// Runs `work` and returns the allocations of this thread. Counts only if the global allocator is
+    /// [`CountingAllocator`].
     pub fn during<T>(work: impl FnOnce() -> T) -> (Self, T) {
         let before = ASKED.get();
         let result = work();
@@ -29,7 +28,7 @@ impl Allocated {
         (Self { times: after.times - before.times, bytes: after.bytes - before.bytes }, result)
     }
 
-    /// Panics if it is more than a tenth above what it was.
+    /// Panics if the counts exceed these expected ones by more than a tenth.
     #[track_caller]
     pub fn check(self, what: &str, times: u64, bytes: u64) {
         for (unit, found, was) in [("allocations", self.times, times), ("bytes", self.bytes, bytes)] {
@@ -38,12 +37,12 @@ impl Allocated {
     }
 }
 
-/// The system's allocator, with a count for each thread.
+/// The system allocator with counters per thread.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
 fn count(bytes: usize) {
-    // A thread that is ending has no count any more.
+    // Thread-local storage is not accessible while a thread exits.
     let _ = ASKED.try_with(|asked| {
         let Allocated { times, bytes: before } = asked.get();
         asked.set(Allocated { times: times + 1, bytes: before + bytes as u64 });
@@ -51,22 +50,22 @@ fn count(bytes: usize) {
 }
 
 #[expect(unsafe_code, reason = "an allocator is unsafe by nature; this one only counts")]
-// SAFETY: everything is handed on to the system's allocator.
+// SAFETY: forwards everything to the system allocator.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size.saturating_sub(layout.size()));
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(at, layout, size) }
     }
 }

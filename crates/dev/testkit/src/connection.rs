@@ -20,7 +20,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Breaks one connection: nothing more is written to it.
+/// Breaks a connection: nothing more is written to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectionBreaker(Arc<AtomicBool>);
 
@@ -52,7 +52,7 @@ impl Listener for Breakable {
 
     async fn accept(&mut self) -> (BreakableIo, SocketAddr) {
         let (stream, addr) = Listener::accept(&mut self.0).await;
-        // Without it, small pieces wait for an acknowledgement.
+        // Otherwise small writes wait for an acknowledgement (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
         (BreakableIo { stream, breaker: ConnectionBreaker::default() }, addr)
     }

@@ -1,8 +1,7 @@
-//! AWS event-stream framing, written from its description so that the decoder
-//! under test is checked against other code than its own library.
+//! AWS event-stream framing, implemented from the specification, so that decoders are tested against
+//! independent code.
 
-/// One message: lengths, a checksum over them, headers, payload, a checksum
-/// over all.
+/// Encodes a message: lengths, their checksum, headers, payload, checksum of everything.
 pub(crate) fn message(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     let mut head = Vec::new();
     for (name, value) in headers {

@@ -1,21 +1,15 @@
-//! Test rigs: [`MockModel`], a model server on loopback that plays a script and
-//! judges every request as strictly as the real services do, and
-//! [`CountingAllocator`], which counts what code asks of memory.
+//! Test tools: [`MockModel`], a scripted model server on loopback that validates requests as strictly as
+//! the real services, and [`CountingAllocator`], which counts memory allocations.
 //!
-//! It speaks the Anthropic Messages form (also under the paths of Vertex and
-//! Foundry), the Bedrock event stream, OpenAI Chat Completions, OpenAI
-//! Responses and Google's Gemini API, all from the same [`Script`]. The script is a JSON file too; its
-//! format is in `docs/mock-model.md`.
+//! Supported APIs: Anthropic Messages (also with the paths of Vertex and Foundry), the Bedrock event
+//! stream, OpenAI Chat Completions, OpenAI Responses and Google's Gemini API, all from the same
+//! [`Script`]. A script can be a JSON file; its format is described in `docs/mock-model.md`.
 //!
-//! **Does not know** Haft's own client: it shares no code with `haft-model`, so
-//! that a mistake in one cannot hide in the other.
+//! **Independent of** Haft's own client: it shares no code with `haft-model`, so that a bug in one cannot be hidden by the other.
 //!
-//! **Invariant:** a request that the real service would refuse never consumes a
-//! turn of the script, and every request, refused or not, is recorded byte for
-//! byte.
+//! **Invariant:** a request that the real service would reject never uses up a turn of the script, and every request, rejected or not, is recorded byte for byte.
 //!
-//! **Invariant:** nothing is random and nothing depends on the clock but the
-//! recorded times: the same requests get the same bytes.
+//! **Invariant:** nothing is random, and only the recorded times depend on the clock: the same requests get the same bytes.
 
 mod allocations;
 mod connection;

@@ -1,4 +1,4 @@
-//! Judges a request and finds its answer.
+//! Validates a request and selects its answer.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::{
     wire::{self, ReplyContext},
 };
 
-/// What a request is answered with.
+/// The answer to a request.
 pub(crate) enum MockReply {
     Refused(MockRefusal),
     Error(ErrorReply),
@@ -24,7 +24,7 @@ pub(crate) enum MockReply {
     Drop,
 }
 
-/// Judges a request and picks its turn.
+/// Validates a request and selects its turn.
 pub(crate) fn answer(
     shared: &ServerShared,
     route: &Route,
@@ -48,7 +48,7 @@ pub(crate) fn answer(
     }
 }
 
-/// The model, the body and its tokens, if the request is right.
+/// Returns model, body and token count of a valid request.
 fn judged(
     shared: &ServerShared,
     route: &Route,
@@ -94,7 +94,7 @@ fn judged(
     Ok((model, body, count))
 }
 
-/// The window that a request has to fit: that of the turn it would get.
+/// Returns the context window the request must fit: that of the turn it would get.
 fn window_of(shared: &ServerShared, route: &Route, model: &str, body: &Value) -> u64 {
     let state = shared.state();
     let next =
@@ -195,7 +195,7 @@ fn reply_of(turn: &Turn, form: MockForm, asked: &ReplyContext<'_>, streamed: boo
     MockReply::Stream { content_type, steps: stream_steps::with_faults(steps, turn) }
 }
 
-/// What was signed, and what stood before it.
+/// Records issued signatures with the conversation before them.
 fn remember_thinking(shared: &ServerShared, turn: &Turn, model: &str, body: &Value) {
     let length = body["messages"].as_array().map_or(0, Vec::len);
     for piece in &turn.reply {

@@ -5,40 +5,40 @@ use serde_json::Value;
 
 use crate::MockForm;
 
-/// One request as it came, and what became of it.
+/// A received request and its outcome.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Which request it was, from 0, over the life of the server.
+    /// Number of the request, from 0, over the lifetime of the server.
     pub index: usize,
-    /// The wire form; `None` for paths that are none.
+    /// API; `None` for an unknown path.
     pub form: Option<MockForm>,
-    /// The path of the request, without the host.
+    /// Path without host.
     pub path: String,
-    /// The headers, names in lower case, in order.
+    /// Headers in order, with lower-case names.
     pub headers: Vec<(String, String)>,
-    /// The body, byte for byte.
+    /// Body, byte for byte.
     pub body: Bytes,
-    /// Which turn of the script answered, from 0.
+    /// Index of the turn that answered, from 0.
     pub turn: Option<usize>,
-    /// The status it was answered with; 0 for a dropped connection.
+    /// Status of the response; 0 for a dropped connection.
     pub status: u16,
-    /// The words of a refusal by the rules, or of a missing turn.
+    /// Error text of a rejection, or of a missing turn.
     pub refusal: Option<String>,
-    /// When its head had come, since the server started.
+    /// When the request head was received, since the server's start.
     pub received: Duration,
-    /// When the last byte of the answer was out.
+    /// When the last byte of the response was written.
     pub answered: Option<Duration>,
-    /// Whether the client went away before that.
+    /// Whether the client disconnected before that.
     pub abandoned: bool,
 }
 
 impl Recorded {
-    /// The body as JSON; `null` if it is none.
+    /// Returns the body as JSON; `null` if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The first header of that name (lower case).
+    /// Returns the first header with this name (lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

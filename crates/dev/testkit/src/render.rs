@@ -5,8 +5,7 @@ use crate::{
 };
 
 impl Turn {
-    /// The bytes this turn streams in a form, faults left out: for tests of
-    /// decoders without a network.
+    /// Returns the bytes of this turn's stream without faults, for tests of decoders without a network.
     pub fn bytes(&self, form: MockForm, model: &str) -> Vec<u8> {
         let defaults = Script::default();
         let asked = ReplyContext {

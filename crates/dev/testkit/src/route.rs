@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// The wire form a request came in.
+/// API of a request.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MockForm {
@@ -16,12 +16,12 @@ pub enum MockForm {
     Gemini,
 }
 
-/// What a path asks for.
+/// What a path requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Route {
     pub(crate) form: MockForm,
     pub(crate) ask: RouteKind,
-    /// Where the path names the model, and the body does not.
+    /// Model named in the path, for APIs without a model in the body.
     pub(crate) model: Option<String>,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Route {
 pub(crate) enum RouteKind {
     /// An answer, streamed if the body says so.
     Answer,
-    /// An answer, streamed because the path says so.
+    /// A streamed answer, according to the path.
     Stream,
-    /// An answer in one piece because the path says so.
+    /// A non-streamed answer, according to the path.
     Whole,
-    /// How many tokens it would be.
+    /// A token count.
     Count,
-    /// Which models there are.
+    /// The list of models.
     Models,
 }
 
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_name_form_and_model() {
+    fn paths_select_api_and_model() {
         for (method, path, want) in [
             ("POST", "/v1/messages", Some((MockForm::Messages, RouteKind::Answer, None))),
             ("POST", "/anthropic/v1/messages", Some((MockForm::Messages, RouteKind::Answer, None))),

@@ -4,38 +4,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::Turn;
 
-/// What a [`MockModel`](crate::MockModel) plays: a list of answers, and how
-/// strict it is with who asks.
+/// Script of a [`MockModel`](crate::MockModel): answers, and validation settings.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// Whether requests are judged. Off, anything that is JSON is answered.
+    /// Whether requests are validated. If not, any JSON is answered.
     pub strict: bool,
-    /// Tokens that input and output may have together.
+    /// Context window: maximum tokens of input and output together.
     pub window: u64,
-    /// What a request is told that does not fit the window, instead of the words of
-    /// its form: services differ in whether they name any numbers.
+    /// Error text for a request that exceeds the window, in place of the API's usual one. Services
+    /// differ in whether it contains numbers.
     pub window_words: Option<String>,
-    /// Tokens an answer may have at most.
+    /// Maximum output tokens.
     pub max_output: u64,
-    /// How many bytes of text count as one token.
+    /// Bytes of text per token.
     pub bytes_per_token: f64,
-    /// How many characters of text one streamed piece has.
+    /// Characters of text per streamed delta.
     pub delta_chars: usize,
-    /// What a request may hold.
+    /// Limits on requests.
     pub limits: MockLimits,
-    /// Whether a thinking block is tied to everything before it, as with the
-    /// newest models.
+    /// Whether a thinking block is bound to everything before it, as with the newest models.
     pub bind_thinking: bool,
-    /// Refuses other keys (`x-api-key`, `api-key` or bearer).
+    /// Required key (`x-api-key`, `api-key` or bearer); others are rejected.
     pub api_key: Option<String>,
-    /// Checks the AWS signature of requests in the Bedrock form.
+    /// Key for validating AWS signatures of Bedrock requests.
     pub aws: Option<AwsKey>,
-    /// Refusals on top of the rules.
+    /// Additional rejections.
     pub force: Vec<Forced>,
-    /// Keeps only the last so many requests, for long runs.
+    /// Maximum number of recorded requests, for long runs; older ones are dropped.
     pub keep_requests: Option<usize>,
-    /// The answers, in order.
+    /// Answers, in order.
     pub turns: Vec<Turn>,
 }
 
@@ -60,12 +58,12 @@ impl Default for Script {
 }
 
 impl Script {
-    /// A strict script with these answers.
+    /// Creates a strict script with these answers.
     pub fn from_turns(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self { turns: turns.into_iter().collect(), ..Self::default() }
     }
 
-    /// Reads a script file.
+    /// Loads a script file.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ScriptError::Read { path: path.display().to_string(), source })?;
@@ -74,47 +72,37 @@ impl Script {
     }
 }
 
-/// Why a script file cannot be played.
+/// Why a script file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
     /// The file could not be read.
     #[error("{path}: {source}")]
-    Read {
-        /// The file that was to be read.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The file is not a script.
+    Read { path: String, source: std::io::Error },
+    /// The file is not a valid script.
     #[error("{path}: {source}")]
-    Parse {
-        /// The file that was to be read.
-        path: String,
-        /// Where and why.
-        source: serde_json::Error,
-    },
+    Parse { path: String, source: serde_json::Error },
 }
 
-/// What a request may hold.
+/// Limits on requests.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockLimits {
-    /// Bytes of the whole body.
+    /// Maximum bytes of the body.
     pub body_bytes: usize,
-    /// Bytes of one picture, as base64 text.
+    /// Maximum base64 bytes of an image.
     pub image_bytes: usize,
-    /// Pixels of the longer side of a picture.
+    /// Maximum pixels of an image's longer side.
     pub image_px: usize,
-    /// With more pictures than this, `many_image_px` holds.
+    /// Number of images above which `many_image_px` applies.
     pub many_images: usize,
-    /// Pixels of the longer side when there are many.
+    /// Maximum pixels of the longer side with many images.
     pub many_image_px: usize,
-    /// Pictures in all.
+    /// Maximum images.
     pub images: usize,
-    /// PDF pages in all.
+    /// Maximum PDF pages.
     pub pdf_pages: usize,
-    /// Characters of a tool's name.
+    /// Maximum characters of a tool name.
     pub tool_name: usize,
 }
 
@@ -133,32 +121,30 @@ impl Default for MockLimits {
     }
 }
 
-/// The AWS key whose signature is right.
+/// The AWS key whose signatures are valid.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AwsKey {
-    /// Access key id.
     pub access_key: String,
-    /// Secret access key.
     pub secret_key: String,
-    /// Region of the scope.
+    /// Region in the credential scope.
     pub region: String,
 }
 
-/// A refusal that no rule asks for: what a service does on a bad day.
+/// A forced rejection, as services produce them occasionally.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Forced {
-    /// Refuses every request whose body holds this text.
+    /// Rejects requests whose body contains this text.
     pub body_contains: Option<String>,
-    /// Refuses every request that holds a picture or document with this index
-    /// (counted over the whole request), naming its path.
+    /// Rejects requests that contain an image or document with this index (counted over the whole
+    /// request), naming its path.
     pub media: Option<usize>,
-    /// Refuses every request that holds a thinking block, naming the first.
+    /// Rejects requests that contain thinking, naming the first block.
     pub thinking: bool,
-    /// What the refusal says after the path.
+    /// Error text after the path.
     pub message: String,
-    /// How often; without it, always.
+    /// Number of rejections; unlimited by default.
     pub times: Option<usize>,
 }
 
@@ -170,7 +156,7 @@ mod tests {
     use crate::{ReplyPiece, StreamStall, Times};
 
     #[test]
-    fn a_script_file_says_what_it_means() {
+    fn script_file_parses() {
         let script: Script = serde_json::from_value(json!({
             "window": 20_000,
             "turns": [
@@ -195,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_field_is_an_error() {
+    fn unknown_script_field_is_an_error() {
         for wrong in
             [json!({"turn": []}), json!({"turns": [{"replies": []}]}), json!({"turns": [{"times": "ever"}]})]
         {

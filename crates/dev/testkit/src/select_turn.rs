@@ -1,4 +1,4 @@
-//! Which turn answers a request.
+//! Selects the turn that answers a request.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::{
     turn::{MockWhen, Times, Turn},
 };
 
-/// The parts of a request that turns are chosen by.
+/// The parts of a request by which turns are selected.
 #[derive(Debug, Default)]
 pub(crate) struct SeenRequest {
     pub(crate) last_user: String,
@@ -97,7 +97,7 @@ impl SeenRequest {
     }
 }
 
-/// The text of a string or of the text parts of a list.
+/// Returns the text of a string, or of the text parts of a list.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -119,7 +119,7 @@ fn fits(when: &MockWhen, seen: &SeenRequest) -> bool {
     tests.into_iter().all(|(matcher, text)| matcher.as_ref().is_none_or(|matcher| matcher.fits(text)))
 }
 
-/// The first turn that fits and may still be used.
+/// Returns the first matching turn that may still be used.
 pub(crate) fn next(turns: &[Turn], used: &[usize], seen: &SeenRequest) -> Option<usize> {
     let used = used.iter().copied().chain(std::iter::repeat(0));
     turns.iter().zip(used).position(|(turn, used)| {
@@ -131,7 +131,7 @@ pub(crate) fn next(turns: &[Turn], used: &[usize], seen: &SeenRequest) -> Option
     })
 }
 
-/// The same, which is used then.
+/// Like [`next`], and counts it as used.
 pub(crate) fn take(turns: &[Turn], used: &mut Vec<usize>, seen: &SeenRequest) -> Option<usize> {
     let at = next(turns, used, seen)?;
     used.resize(turns.len(), 0);

@@ -52,12 +52,12 @@ pub(crate) struct Live {
 }
 
 impl MockModel {
-    /// Serves the script on a free port of 127.0.0.1.
+    /// Starts a server on a free port of 127.0.0.1.
     pub async fn start(script: Script) -> io::Result<Self> {
         Self::bind(SocketAddr::from(([127, 0, 0, 1], 0)), script).await
     }
 
-    /// Serves the script on an address.
+    /// Starts a server on an address.
     pub async fn bind(address: SocketAddr, script: Script) -> io::Result<Self> {
         check_patterns(&script)?;
         let listener = TcpListener::bind(address).await?;
@@ -80,40 +80,39 @@ impl MockModel {
         Ok(Self { shared, address, task })
     }
 
-    /// Where it listens: `http://127.0.0.1:PORT`, without a slash.
+    /// Returns its URL, `http://127.0.0.1:PORT`, without a slash.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Every request so far (the last ones, if the script says so).
+    /// Returns the requests so far (or the last ones, if the script limits them).
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.state().requests.clone()
     }
 
-    /// The words of every refusal by the rules so far.
+    /// Returns the error texts of all rejections so far.
     pub fn refusals(&self) -> Vec<String> {
         self.shared.state().requests.iter().filter_map(|request| request.refusal.clone()).collect()
     }
 
-    /// How many requests came so far.
+    /// Returns the number of requests so far.
     pub fn count(&self) -> usize {
         self.shared.state().count
     }
 
-    /// Adds a turn at the end of the script.
+    /// Appends a turn to the script.
     pub fn push(&self, turn: Turn) {
         self.shared.state().turns.push(turn);
     }
 
-    /// How many turns were never used.
+    /// Returns the number of turns that were never used.
     pub fn unused(&self) -> usize {
         let state = self.shared.state();
         let used = state.used.iter().filter(|used| **used > 0).count();
         state.turns.len() - used
     }
 
-    /// Waits until a condition on the requests so far holds. Wrap it in a
-    /// timeout.
+    /// Waits until a condition on the requests so far holds. Has no timeout of its own.
     pub async fn wait_until(&self, holds: impl Fn(&[Recorded]) -> bool) {
         loop {
             let changed = self.shared.changed.notified();
@@ -124,7 +123,7 @@ impl MockModel {
         }
     }
 
-    /// Serves until the server fails, for a server that is a whole program.
+    /// Serves until the server fails, for a server that is a program of its own.
     pub async fn serve(mut self) -> io::Result<()> {
         (&mut self.task).await.unwrap_or_else(|err| Err(io::Error::other(err)))
     }
@@ -153,7 +152,7 @@ impl ServerShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request and numbers it.
+    /// Records a request; returns its number.
     fn record(&self, mut request: Recorded) -> usize {
         let mut state = self.state();
         let index = state.count;
@@ -169,7 +168,7 @@ impl ServerShared {
         index
     }
 
-    /// A request is answered in one piece, with this status.
+    /// Records the status of a non-streamed response.
     fn answered(&self, index: usize, status: u16) {
         let now = self.started.elapsed();
         self.update(index, |request| {

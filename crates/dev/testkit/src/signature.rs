@@ -1,7 +1,7 @@
 use sha2::{Digest, Sha256};
 
-/// The signature this mock gives a thinking block: a hash over the text and the
-/// model that wrote it, so that a changed or foreign block is noticed.
+/// Returns the mock's signature of a thinking block: a hash of text and model, so that changed or
+/// foreign blocks are detected.
 pub fn signature_of(thinking: &str, model: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(model.as_bytes());

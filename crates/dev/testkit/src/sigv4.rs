@@ -1,12 +1,12 @@
-//! Checks an AWS signature, from its description, to judge the signer by other
-//! code than its own library.
+//! Validates AWS signatures, implemented from the specification, so that the signer is tested against
+//! independent code.
 
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::{Recorded, rules::MockRefusal, script::AwsKey};
 
-/// Whether the signature of a request is right.
+/// Checks the signature of a request.
 pub(crate) fn check(key: &AwsKey, request: &Recorded) -> Result<(), MockRefusal> {
     let given = request.header("authorization").unwrap_or_default();
     match expected(key, request, given) {
@@ -20,7 +20,7 @@ fn denied(message: &str) -> Result<(), MockRefusal> {
     Err(MockRefusal { status: 403, kind: "permission_error", message: message.to_owned() })
 }
 
-/// The header a right request would have, given which headers it signs.
+/// Returns the expected header, for the same set of signed headers.
 fn expected(key: &AwsKey, request: &Recorded, given: &str) -> Option<String> {
     let (_, signed) = given.split_once("SignedHeaders=")?;
     let (signed, _) = signed.split_once(',')?;
@@ -59,7 +59,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The path as it came, encoded once more, as every service but S3 wants it.
+/// Percent-encodes the received path once more, as required by all services but S3.
 fn double_encoded(path: &str) -> String {
     let mut out = String::new();
     for byte in path.bytes() {

@@ -6,7 +6,7 @@ use futures_util::stream;
 
 use crate::turn::{StreamCut, StreamStall, Turn};
 
-/// One thing that happens to a body.
+/// A step of sending a body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StreamStep {
     Bytes(Vec<u8>),
@@ -14,7 +14,7 @@ pub(crate) enum StreamStep {
     Cut(StreamCut),
 }
 
-/// Puts the turn's byte faults where they belong.
+/// Inserts the turn's byte faults.
 pub(crate) fn with_faults(steps: Vec<StreamStep>, turn: &Turn) -> Vec<StreamStep> {
     let stalled = match turn.stall {
         Some(fault) => insert_at(steps, fault.byte, StreamStep::Stall(fault.what)),
@@ -26,7 +26,7 @@ pub(crate) fn with_faults(steps: Vec<StreamStep>, turn: &Turn) -> Vec<StreamStep
     }
 }
 
-/// Inserts a step when `byte` bytes are out; past the end it comes last.
+/// Inserts a step after `byte` bytes, or at the end.
 fn insert_at(steps: Vec<StreamStep>, byte: usize, fault: StreamStep) -> Vec<StreamStep> {
     let mut out = Vec::with_capacity(steps.len() + 2);
     let mut left = Some(byte);
@@ -54,16 +54,16 @@ fn insert_at(steps: Vec<StreamStep>, byte: usize, fault: StreamStep) -> Vec<Stre
     out
 }
 
-/// How a body ended.
+/// How sending a body ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum StreamEnd {
-    /// Its last byte is out.
+    /// Completely.
     Played,
-    /// The client went away before.
+    /// The client disconnected before.
     Abandoned,
 }
 
-/// Tells how a body ended, once.
+/// Reports the end of a body, once.
 struct EndReporter<F: FnOnce(StreamEnd)>(Option<F>);
 
 impl<F: FnOnce(StreamEnd)> EndReporter<F> {
@@ -80,14 +80,14 @@ impl<F: FnOnce(StreamEnd)> Drop for EndReporter<F> {
     }
 }
 
-/// A body that plays the steps and tells how it ended.
+/// Creates a body that executes the steps and reports how it ended.
 pub(crate) fn body(steps: Vec<StreamStep>, tell: impl FnOnce(StreamEnd) + Send + 'static) -> Body {
     let state = (steps.into_iter(), EndReporter(Some(tell)));
     Body::from_stream(stream::unfold(state, |(mut steps, mut teller)| async move {
         loop {
             match steps.next() {
                 Some(StreamStep::Bytes(bytes)) => {
-                    // The last byte may be the last thing the server asks for.
+                    // The server may not poll again after the last byte.
                     if steps.len() == 0 {
                         teller.tell(StreamEnd::Played);
                     }
@@ -102,8 +102,8 @@ pub(crate) fn body(steps: Vec<StreamStep>, tell: impl FnOnce(StreamEnd) + Send +
                     return None;
                 }
                 Some(StreamStep::Cut(StreamCut::Reset)) => {
-                    // The server writes what it has when the body makes it
-                    // wait; without that the cut would come too early.
+                    // Yield so that the server flushes what it has; otherwise the cut would come too
+                    // early.
                     tokio::task::yield_now().await;
                     teller.tell(StreamEnd::Played);
                     let error = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_sits_at_its_byte() {
+    fn byte_fault_is_inserted_at_its_byte() {
         let steps = || vec![StreamStep::Bytes(b"abc".to_vec()), StreamStep::Bytes(b"def".to_vec())];
         for (byte, want) in [(0, ""), (2, "ab"), (3, "abc"), (4, "abcd"), (6, "abcdef"), (9, "abcdef")] {
             let cut = insert_at(steps(), byte, StreamStep::Cut(StreamCut::End));

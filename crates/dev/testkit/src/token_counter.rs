@@ -1,17 +1,16 @@
-//! A token counter that is not any model's, but counts the same bytes the same
-//! way every time.
+//! A deterministic token counter; not that of any real model.
 
 use base64::Engine as _;
 use serde_json::Value;
 
 use crate::pdf;
 
-/// Tokens a PDF page costs.
+/// Tokens of a PDF page.
 const PDF_PAGE: u64 = 1500;
-/// Tokens a picture costs at most, and when its size cannot be told.
+/// Maximum tokens of an image, also used if its size is unknown.
 const IMAGE: u64 = 1600;
 
-/// Tokens of what a request in the Messages form asks the model to read.
+/// Counts the input tokens of a Messages request.
 pub(crate) fn of_messages_request(body: &Value, bytes_per_token: f64) -> u64 {
     let mut total = TokenCount::default();
     for key in ["system", "messages"] {
@@ -25,7 +24,7 @@ pub(crate) fn of_messages_request(body: &Value, bytes_per_token: f64) -> u64 {
     total.tokens(bytes_per_token)
 }
 
-/// Tokens of a request in any other form: everything that is text.
+/// Counts the tokens of a request of any other API: all of its text.
 pub(crate) fn of_request(body: &Value, bytes_per_token: f64) -> u64 {
     let mut total = TokenCount::default();
     for key in ["instructions", "input", "messages", "systemInstruction", "contents", "tools"] {
@@ -34,7 +33,7 @@ pub(crate) fn of_request(body: &Value, bytes_per_token: f64) -> u64 {
     total.tokens(bytes_per_token)
 }
 
-/// Tokens of a text.
+/// Counts the tokens of a text.
 pub(crate) fn of_text(text: &str, bytes_per_token: f64) -> u64 {
     TokenCount { bytes: text.len() as u64, extra: 0 }.tokens(bytes_per_token)
 }

@@ -3,32 +3,31 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One answer: a refusal, or pieces that are streamed.
+/// One answer: an error, or a stream of pieces.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Turn {
-    /// Which requests it answers; an empty one answers any.
+    /// Which requests it answers; any if empty.
     #[serde(skip_serializing_if = "MockWhen::is_any")]
     pub when: MockWhen,
     /// How often it may be used.
     pub times: Times,
-    /// The window that a request must fit to get this turn, where it is another one
-    /// than the script's.
+    /// Context window a request must fit to get this turn; default: the script's.
     pub window: Option<u64>,
-    /// Waits before the first byte.
+    /// Delay before the first byte, in milliseconds.
     pub delay_ms: u64,
-    /// Closes the connection without a byte.
+    /// Closes the connection without a response.
     pub drop: bool,
-    /// Answers with an error status instead.
+    /// Responds with an error.
     pub error: Option<ErrorReply>,
-    /// Answers with exactly this body, status 200.
+    /// Responds with exactly this body and status 200.
     pub raw: Option<String>,
-    /// What the model says.
+    /// Content of the answer.
     pub reply: Vec<ReplyPiece>,
-    /// Why it stops: the name in the Messages form (`end_turn`, `tool_use`,
-    /// `max_tokens`, …). Without it, what fits the pieces.
+    /// Stop reason as named in the Messages API (`end_turn`, `tool_use`, `max_tokens`, …). Default: what
+    /// fits the content.
     pub stop: Option<String>,
-    /// What was used; without it, what was counted.
+    /// Reported usage; default: counted.
     pub usage: Option<UsageReply>,
     /// Ends the body at a byte.
     pub cut: Option<ByteFault<StreamCut>>,
@@ -37,22 +36,22 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Says these pieces.
+    /// Creates a turn with these pieces.
     pub fn from_pieces(reply: impl IntoIterator<Item = ReplyPiece>) -> Self {
         Self { reply: reply.into_iter().collect(), ..Self::default() }
     }
 
-    /// Says one text.
+    /// Creates a turn with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::from_pieces([ReplyPiece::text(text)])
     }
 
-    /// Makes one call.
+    /// Creates a turn with one tool call.
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
         Self::from_pieces([ReplyPiece::tool(name, input)])
     }
 
-    /// Fails with a status.
+    /// Creates a turn that responds with an error.
     pub fn error(status: u16, kind: &str, message: &str) -> Self {
         let error = ErrorReply {
             status,
@@ -72,28 +71,28 @@ impl Turn {
         self
     }
 
-    /// Stops for this reason.
+    /// Sets the stop reason.
     #[must_use]
     pub fn stop(mut self, reason: &str) -> Self {
         self.stop = Some(reason.to_owned());
         self
     }
 
-    /// Answers only requests whose last user text contains this.
+    /// Restricts the turn to requests whose last user text contains this.
     #[must_use]
     pub fn when(mut self, last_user: &str) -> Self {
         self.when.last_user = Some(TextMatcher::contains(last_user));
         self
     }
 
-    /// Answers as often as it fits.
+    /// Allows any number of uses.
     #[must_use]
     pub fn always(mut self) -> Self {
         self.times = Times::Always;
         self
     }
 
-    /// Answers only requests that fit this window.
+    /// Restricts the turn to requests that fit this window.
     #[must_use]
     pub fn window(mut self, tokens: u64) -> Self {
         self.window = Some(tokens);
@@ -112,9 +111,9 @@ impl Turn {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Times {
-    /// The turn answers every request that fits.
+    /// Any number of times.
     Always,
-    /// The turn answers this many requests.
+    /// This many times.
     #[serde(untagged)]
     Count(usize),
 }
@@ -125,20 +124,20 @@ impl Default for Times {
     }
 }
 
-/// Which requests a turn answers: all that is given must fit.
+/// Which requests a turn answers; all given conditions must match.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockWhen {
-    /// The text of the last user message, tool results left out.
+    /// Text of the last user message without tool results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_user: Option<TextMatcher>,
-    /// The text of the tool results in the last message.
+    /// Text of the tool results in the last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_result: Option<TextMatcher>,
-    /// The system prompt.
+    /// System prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<TextMatcher>,
-    /// The model asked for.
+    /// Requested model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<TextMatcher>,
 }
@@ -152,23 +151,23 @@ impl MockWhen {
     }
 }
 
-/// A test of a text. A plain string means `contains`.
+/// A condition on a text. A plain string means `contains`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextMatcher {
-    /// The text holds this part.
+    /// Contains this part.
     Contains(String),
-    /// The text is exactly this.
+    /// Equals this text.
     Equals(String),
-    /// Matches this regular expression somewhere.
+    /// Contains a match of this regular expression.
     Regex(String),
-    /// Holds this.
+    /// Contains this part.
     #[serde(untagged)]
     Plain(String),
 }
 
 impl TextMatcher {
-    /// Fits texts that hold this part.
+    /// Creates a condition that the text contains this part.
     pub fn contains(text: &str) -> Self {
         Self::Contains(text.to_owned())
     }
@@ -182,48 +181,47 @@ impl TextMatcher {
     }
 }
 
-/// An error status and its words.
+/// An error response.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorReply {
-    /// The HTTP status of the answer.
+    /// HTTP status.
     pub status: u16,
-    /// Error type, as in the Messages form (`overloaded_error`, …).
+    /// Error type as named in the Messages API (`overloaded_error`, …).
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it says.
     pub message: String,
-    /// Extra headers, such as `retry-after`.
+    /// Additional headers, such as `retry-after`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
 }
 
-/// A piece of an answer, or something that happens between two pieces.
+/// A piece of an answer, or a fault between two pieces.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyPiece {
     /// A text block.
     Text(String),
-    /// A thinking block, signed for the model asked for.
+    /// A thinking block, signed for the requested model.
     Thinking(String),
-    /// A thinking block the service hides.
+    /// A redacted thinking block.
     RedactedThinking(String),
     /// A tool call.
     Tool(ToolPiece),
-    /// A block of the service's own (`server_tool_use`, `web_search_tool_result`), or
-    /// a text with citations, as it stands in an answer. Only in the Messages form.
+    /// A block of a server-side tool (`server_tool_use`, `web_search_tool_result`), or a text with
+    /// citations, as it appears in an answer. Messages API only.
     Block(Value),
-    /// An unfinished text block: its end never comes.
+    /// A text block without an end.
     OpenText(String),
-    /// An unfinished thinking block: neither signature nor end comes.
+    /// A thinking block without signature and end.
     OpenThinking(String),
-    /// Nothing for a while.
+    /// A pause.
     Stall(StreamStall),
-    /// The body ends here.
+    /// The end of the body.
     Cut(StreamCut),
-    /// An error frame in the middle of the stream; nothing comes after it.
+    /// An error event in the middle of the stream; nothing follows.
     Error(ErrorReply),
-    /// Bytes put into the body as they are.
+    /// Bytes inserted into the body unchanged.
     Raw(String),
 }
 
@@ -238,7 +236,7 @@ impl ReplyPiece {
         Self::Thinking(text.into())
     }
 
-    /// A complete call.
+    /// A complete tool call.
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
         Self::Tool(ToolPiece { name: name.into(), input, ..ToolPiece::default() })
     }
@@ -248,24 +246,22 @@ impl ReplyPiece {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolPiece {
-    /// The name of the tool that is called.
     pub name: String,
-    /// Its id; without it, one made from the numbers of request and block.
+    /// Call id; default: derived from the numbers of request and block.
     pub id: Option<String>,
-    /// The input of the call.
     pub input: Value,
-    /// The input as text, when it is not to be JSON.
+    /// Input as text that need not be valid JSON.
     pub json: Option<String>,
-    /// Where (in characters) the input's text is split into pieces.
+    /// Positions (in characters) at which the input is split into deltas.
     pub split: Option<Vec<usize>>,
-    /// Ends the input after so many characters.
+    /// Truncates the input after this many characters.
     pub keep: Option<usize>,
-    /// Whether the end of the block never comes.
+    /// Whether the end of the block is omitted.
     pub open: bool,
 }
 
 impl ToolPiece {
-    /// The input's text, as far as it is kept.
+    /// Returns the input text, truncated to `keep`.
     pub(crate) fn text(&self) -> String {
         let whole = match &self.json {
             Some(text) => text.clone(),
@@ -279,49 +275,49 @@ impl ToolPiece {
     }
 }
 
-/// Something that happens when so many bytes of the body are out.
+/// A fault after a number of bytes of the body.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ByteFault<T> {
-    /// After how many bytes.
+    /// Number of bytes.
     pub byte: usize,
-    /// What happens at that byte.
+    /// The fault.
     pub what: T,
 }
 
-/// How a body ends too early.
+/// A premature end of a body.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamCut {
-    /// The connection breaks.
+    /// The connection is reset.
     Reset,
-    /// The body ends as if it were whole.
+    /// The body ends as if it were complete.
     End,
 }
 
-/// How long nothing comes.
+/// A pause.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamStall {
-    /// Until the client goes away.
+    /// Until the client disconnects.
     Forever,
-    /// So many milliseconds.
+    /// This many milliseconds.
     #[serde(untagged)]
     Ms(u64),
 }
 
-/// What the answer says was used.
+/// Reported usage.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsageReply {
-    /// Input outside the cache; without it, what was counted.
+    /// Uncached input tokens; default: counted.
     pub input_tokens: Option<u64>,
-    /// Output; without it, what was counted.
+    /// Output tokens; default: counted.
     pub output_tokens: Option<u64>,
-    /// Input written to the cache.
+    /// Tokens written to the cache.
     pub cache_creation_input_tokens: u64,
-    /// Input read from the cache.
+    /// Tokens read from the cache.
     pub cache_read_input_tokens: u64,
-    /// Searches of the service's own.
+    /// Server-side web searches.
     pub web_search_requests: u64,
 }

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_shown_without_secrets() {
+    fn store_addresses_parse_and_hide_credentials() {
         for (text, shown) in [
             ("sqlite:/tmp/a.db", "sqlite:/tmp/a.db"),
             ("sqlite:///tmp/a.db", "sqlite:/tmp/a.db"),

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_words_are_names() {
+    fn names_with_special_characters_are_rejected() {
         let long = "x".repeat(129);
         for (text, good) in [
             ("a", true),

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nothing_nearer_than_the_server_is_reached() {
+    async fn login_may_not_reach_closer_addresses_than_server() {
         let public = "https://93.184.216.34/mcp";
         let private = "http://10.1.2.3/mcp";
         let local = "http://localhost:80/mcp";
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_are_judged_by_where_they_lead() {
+    async fn host_names_are_judged_by_resolved_address() {
         let resolve = |server: &'static str, named: &'static str| async move {
             let reach = LoginHostPolicy::new(&Url::parse(server).unwrap(), &[named]).await;
             let resolver = haft_net::CheckedResolver::new(Arc::new(reach));

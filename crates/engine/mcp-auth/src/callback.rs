@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_answer_counts() {
+    async fn listener_accepts_only_the_login_redirect() {
         let listener = CallbackListener::bind(None).await.unwrap();
         let base = listener.redirect_uri();
         let waiting = tokio::spawn(listener.wait(|url| url.ends_with("&state=s")));

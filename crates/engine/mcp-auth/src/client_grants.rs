@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_says_whether_it_takes_bound_tokens() {
+    fn challenge_tells_whether_dpop_is_wanted() {
         for (challenge, want) in [
             ("Bearer resource_metadata=\"x\"", false),
             ("DPoP resource_metadata=\"x\"", true),

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_key_signs() {
+    fn every_key_type_signs() {
         let p256 = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
         let der = p256.to_pkcs8v1().unwrap();
         check(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_says_so() {
+    fn invalid_key_gives_error() {
         for (text, part) in [
             ("", "not in PEM"),
             ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "not in PEM"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_key_is_the_same_key() {
+    fn stored_key_round_trips() {
         let (key, kept) = SigningKey::generate().unwrap();
         assert_eq!(SigningKey::kept(&kept).unwrap().public(), key.public());
         assert!(SigningKey::kept("nonsense").is_none());

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_says_how_tokens_are_come_by() {
+    fn oauth_entry_selects_grant() {
         let read = |value: &Value| serde_json::from_value::<OAuthSettings>(value.clone());
         for (value, want) in [
             (json!({}), Ok("authorization_code")),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_in_a_file_is_read_whole_or_not_at_all() {
+    fn secret_file_is_read_whole_or_rejected() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let read = || ClientSecret::File(file.path().to_owned()).read();
         assert!(read().unwrap_err().contains("is empty"));

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_of_who_reads_a_signature_counts() {
+    fn clock_follows_server_date_header() {
         let check = |date: &str| {
             let clock = Clock::default();
             clock.heard(&HeaderMap::from_iter([(DATE, date.parse().unwrap())]));

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usual_mistakes_are_read_as_they_were_meant() {
+    fn common_token_response_mistakes_are_repaired() {
         for (status, body, want_status, want) in [
             (
                 200,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_not_shown() {
+    fn sent_secrets_are_removed_from_errors() {
         let body = r#"{"error":"invalid_grant","error_description":"code s3cr3t of client c is used"}"#;
         let given = answer(StatusCode::BAD_REQUEST, HeaderMap::new(), body.as_bytes().to_vec());
         let got = without_secrets(given, b"grant_type=authorization_code&code=s3cr3t&client_id=c");

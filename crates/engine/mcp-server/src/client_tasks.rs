@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_get_another_name_and_files_do_not() {
+    fn task_ids_are_renamed_but_not_in_file_names() {
         for (text, want) in [
             ("Task bash_1 runs.", "Task N runs."),
             ("Stop bash_1.", "Stop N."),

@@ -84,7 +84,8 @@ impl HttpServer {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Stops accepting requests, ends open streams, and waits up to [`STOP_LIMIT`].
+    /// Stops accepting requests, ends open streams, and waits up to three seconds for open
+    /// connections.
     pub async fn stop(self) {
         self.stop.cancel();
         let abort = self.task.abort_handle();

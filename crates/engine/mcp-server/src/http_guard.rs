@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_is_where_clients_look_for_it() {
+    fn resource_metadata_is_at_well_known_path() {
         for (resource, want) in [
             ("https://x.test/mcp", "https://x.test/.well-known/oauth-protected-resource/mcp"),
             ("https://x.test/a/mcp?b=c", "https://x.test/.well-known/oauth-protected-resource/a/mcp"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_a_host() {
+    fn host_header_is_validated() {
         for (text, want) in [
             ("localhost", true),
             ("LOCALHOST:80", true),

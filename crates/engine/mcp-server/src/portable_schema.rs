@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spelling_changes_and_meaning_stays() {
+    fn portable_schema_keeps_meaning() {
         let any = || anything(&Map::new());
         for (schema, want) in [
             (

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_must_be_meant_for_us() {
+    fn token_for_other_audience_is_rejected() {
         let us = "https://tools.test/mcp";
         for (audience, want) in [
             (json!(us), true),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_must_be_all_that_is_wanted() {
+    fn token_must_meet_all_requirements() {
         let wanted = TokenRequirements {
             resource: String::from("r"),
             issuer: Some(String::from("https://as.test")),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flood_of_tokens_is_no_flood_of_questions() {
+    async fn many_invalid_tokens_cause_few_introspections() {
         use std::sync::{
             Arc,
             atomic::{AtomicUsize, Ordering::SeqCst},

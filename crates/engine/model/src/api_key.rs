@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_helper_is_asked_once_until_its_key_is_refused() {
+    async fn helper_output_is_cached_until_key_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let count = dir.path().join("count");
         let source =
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keys_do_not_show() {
+    async fn key_source_never_shows_key() {
         let error = KeySource::helper("echo sk-secret; exit 3").get().await.unwrap_err();
         assert!(!error.to_string().contains("sk-secret") && error.to_string().contains("failed"), "{error}");
         assert!(KeySource::value("a\nb").get().await.is_err());

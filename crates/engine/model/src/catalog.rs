@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_seen_through() {
+    fn cloud_and_dated_model_names_resolve_to_catalog_entry() {
         let catalog = Catalog::built_in();
         for (model, want) in [
             ("claude-opus-5-5", "claude-opus-5-5"),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn short_name_of_a_line_is_its_newest_model() {
+    fn short_name_resolves_to_newest_model_of_family() {
         let catalog = Catalog::built_in();
         for (short, line, kind) in [
             ("opus", "claude-opus-", ""),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_entry_wins() {
+    fn user_entry_overrides_catalog() {
         let mine =
             r#"[{"id": "claude-opus-5-5", "window": 5, "price": {"input": 1}}, {"id": "home", "window": 7}]"#;
         let catalog = Catalog::built_in().with(mine).unwrap();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_add_up() {
+    fn price_sums_tokens_cache_and_searches() {
         let price = |model: &str| Catalog::built_in().get(model).price.unwrap();
         let usage = Usage {
             input_tokens: 1_000_000,

@@ -195,7 +195,7 @@ pub(crate) fn fixed_headers(list: &[(String, String)]) -> Result<HeaderMap, Mode
 #[cfg(test)]
 mod tests {
     #[test]
-    fn addresses_of_this_machine_are_known() {
+    fn loopback_urls_are_recognised() {
         for (address, want) in [
             ("http://127.0.0.1:11434/v1", true),
             ("http://localhost:1234", true),

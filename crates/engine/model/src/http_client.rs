@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_recognised() {
+    fn plain_loopback_url_gets_loopback_client() {
         for (base, want) in [
             ("http://127.0.0.1:8080/v1", true),
             ("http://localhost", true),

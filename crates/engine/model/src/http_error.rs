@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_for_browsers_is_said_in_words() {
+    fn html_error_page_is_described_by_title() {
         let page =
             b"<!DOCTYPE HTML>\n<html lang=\"en\"><head>\n<title>Error\n response</title></head></html>";
         for (body, says) in [
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_does_not_fit_is_told_from_other_refusals() {
+    fn too_long_errors_are_distinguished_from_other_rejections() {
         let long = |tokens, window| Some(TooLong { tokens, window });
         for (message, want) in [
             ("prompt is too long: 211539 tokens > 200000 maximum", long(Some(211_539), Some(200_000))),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_and_words_are_understood() {
+    fn http_status_and_message_map_to_error() {
         let body =
             |message: &str| format!(r#"{{"type":"error","error":{{"type":"x","message":"{message}"}}}}"#);
         let long = of_status(400, body("prompt is too long: 211539 tokens > 200000 maximum").as_bytes());

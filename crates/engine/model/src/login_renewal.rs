@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_runs_once_and_says_how_it_ended() {
+    async fn renewal_runs_once_per_pause_and_returns_success() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("runs");
         let renewal = LoginRenewal::new(format!("echo x >> '{}'", file.display()), EnvVars::of_process());

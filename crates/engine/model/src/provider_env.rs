@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_chooses() {
+    fn environment_variables_select_provider() {
         let none = KeySettings::default();
         for (vars, want) in [
             (vec![], "Anthropic { base_url: \"https://api.anthropic.com\", login: ApiKey(Env"),
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_have_is_chosen() {
+    fn available_keys_select_provider() {
         let none = KeySettings::default();
         let mut kept = KeySettings::default();
         kept.stored.put("anthropic", StoredKey::Key("k".to_owned()));
@@ -559,7 +559,7 @@ mod tests {
 
     #[cfg(feature = "bedrock")]
     #[test]
-    fn bedrock_is_chosen() {
+    fn environment_selects_bedrock() {
         let none = KeySettings::default();
         let got = chosen(&[("CLAUDE_CODE_USE_BEDROCK", "1"), ("AWS_REGION", "eu-west-1")], &none);
         assert!(got.contains("Bedrock { region: \"eu-west-1\"") && got.contains("Default"), "{got}");
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_come_from_the_environment() {
+    fn environment_sets_retries_and_timeouts() {
         let env = |name: &str| match name {
             "CLAUDE_CODE_MAX_RETRIES" => Some("2".to_owned()),
             "API_TIMEOUT_MS" => Some("1000".to_owned()),

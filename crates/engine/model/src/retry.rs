@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_and_providers_are_heard() {
+    fn retry_delay_grows_and_honours_provider_request() {
         let policy = RetryPolicy::default();
         for attempt in 1..=5 {
             let full = Duration::from_millis(500 << (attempt - 1)).min(policy.longest);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn models_of_this_machine_may_take_their_time() {
+    fn local_model_gets_longer_default_timeouts() {
         let local = StreamTimeouts::default().of_this_machine();
         assert_eq!((local.first_byte, local.idle), (Duration::from_secs(900), Duration::from_secs(900)));
         let said =
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_understood() {
+    fn retry_headers_are_parsed() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let hint = |name: &'static str, value: &'static str| {
             RetryAfter::parse(move |asked| (asked == name).then_some(value), now)

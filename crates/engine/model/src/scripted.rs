@@ -133,7 +133,7 @@ mod tests {
     use crate::ModelAnswer;
 
     #[tokio::test]
-    async fn answers_come_in_order_and_end_in_an_error() {
+    async fn scripted_answers_come_in_order_then_fail() {
         let call = ToolUse { id: "a".into(), name: "Read".into(), input: json!({"file_path": "x"}) };
         let answers = [
             vec![MessageBlock::Text { text: "Two words".into() }, MessageBlock::ToolUse(call.clone())],

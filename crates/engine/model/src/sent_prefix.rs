@@ -196,7 +196,7 @@ mod tests {
     use crate::wire::messages_piece;
 
     #[test]
-    fn numbers_are_the_same_with_what_was_written_at_hand() {
+    fn message_hashes_equal_with_and_without_encoded_form() {
         let blocks: Vec<MessageBlock> = serde_json::from_value(json!([
             {"type": "tool_result", "tool_use_id": "a", "content": "lines\n\t\"of\" text \u{1}", "is_error": true},
             {"type": "text", "text": "größe"},
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_have_their_own_numbers() {
+    fn different_blocks_have_different_hashes() {
         let text = |text: &str| MessageBlock::Text { text: text.to_owned() };
         let one = Message { role: Role::User, content: vec![text("a"), text("b")] };
         let longer = Message { role: Role::User, content: vec![text("a"), text("b"), text("c")] };

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_kept_and_never_shown() {
+    fn stored_keys_round_trip_and_are_never_shown() {
         let mut keys = StoredKeys::default();
         keys.put("openai", StoredKey::Key("sk-one".to_owned()));
         keys.put("gemini", StoredKey::Command("print it".to_owned()));

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fit_and_stay_apart() {
+    fn wire_names_are_valid_and_distinct() {
         let long_a = format!("mcp__{}__{}a", "0".repeat(36), "x".repeat(40));
         let long_b = format!("mcp__{}__{}b", "0".repeat(36), "x".repeat(40));
         for name in ["Read", "a.b/c", "mcp__srv__größe", "", "工具", &long_a, &long_b] {

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_become_objects_or_say_why_not() {
+    fn schema_becomes_object_schema_or_error() {
         let plain = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
         check(plain.clone(), Ok(plain.clone()));
         check(Value::Null, Ok(json!({"type": "object", "properties": {}})));

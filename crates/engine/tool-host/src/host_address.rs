@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_or_refused_with_a_reason() {
+    fn host_addresses_parse_or_explain_error() {
         let check = |text: &str, want: Result<&str, &str>| match (HostConfig::read(text), want) {
             (Ok(host), Ok(shown)) => assert_eq!(format!("{}={}", host.name, host.address), shown),
             (Err(err), Err(part)) => assert!(err.0.contains(part), "{text}: {err}"),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn ssh_is_told_the_machine_and_never_the_directory() {
+    fn ssh_command_never_contains_directory() {
         let host = HostConfig::read("a=ssh://me@box:2222/a;rm").unwrap().with_ssh("ssh -F /dev/null");
         let (program, args) = host.ssh_line().unwrap();
         assert_eq!(program, PathBuf::from("ssh"));

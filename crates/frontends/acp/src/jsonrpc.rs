@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_become_messages() {
+    fn lines_are_parsed_to_messages() {
         let said = |method: &str| RpcMessage::Notification { method: method.to_owned(), params: Value::Null };
         let request = |id: Value| RpcMessage::Request { id, method: "m".into(), params: json!({"a": 1}) };
         for (line, want) in [
@@ -234,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_breaks_the_reader(line in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_line_is_parsed_without_panic(line in prop::collection::vec(any::<u8>(), 0..200)) {
             // Every line gives a message, and never more messages than it has bytes.
             let messages = parse_line(&line).len();
             prop_assert!(messages <= line.len().max(1), "{messages}");

@@ -110,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_spelled_as_iso() {
+    fn timestamps_are_formatted_as_iso() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_794_870_653);
         assert_eq!(iso(at), "2026-11-16T23:10:53Z");
     }
 
     #[test]
-    fn ids_are_no_paths() {
+    fn session_ids_with_path_parts_are_rejected() {
         for id in ["", "../x", "a/b", ".hidden", "a\0b"] {
             assert!(delete_session(&[std::env::temp_dir()], id).is_err(), "{id}");
         }

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_option_that_was_offered_is_a_yes() {
+    fn only_offered_option_counts_as_approval() {
         let update: Result<PermissionUpdate, _> = serde_json::from_value(json!({
             "type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "cargo test:*"}],
             "behavior": "allow", "destination": "localSettings"}));

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_block_is_understood_or_refused() {
+    fn every_prompt_block_is_converted_or_rejected() {
         let said = |prompt: Value| {
             let blocks = read_blocks(&prompt).map_err(|it| it.message)?;
             serde_json::to_value(blocks).map_err(|it| it.to_string())

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_read_in_every_form() {
+    fn every_server_format_is_parsed() {
         let params = json!({"cwd": "/w", "additionalDirectories": ["/x"], "mcpServers": [
             {"name": "a", "command": "run", "args": ["1"], "env": [{"name": "K", "value": "v"}]},
             {"name": "b", "type": "http", "url": "http://localhost/", "headers": [{"name": "H", "value": "w"}]},
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn paths_survive_being_addresses(name in "[ -~é#%?]{1,40}") {
+        fn file_uris_round_trip(name in "[ -~é#%?]{1,40}") {
             let path = Path::new("/some where").join(name.replace('/', "_"));
             prop_assume!(path.components().all(|it| !matches!(it, std::path::Component::ParentDir)));
             let path: PathBuf = path.components().collect();

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_joined_and_only_the_last_progress_of_a_call_is_kept() {
+    fn backlog_merges_text_and_keeps_last_progress() {
         let (said, thought) = ("agent_message_chunk", "agent_thought_chunk");
         let long = "x".repeat(MAX_CHUNK_BYTES);
         for (updates, want) in [

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_read_and_nothing_else_is_a_yes() {
+    fn form_answers_parse_and_invalid_ones_deny() {
         let choices: Vec<UserQuestion> = serde_json::from_value(json!([
             {"question": "Which?", "header": "Kind", "options": [
                 {"label": "A", "description": "a"}, {"label": "B", "description": ""}]},

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_found_where_lines_name_them() {
+    fn large_results_named_in_lines_are_found() {
         let tenant = FleetName::parse("t").unwrap();
         let run = RunId::parse("r1").unwrap();
         let kept = LargeResults::new(tenant, Path::new("/x/st\"ate"), &run);

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_counts_for_less_than_it_is() {
+    fn lease_counts_as_expired_early() {
         let clock = LeaseClock::new(Duration::from_secs(30));
         assert!(clock.is_fresh() && clock.left() <= Duration::from_secs(27));
         let old = LeaseClock { confirmed_ms: Arc::default(), counts: Duration::from_millis(1) };

@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_apart_again() {
+    fn run_lines_round_trip() {
         let owner = FleetState::Owner {
             format: 1,
             haft: String::from("0.1.0"),

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_found_in_every_form_and_files_come_back() {
+    fn secrets_are_masked_in_every_encoding_and_files_restored() {
         let value = "p\"q\n8f3a-zz/+=9988776655";
         let mask = ValueMask::new([("KEY", value), ("SHORT", "abc")]);
         let quoted = serde_json::to_string(value).unwrap_or_default();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_what_is_not_allowed() {
+    fn secret_without_allow_rule_is_denied() {
         let rules: SecretRules = serde_json::from_value(serde_json::json!({
             "allow": {"tenant:a": ["X"], "pool:gpu": ["*"]}
         }))

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_become_a_filter() {
+    fn where_words_become_a_filter() {
         let mut filter = JobFilter::default();
         assert_eq!(parse_where("tenant=x state=parked,failed repo=a/b", &mut filter), Ok(()));
         assert_eq!(filter.states, [JobState::Parked, JobState::Failed]);

@@ -13,7 +13,7 @@ fn parse(name: &str, text: &str) -> Result<JobPlan, FileRefused> {
 }
 
 #[test]
-fn all_forms_mean_the_same_jobs() {
+fn every_file_format_gives_the_same_jobs() {
     let forms = [
         ("a.csv", "repo,target\na,8\nb,9\n"),
         ("a.jsonl", "{\"repo\": \"a\", \"target\": \"8\"}\n\n{\"repo\": \"b\", \"target\": \"9\"}\n"),
@@ -29,7 +29,7 @@ fn all_forms_mean_the_same_jobs() {
 }
 
 #[test]
-fn a_file_with_everything() {
+fn job_file_with_every_field_parses() {
     let text = r#"
 version: 1
 batch: log4j-to-slf4j
@@ -67,7 +67,7 @@ jobs:
 }
 
 #[test]
-fn a_bad_file_is_refused_whole_with_places() {
+fn invalid_file_is_rejected_with_all_locations() {
     for (name, text, want) in [
         (
             "a.yaml",
@@ -123,7 +123,7 @@ fn a_bad_file_is_refused_whole_with_places() {
 
 /// Byte order marks, line endings and similar oddities of spreadsheets and editors are accepted.
 #[test]
-fn odd_files_mean_what_they_look_like() {
+fn unusual_file_encodings_are_accepted() {
     for (name, text) in [
         ("a.csv", "\u{feff}repo,note\r\na,\"one, two\"\r\nb,\"say \"\"hi\"\"\"\r\n"),
         (
@@ -144,7 +144,7 @@ fn odd_files_mean_what_they_look_like() {
 
 /// Jobs are sorted after their dependencies, whatever the order of the file.
 #[test]
-fn jobs_stand_behind_what_they_need() {
+fn jobs_are_sorted_after_dependencies() {
     let text = "matrix: {os: [linux, mac]}\njobs:\n  - {repo: r, name: ship, needs: {cpu: 2, mem: 1G, jobs: [test]}}\n  - {repo: r, name: test, needs: build}\n  \
                 - {repo: r, name: build}\n";
     let plan = parse("a.yaml", text).unwrap();
@@ -161,7 +161,7 @@ fn jobs_stand_behind_what_they_need() {
 }
 
 #[test]
-fn a_key_names_a_job_once() {
+fn duplicate_job_key_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("repos.csv"), "repo\na\nb\na\n").unwrap();
     let path = dir.path().join("jobs.yaml");
@@ -183,13 +183,13 @@ fn a_key_names_a_job_once() {
 
 proptest! {
     #[test]
-    fn no_file_makes_the_reader_panic(text in "[a-z{}\\[\\]:,&*\"'|>%\n -]{0,120}", kind in 0..4_usize) {
+    fn any_job_file_is_parsed_without_panic(text in "[a-z{}\\[\\]:,&*\"'|>%\n -]{0,120}", kind in 0..4_usize) {
         let name = ["a.yaml", "a.json", "a.csv", "a.jsonl"][kind];
         parse(name, &text).ok();
     }
 
     #[test]
-    fn every_row_of_a_table_is_one_job(rows in prop::collection::vec("[ -~]{1,12}", 1..20)) {
+    fn every_table_row_is_one_job(rows in prop::collection::vec("[ -~]{1,12}", 1..20)) {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(["repo"]).unwrap();
         for row in &rows {

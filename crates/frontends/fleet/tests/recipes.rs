@@ -11,7 +11,7 @@ fn recipe(name: &str) -> PathBuf {
 }
 
 #[test]
-fn yaml_can_be_read_and_says_what_workers_need() {
+fn yaml_recipes_parse_and_have_worker_settings() {
     for (name, wanted) in [
         ("kubernetes.yaml", &["kind: Deployment", "fleet, worker", "terminationGracePeriodSeconds: 90"][..]),
         ("github-actions.yml", &["haft fleet worker --drain", "haft fleet map"]),
@@ -25,13 +25,13 @@ fn yaml_can_be_read_and_says_what_workers_need() {
 }
 
 #[test]
-fn the_pilot_job_is_a_script() {
+fn pilot_job_recipe_is_a_valid_script() {
     let read = Command::new("sh").arg("-n").arg(recipe("slurm-pilot.sh")).output().unwrap();
     assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
 }
 
 #[test]
-fn the_unit_is_one() {
+fn systemd_recipe_is_a_valid_unit() {
     let dir = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(recipe("haft-worker.service")).unwrap();
     // The recipe's program and user do not exist on this machine.

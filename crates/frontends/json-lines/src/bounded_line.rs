@@ -128,7 +128,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn every_line_is_short_enough_and_json(value in any_json()) {
+        fn every_line_is_bounded_json(value in any_json()) {
             let frame = json!({"type": "user", "session_id": "s", "uuid": "u", "message": value});
             let line = bounded_line(&frame);
             let mut lines = b"before\n".to_vec();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_go_whole_or_not_at_all() {
+    fn images_are_sent_whole_or_replaced() {
         let picture = json!({"type": "image", "source": {"type": "base64", "data": "A".repeat(2_000_000)}});
         let line = bounded_line(&json!({"type": "user", "content": [picture]}));
         assert!(line.contains("image of 2000000 bytes of base64 left out"), "{}", text::head(&line, 300));

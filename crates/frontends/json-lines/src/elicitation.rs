@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clear_yes_is_a_yes() {
+    fn only_explicit_accept_counts_as_accepted() {
         for (answer, want) in [
             (
                 json!({"action": "accept", "content": {"a": 1}}),

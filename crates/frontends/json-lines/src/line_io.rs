@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_line_that_is_too_long_only_the_beginning_is_kept() {
+    fn too_long_line_keeps_only_its_beginning() {
         let long = "x".repeat(70_000);
         for (input, want) in [
             (String::from("a\nb\r\n\nc"), vec![("a\n", true), ("b\r\n", true), ("\n", true), ("c", true)]),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_goes_on_when_enough_was_read_or_nobody_reads() {
+    async fn backlog_wait_ends_when_read_or_closed() {
         let waiting = OutputBacklog::default();
         waiting.caught_up().await;
         for close in [false, true] {

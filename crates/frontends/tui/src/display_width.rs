@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_terminals_disagree_about_is_asked_once() {
+    fn disputed_width_is_queried_once() {
         for (grapheme, disputed) in [
             ("a", false),
             ("漢", false),

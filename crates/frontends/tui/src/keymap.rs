@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_has_one_action_and_settings_move_them() {
+    fn every_key_has_one_action_and_settings_rebind() {
         let all: usize = KEYS.iter().map(|it| it.2.len()).sum();
         assert_eq!(KeyMap::default().actions.len(), all, "a key stands twice in the table, or is no key");
         let key = |label: &str| KeyPress::of_label(label).unwrap_or(KeyPress::ctrl('?'));

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_become_rows() {
+    fn lines_wrap_to_rows() {
         let rows = |text: &str, fit: WrapMode, width: usize| -> Vec<String> {
             let line = StyledLine::new(text, TextStyle::PLAIN).fit(fit);
             layout(&line, width).iter().map(ScreenRow::to_text).collect()

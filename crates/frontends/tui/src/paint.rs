@@ -552,7 +552,7 @@ mod tests {
 
     /// A disputed grapheme is queried once, and painted again if the guess was wrong.
     #[test]
-    fn the_terminal_says_how_wide_it_draws() {
+    fn reported_width_corrects_painting() {
         let size = ScreenSize { columns: 80, rows: 24 };
         let mut painter = Painter::new(TerminalCaps::default(), size);
         painter.ask_widths();

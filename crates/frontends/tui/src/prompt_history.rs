@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_are_walked_searched_and_kept() {
+    fn prompt_history_can_be_walked_searched_and_reloaded() {
         let dir = std::env::temp_dir().join(format!("haft-history-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let file = dir.join("history.jsonl");

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_a_terminal_obeys_is_left() {
+    fn safe_text_has_no_control_sequences() {
         for (given, want) in [
             ("plain ünïcode 漢", "plain ünïcode 漢"),
             ("a\tb", "a    b"),

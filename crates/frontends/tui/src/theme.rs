@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backgrounds_are_told_apart() {
+    fn background_answers_are_parsed() {
         for (answer, want) in [
             ("rgb:ffff/ffff/ffff", Some(TermBackground::Light)),
             ("rgb:1e1e/1e1e/2e2e", Some(TermBackground::Dark)),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_named_as_people_name_them() {
+    fn colour_names_are_parsed() {
         let mut theme = Theme::default();
         for (colour, want) in [
             ("red", Some("31")),

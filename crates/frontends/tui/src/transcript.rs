@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_prompt_is_shown_by_its_beginning_and_the_rest_is_counted() {
+    fn long_prompt_shows_beginning_and_count() {
         let text = |prompt: &str| -> Vec<String> {
             shown_prompt_lines(prompt).iter().map(StyledLine::to_text).collect()
         };
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_old_calls_printed_is_left_out_before_it_fills_the_memory() {
+    fn transcript_omits_old_output_beyond_limit() {
         let call = |id: usize| {
             let text = (0..150).map(|line| format!("out-{id}-{line}\n")).collect::<String>();
             let lines = text.lines().map(|it| RenderedLine::new(LineStyle::Plain, it)).collect();

@@ -292,7 +292,7 @@ fn check(lines: &[Value], what: &str) {
 }
 
 #[test]
-fn what_is_ours_and_what_is_not_is_told_apart() {
+fn foreign_markup_is_detected() {
     for (html, fine) in [
         ("<p class=\"a\">x &lt;script&gt;</p>", true),
         ("<a href=\"#x\">y</a>", true),
@@ -307,7 +307,7 @@ fn what_is_ours_and_what_is_not_is_told_apart() {
 }
 
 #[test]
-fn no_field_of_a_log_becomes_markup() {
+fn log_fields_never_become_markup() {
     let lines = lines();
     check(&lines, "as it is");
     let evil: Vec<Value> = lines.iter().map(|it| all_evil(it, "")).collect();

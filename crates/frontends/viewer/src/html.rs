@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_becomes_markup() {
+    fn text_never_becomes_markup() {
         for (text, want) in [
             ("<script>", "&lt;script&gt;"),
             ("\u{1b}[31mred\u{1b}[0m <b>", "<span class=\"t-red\">red</span> &lt;b&gt;"),

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_read_once_whoever_opens_it() {
+    fn stored_index_avoids_rereading_log() {
         let log = LogOnDisk::new();
         let first = log.open();
         assert!(log.size() <= first.bytes_read && 10 << 20 < log.size());
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_another_log_or_a_broken_one_does_not_count() {
+    fn foreign_or_broken_index_is_ignored() {
         let log = LogOnDisk::new();
         log.open();
         let file = file_of(&log.path, log.dir.path());
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_log_is_there_before_the_rest_is_read() {
+    fn log_tail_is_available_before_indexing() {
         let log = LogOnDisk::new();
         let whole = LogIndex::read(&log.path, Catalog::built_in()).unwrap();
         let end = LogIndex::tail(&log.path, &Catalog::built_in()).unwrap();

@@ -78,8 +78,8 @@ pub(crate) struct IndexCursor {
 }
 
 impl LogIndex {
-    /// Reads a log. Unreadable lines are counted and skipped; an incomplete last line is left for the
-    /// next [`extend`](Self::extend).
+    /// Reads a log. Unreadable lines are counted and skipped; an incomplete last line is left for
+    /// later.
     pub fn read(path: &Path, catalog: Arc<Catalog>) -> io::Result<Self> {
         let mut index = Self::empty(path, catalog);
         index.extend()?;
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_in_the_message_of_the_person_is_not_the_persons() {
+    fn reminder_in_user_message_is_not_a_user_row() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.jsonl");
         let texts = [
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_several_files_have_their_names() {
+    fn changes_of_several_files_show_file_names() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.jsonl");
         let file = |name: &str| json!({"filePath": name, "structuredPatch": [{"lines": ["-old", "+new"]}]});
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_grows_is_the_same_log_in_the_end() {
+    fn growing_log_indexes_like_complete_log() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.jsonl");
         let whole = log();
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_follows_hears_of_every_change_once() {
+    fn follower_sees_every_change_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.jsonl");
         let whole = log();

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read() {
+    fn timestamps_are_parsed() {
         for (moment, want) in [
             ("1970-01-01T00:00:00.000Z", Some(0)),
             ("2026-11-16T23:10:53.109Z", Some(1_794_870_653_109)),

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_at_a_time_and_free_again_when_dropped() {
+    fn lock_is_exclusive_and_released_on_drop() {
         let directory = tempfile::tempdir().unwrap();
         let first = lock(directory.path(), None).unwrap();
         let descriptor = open(directory.path(), OFlags::DIRECTORY).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stand_in_is_one_file_per_directory() {
+    fn lock_file_is_unique_per_directory() {
         let (a, b, locks) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let first = stand_in(a.path(), locks.path()).unwrap();

@@ -16,7 +16,7 @@ fn check(text: &str, change: impl FnOnce(&mut Map<String, Value>), want: &str) {
 }
 
 #[test]
-fn only_what_changed_changes() {
+fn edit_changes_only_changed_values() {
     let text = "{\n    \"z\": 1e-05,\n    \"big\": 123456789012345678901234567890,\n    \"a\": [1,   2],\n\n    \"s\": \"\\u00e9\"\n}\n";
     check(text, |_| (), text);
     check(text, |it| drop(it.insert("a".into(), json!([1, 3]))), &text.replace("1,   2", "1,   3"));
@@ -38,7 +38,7 @@ fn only_what_changed_changes() {
 }
 
 #[test]
-fn layouts_are_kept() {
+fn edit_keeps_layout() {
     check("{}", |it| drop(it.insert("a".into(), json!(1))), "{\n  \"a\": 1\n}");
     check("{\"a\": 1}", |it| drop(it.insert("b".into(), json!(2))), "{\"a\": 1, \"b\": 2}");
     check("{\"a\": 1}", |it| it.clear(), "{}");
@@ -60,7 +60,7 @@ fn layouts_are_kept() {
 }
 
 #[test]
-fn a_key_that_stands_twice_does_not_come_back() {
+fn removed_duplicate_key_does_not_reappear() {
     let text = "{\"deny\": [\"old\"], \"x\": 1, \"deny\": [\"new\"]}";
     check(text, |it| drop(it.shift_remove("deny")), "{\"x\": 1}");
     check(text, |it| it["deny"] = json!(["newer"]), "{\"x\": 1, \"deny\": [\"newer\"]}");
@@ -93,7 +93,7 @@ proptest! {
     /// Any object can be edited into any other; the result parses as exactly that, and keys that stay
     /// keep their order.
     #[test]
-    fn any_change_arrives(old in any_object(), new in any_object(), pretty in any::<bool>()) {
+    fn any_object_can_be_edited_into_any_other(old in any_object(), new in any_object(), pretty in any::<bool>()) {
         let value = Value::Object(old);
         let text = if pretty { format!("{value:#}") } else { value.to_string() };
         let old = object(&text);
@@ -108,7 +108,7 @@ proptest! {
 
     /// Adding a key leaves all other bytes unchanged.
     #[test]
-    fn a_new_key_is_an_insertion(old in any_object(), pretty in any::<bool>(), value in any_json()) {
+    fn added_key_leaves_other_bytes_unchanged(old in any_object(), pretty in any::<bool>(), value in any_json()) {
         let text = Value::Object(old);
         let text = if pretty { format!("{text:#}") } else { text.to_string() };
         let old = object(&text);

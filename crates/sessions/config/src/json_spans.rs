@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_found_by_pointer() {
+    fn pointer_finds_value_position() {
         let text = "{\n  \"a\": [1, {\"b/c\": \"x\\\"]\"}],\n  \"é~\": tru\n}".replace("tru", "true");
         let root = scan(&text).unwrap();
         for (pointer, want, line) in
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_keys_are_found_at_any_depth() {
+    fn duplicate_keys_are_found_at_any_depth() {
         let text = r#"{"a": {"b": 1, "b": 2}, "c": [{"d": 0, "d": 0}], "a": 3}"#;
         let root = scan(text).unwrap();
         let keys: Vec<&str> = root.repeated_keys().iter().map(|it| &*it.key).collect();
@@ -228,7 +228,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_ends_without_a_panic(text in "[\\[\\]{}\",:\\\\ a1\u{e9}]{0,40}") {
+        fn any_text_is_scanned_without_panic(text in "[\\[\\]{}\",:\\\\ a1\u{e9}]{0,40}") {
             let valid = serde_json::from_str::<serde_json::Value>(&text).is_ok();
             let scanned = scan(&text);
             proptest::prop_assert!(!valid || scanned.is_some(), "{}", text);

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_many_values_scan_their_text_once() {
+    fn line_lookups_scan_text_once() {
         let rules: Vec<String> = (0..1_000).map(|number| format!("    \"Read(f{number})\"")).collect();
         let text = format!("{{\n  \"deny\": [\n{}\n  ]\n}}\n", rules.join(",\n"));
         let place = SettingsSourceKind::Argument(String::from("--settings"));

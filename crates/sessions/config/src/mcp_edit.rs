@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_on_the_way_appear_only_when_needed() {
+    fn missing_parent_objects_are_created_only_when_needed() {
         let object = |value: Value| value.as_object().cloned().unwrap_or_default();
         let mut root = object(json!({"kept": 1}));
         inner(&mut root, &["a", "b"], |it| it.shift_remove("x"));

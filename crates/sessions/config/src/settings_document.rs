@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_has_a_place() {
+    fn parse_error_has_position() {
         for (bytes, position, words) in [
             (&b"{\n  \"a\": 1,\n}"[..], (3, 1), "trailing comma"),
             (b"{\n  \"a\" 1\n}", (2, 7), "expected `:`"),

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_moves_places() {
+    fn environment_moves_config_directories() {
         let detect = |pairs: &'static [(&str, &str)]| {
             let variable = move |name: &str| pairs.iter().find(|it| it.0 == name).map(|it| it.1.into());
             SettingsPaths::detect(Path::new("/nowhere/at/all"), &variable)
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn config_directory_of_one_variable_replaces_all_of_the_home() {
+    fn config_dir_variable_replaces_home_configuration() {
         let detect = |pairs: &'static [(&str, &str)]| {
             let variable = move |name: &str| match name {
                 "HOME" => Some("/h".into()),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_mark_is_the_project_and_home_is_none() {
+    fn nearest_marker_is_project_and_home_is_not() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path();
         for directory in ["repo/.git", "repo/a/b", "repo/inner/.claude/x", ".claude", "plain/deep"] {

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_within_one_tick_of_the_clock_is_noticed() {
+    fn change_within_clock_resolution_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("f");
         std::fs::write(&path, "aaaa").unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_file_is_not_read() {
+    fn non_regular_file_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
         assert!(matches!(read(directory.path(), LARGEST), Err(ReadError::NotAFile)));
         let pipe = directory.path().join("pipe");

@@ -1,32 +1,32 @@
-//! The agents that are measured beside each other, and how each is asked for
-//! the same work: its own words for a call, its own way to another address.
+//! The measured agents, and how each is given the same work: its call format and its settings for
+//! another model URL.
 
 use std::{fs, path::Path, path::PathBuf};
 
 use serde_json::{Value, json};
 
-/// One agent.
+/// An agent.
 pub(super) struct MeasuredAgent {
-    /// What it is called in the table.
+    /// Name in the table.
     pub(super) name: &'static str,
-    /// Its package and the version that is measured; Haft has none.
+    /// npm package and version; `None` for Haft.
     pub(super) package: Option<(&'static str, &'static str)>,
-    /// The program below `node_modules`, and what it is started with.
+    /// Program below `node_modules`, and its first arguments.
     program: &'static [&'static str],
-    /// How it is asked to work on a prompt without questions.
+    /// Arguments that run a prompt without permission prompts.
     pub(super) arguments: &'static [&'static str],
-    /// Variables; `@URL@` stands for the address of the model.
+    /// Environment variables; `@URL@` is replaced by the model's URL.
     variables: &'static [(&'static str, &'static str)],
     /// A settings file below the home directory; `@URL@` as above.
     settings: Option<(&'static str, &'static str)>,
-    /// The call that looks at a file.
+    /// Builds the call that reads a file.
     pub(super) read: fn(&str) -> Value,
-    /// The call that runs a command.
+    /// Builds the call that runs a command.
     pub(super) command: fn(&str) -> Value,
 }
 
 impl MeasuredAgent {
-    /// The program and its first arguments, or nothing if it is not installed.
+    /// Returns program and first arguments; `None` if it is not installed.
     pub(super) fn program(&self, haft: &Path, modules: &Path) -> Option<Vec<String>> {
         if self.package.is_none() {
             return Some(vec![haft.display().to_string()]);
@@ -38,12 +38,12 @@ impl MeasuredAgent {
         path.is_file().then_some(words)
     }
 
-    /// The variables for this address.
+    /// Returns the environment variables for a URL.
     pub(super) fn variables(&self, url: &str) -> Vec<(&'static str, String)> {
         self.variables.iter().map(|(name, value)| (*name, value.replace("@URL@", url))).collect()
     }
 
-    /// Writes its settings into a home directory of its own.
+    /// Writes its settings to a home directory.
     pub(super) fn settle(&self, home: &Path, url: &str) -> Result<(), String> {
         let Some((place, text)) = self.settings else { return Ok(()) };
         let path = home.join(place);
@@ -57,9 +57,8 @@ fn call(name: &str, input: Value) -> Value {
     json!({"tool": {"name": name, "input": input}})
 }
 
-/// All of them, ours first: the others are compared with it. Whatever a peer
-/// would fetch, report or update besides its work is switched off by its own
-/// settings, so that only the work is measured.
+/// All agents, Haft first, because the others are compared with it. Downloads, telemetry and updates of
+/// the others are disabled by their own settings, so that only the work is measured.
 pub(super) const AGENTS: &[MeasuredAgent] = &[
     MeasuredAgent {
         name: "Haft",
@@ -99,7 +98,7 @@ pub(super) const AGENTS: &[MeasuredAgent] = &[
              [analytics]\nenabled = false\n\
              [model_providers.mock]\nname = \"mock\"\nbase_url = \"@URL@/v1\"\nenv_key = \"MOCK_KEY\"\nwire_api = \"responses\"\n",
         )),
-        // It has no tool for reading.
+        // It has no tool for reading files.
         read: |file| call("exec_command", json!({"cmd": format!("cat {file}"), "login": false})),
         command: |line| call("exec_command", json!({"cmd": line, "login": false})),
     },

@@ -1,5 +1,4 @@
-//! What a process and all that came from it have in memory, and used of the
-//! processor.
+//! Memory and CPU usage of a process and its descendants.
 
 use std::{
     collections::HashMap,
@@ -8,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-/// Waits for a child and says how many kilobytes it and its descendants had at
-/// most, pages that several of them share counted once.
+/// Waits for a child; returns its status, and the peak memory of it and its descendants in kilobytes,
+/// with shared pages counted once.
 pub(super) fn peak_kilobytes(child: &mut Child) -> Result<(ExitStatus, u64), String> {
     let mut most = 0;
     loop {
@@ -21,11 +20,11 @@ pub(super) fn peak_kilobytes(child: &mut Child) -> Result<(ExitStatus, u64), Str
     }
 }
 
-/// Milliseconds of processor time of children that have ended and were waited
-/// for, with theirs. The kernel counts in hundredths of a second.
+/// Returns the CPU time in milliseconds of terminated children and their descendants. The kernel's
+/// resolution is 10 ms.
 pub(super) fn children_milliseconds() -> u64 {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // What stands behind the name in parentheses; the children's times are 16th and 17th of the line.
+    // The fields after the process name in parentheses; the children's times are fields 16 and 17.
     let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     rest.split_whitespace().skip(13).take(2).filter_map(|it| it.parse::<u64>().ok()).sum::<u64>() * 10
 }
@@ -46,7 +45,7 @@ fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
-/// A process's share of the pages it has mapped.
+/// Returns the proportional set size of a process.
 fn proportional(id: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));

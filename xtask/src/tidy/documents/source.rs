@@ -6,18 +6,18 @@ use std::{
 
 use super::kebab;
 
-/// Where the arguments of the program are declared.
+/// Directory that declares the program's arguments.
 const ARGUMENTS: &str = "crates/frontends/cli/src/";
 
-/// What exists: files, words, commands, flags and definitions.
+/// Index of the source: files, words, commands, flags, definitions.
 #[derive(Default)]
 pub(super) struct SourceIndex {
     files: Vec<String>,
     words: HashSet<String>,
     flags: HashSet<String>,
-    /// The variants of each enum of commands, as they are typed.
+    /// Variants of each subcommand enum, as typed.
     commands: HashMap<String, HashSet<String>>,
-    /// The text of every Rust file.
+    /// Path and text of every Rust file.
     texts: Vec<(String, String)>,
 }
 
@@ -29,7 +29,7 @@ impl SourceIndex {
                 index.add_text(name, text);
             }
         }
-        // What clap adds by itself.
+        // Added by clap.
         index.flags.extend(["help", "version"].map(str::to_owned));
         index
     }
@@ -77,8 +77,8 @@ impl SourceIndex {
         self.files.iter().any(|file| crate_of(file) == Some(name))
     }
 
-    /// A path from the root, from the source of a crate (`tool-runtime/tool_pool`), or a part
-    /// of a path. `<name>` and `*` stand for anything in one step.
+    /// Whether a path exists: from the root, from a crate (`tool-runtime/tool_pool`), or a part of a
+    /// path. `<name>` and `*` match any component.
     pub(super) fn has_path(&self, path: &str) -> bool {
         let steps: Vec<&str> = path.split('/').collect();
         self.files.iter().any(|file| {
@@ -87,8 +87,7 @@ impl SourceIndex {
         })
     }
 
-    /// A type with a function, constant or variant; a module or crate with any
-    /// definition.
+    /// Whether a type has a function, constant or variant, or a module or crate has a definition.
     pub(super) fn has_item(&self, owner: &str, item: &str) -> bool {
         if owner == "std" {
             return true;
@@ -110,7 +109,7 @@ fn crate_of(file: &str) -> Option<&str> {
     file.strip_prefix("crates/")?.split('/').nth(1)
 }
 
-/// Whether a path of steps is a file or a directory above it.
+/// Whether path components match a file or one of its directories.
 fn fits(steps: &[&str], file: &[&str]) -> bool {
     steps.len() <= file.len() && steps.iter().zip(file).all(|(step, part)| fits_step(step, part))
 }
@@ -121,7 +120,8 @@ fn fits_step(step: &str, part: &str) -> bool {
     part.starts_with(&step[..open]) && part.ends_with(&step[close..])
 }
 
-/// `tool-runtime/tool_pool` is `crates/*/tool-runtime/src/pool.rs` or what lies in `pool/`.
+/// Whether `tool-runtime/tool_pool` refers to this file: `crates/*/tool-runtime/src/tool_pool.rs` or one
+/// below `tool_pool/`.
 fn fits_crate(steps: &[&str], file: &str) -> bool {
     let Some((first, rest)) = steps.split_first() else { return false };
     let inside = file.split('/').skip(3).collect::<Vec<_>>().join("/");
@@ -143,16 +143,14 @@ fn has_kind(line: &str, kinds: &[&str]) -> bool {
     words_of(line).take(4).any(|word| kinds.contains(&word))
 }
 
-/// A file of the module `owner`: by its name, its directory, its crate, or a
-/// `mod` in it.
+/// Whether a file belongs to the module `owner`, by its name, directory, crate, or a `mod` in it.
 fn is_module(name: &str, text: &str, owner: &str) -> bool {
     let is_in =
         name.split('/').any(|step| step.strip_suffix(".rs").unwrap_or(step).replace('-', "_") == owner);
     is_in || text.contains(&format!("mod {owner} "))
 }
 
-/// Whether a line defines `item`: a function, a type, a constant, a variant, or
-/// names it in a `pub use`.
+/// Whether a text defines `item`: a function, type, constant, variant, or `pub use`.
 fn defines(text: &str, item: &str) -> bool {
     let kinds = ["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "use"];
     text.lines().any(|line| {
@@ -170,7 +168,7 @@ fn words_of(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The long flags of `#[arg(…)]`, with their other spellings.
+/// Returns the long flags of `#[arg(…)]`, including aliases.
 fn flags_of(text: &str) -> Vec<String> {
     let mut flags = Vec::new();
     for part in text.split("#[arg(").skip(1) {
@@ -190,13 +188,13 @@ fn flags_of(text: &str) -> Vec<String> {
     flags
 }
 
-/// The field that an attribute stands before.
+/// Returns the field after an attribute.
 fn field_after(rest: &str) -> Option<&str> {
     let line = rest.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with(['#', '/']))?;
     words_of(line.split(':').next()?).last()
 }
 
-/// The variants of every enum that derives `Subcommand`.
+/// Returns the variants of every enum that derives `Subcommand`.
 fn commands_of(text: &str) -> Vec<(String, HashSet<String>)> {
     let mut found = Vec::new();
     for part in text.split("Subcommand)]").skip(1) {

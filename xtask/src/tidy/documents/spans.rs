@@ -1,11 +1,11 @@
-/// A text that a document shows as code.
+/// A code span in a document.
 pub(super) struct NamedText {
     pub(super) line: usize,
     pub(super) text: String,
 }
 
-/// Every text in backticks, and every command of the program in shell blocks.
-/// Blocks in other languages are examples and are left alone.
+/// Returns all code spans, and all commands of the program in shell blocks. Blocks in other languages
+/// are ignored.
 pub(super) fn named_texts(document: &str) -> Vec<NamedText> {
     let mut found = Vec::new();
     let mut block = None;
@@ -26,14 +26,14 @@ pub(super) fn named_texts(document: &str) -> Vec<NamedText> {
     found
 }
 
-/// The commands of the program in one line of a shell.
+/// Returns the program's commands in a shell line.
 fn commands_of(line: &str) -> Vec<String> {
     let line = line.split(" # ").next().unwrap_or(line).split("  #").next().unwrap_or(line);
     let parts = line.split("&&").flat_map(|part| part.split(" | "));
     parts.map(str::trim).filter(|part| part.starts_with("haft ")).map(str::to_owned).collect()
 }
 
-/// One line of an overview: a command, two blanks, what it does.
+/// Parses a line of an overview: a command, two spaces, a description.
 fn overview_of(line: &str) -> Vec<String> {
     let command = line.trim().split("  ").next().unwrap_or_default();
     if command.starts_with("haft ") { vec![command.to_owned()] } else { Vec::new() }

@@ -1,4 +1,4 @@
-//! One content block.
+//! Validates content blocks.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{RuleVerdict, messages::extra_field, refuse, tools};
 
 const EXTRA: &str = "Extra inputs are not permitted";
 
-/// Checks the shape of a block of a message.
+/// Validates a block of a message.
 pub(super) fn check(path: &str, role: &Value, block: &Value) -> RuleVerdict {
     let kind = block["type"].as_str().unwrap_or_default();
     let of_user = role == "user";
@@ -24,7 +24,7 @@ pub(super) fn check(path: &str, role: &Value, block: &Value) -> RuleVerdict {
             fields(path, kind, block, &["type", "data"])?;
             string(path, kind, block, "data")
         }
-        // What the service's own tools leave behind is its own affair.
+        // Content of server-side tools is not validated.
         _ if kind.ends_with("_tool_result") || kind == "server_tool_use" || kind == "compaction" => Ok(()),
         _ => {
             let what =

@@ -1,4 +1,4 @@
-//! Refusals that the script asks for.
+//! Forced rejections of the script.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{RuleVerdict, blocks, media, refuse};
 use crate::{Script, script::Forced};
 
-/// How often each forced refusal was used.
+/// Number of uses of each forced rejection.
 #[derive(Debug, Default)]
 pub(crate) struct ForceCounts(Mutex<Vec<usize>>);
 
@@ -28,7 +28,7 @@ impl ForceCounts {
     }
 }
 
-/// The place a forced refusal names, if the request has it.
+/// Returns the path a forced rejection names, if it applies to the request.
 fn place(forced: &Forced, body: &Value) -> Option<String> {
     if let Some(index) = forced.media {
         let found = media::all(body);

@@ -1,11 +1,11 @@
-//! Google's Gemini API: what it refuses, in its words.
+//! Validation rules of Google's Gemini API, with its error texts.
 
 use serde_json::{Map, Value};
 
 use super::{IssuedThinking, MockRefusal, RequestJudge, RuleVerdict};
 use crate::Script;
 
-/// What the service takes instead of a signature.
+/// Placeholders the API accepts in place of a signature.
 const SKIPPED: [&str; 2] = ["skip_thought_signature_validator", "context_engineering_is_the_way_to_go"];
 
 const REQUEST: [&str; 8] = [
@@ -32,7 +32,7 @@ const GENERATION: [&str; 12] = [
     "thinkingConfig",
     "mediaResolution",
 ];
-/// A part holds one of these.
+/// Fields of which a part must have one.
 const DATA: [&str; 6] =
     ["text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"];
 
@@ -214,7 +214,7 @@ fn pairs(contents: &[Value]) -> RuleVerdict {
     Ok(())
 }
 
-/// Newer models want the first call of each step of the current turn signed.
+/// Newer models require a signature on the first call of each step of the current turn.
 fn signatures(issued: &IssuedThinking, model: &str, contents: &[Value]) -> RuleVerdict {
     let is_words = |content: &&Value| {
         let parts = content["parts"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Pictures and documents.
+//! Validates images and documents.
 
 use base64::Engine as _;
 use serde_json::Value;
@@ -6,14 +6,14 @@ use serde_json::Value;
 use super::{MockRefusal, RuleVerdict, blocks, refuse};
 use crate::{pdf, script::MockLimits};
 
-/// A picture or document and where it is.
+/// An image or document and its position.
 pub(super) struct RequestMedia<'a> {
     pub(super) path: String,
     pub(super) kind: &'a str,
     pub(super) source: &'a Value,
 }
 
-/// All media of a request, in order.
+/// Returns all media of a request, in order.
 pub(super) fn all(body: &Value) -> Vec<RequestMedia<'_>> {
     let mut found = Vec::new();
     for (at, message) in body["messages"].as_array().into_iter().flatten().enumerate() {

@@ -1,4 +1,4 @@
-//! A request in the Messages form, as a whole.
+//! Validates requests of the Messages API.
 
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ pub(super) fn check(judge: &RequestJudge<'_>, model: &str, body: &Value, count: 
 }
 
 fn max_tokens(judge: &RequestJudge<'_>, model: &str, body: &Value) -> RuleVerdict {
-    // Counting tokens needs no limit for the answer.
+    // `max_tokens` is not required for counting tokens.
     let Some(limit) = body.get("max_tokens") else { return Ok(()) };
     let Some(limit) = limit.as_u64() else { return refuse("max_tokens", "Input should be a valid integer") };
     if limit == 0 {
@@ -139,7 +139,7 @@ fn content(path: &str, message: &Value) -> RuleVerdict {
     }
 }
 
-/// A field that is not among those allowed.
+/// Returns a field that is not allowed.
 pub(super) fn extra_field<'a>(value: &'a Value, allowed: &[&str]) -> Option<&'a str> {
     let fields = value.as_object()?;
     fields.keys().map(String::as_str).find(|key| !allowed.contains(key))

@@ -1,4 +1,4 @@
-//! What the real services refuse, in their words.
+//! Validation rules of the real services, with their error texts.
 
 mod blocks;
 mod forced_refusals;
@@ -25,7 +25,7 @@ use crate::{MockForm, Script, token_counter};
 pub(crate) use forced_refusals::ForceCounts;
 pub(crate) use thinking::prefix;
 
-/// Why a request is refused, in the service's words.
+/// A rejection, with the service's error text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MockRefusal {
     pub(crate) status: u16,
@@ -41,12 +41,12 @@ impl MockRefusal {
 
 pub(crate) type RuleVerdict = Result<(), MockRefusal>;
 
-/// A refusal that names a place.
+/// Creates a rejection that names a path.
 pub(crate) fn refuse<T>(path: &str, what: &str) -> Result<T, MockRefusal> {
     Err(MockRefusal::invalid(format!("{path}: {what}")))
 }
 
-/// Thinking this server has signed: signature to what stood before it.
+/// Thinking blocks issued by this server: signature, and hash of the conversation before it.
 #[derive(Debug, Default)]
 pub(crate) struct IssuedThinking(Mutex<HashMap<String, String>>);
 
@@ -60,23 +60,23 @@ impl IssuedThinking {
     }
 }
 
-/// What the rules know besides the request.
+/// Context for validating a request.
 pub(crate) struct RequestJudge<'a> {
     pub(crate) script: &'a Script,
-    /// Tokens that this request and its answer may have together.
+    /// Context window: maximum tokens of request and answer together.
     pub(crate) window: u64,
     pub(crate) issued: &'a IssuedThinking,
     pub(crate) forced: &'a ForceCounts,
 }
 
 impl RequestJudge<'_> {
-    /// A request that does not fit: the script's words, or those of the form.
+    /// Rejects a request that exceeds the window, with the script's error text or the API's.
     fn too_long<T>(&self, usual: String) -> Result<T, MockRefusal> {
         Err(MockRefusal::invalid(self.script.window_words.clone().unwrap_or(usual)))
     }
 
-    /// Judges a body that is known to be JSON and says how many tokens it has.
-    /// `model` is the model asked for, wherever the request names it.
+    /// Validates a JSON body and returns its token count. `model` is the requested model, wherever the
+    /// request names it.
     pub(crate) fn judge(&self, form: MockForm, model: &str, body: &Value) -> Result<u64, MockRefusal> {
         let per_token = self.script.bytes_per_token;
         match form {
@@ -126,7 +126,7 @@ pub(crate) fn parse(script: &Script, raw: &[u8]) -> Result<Value, MockRefusal> {
         .map_err(|err| MockRefusal::invalid(format!("The request body is not valid JSON: {err}")))
 }
 
-/// The blocks of a message: a plain string counts as one text block.
+/// Returns the blocks of a message; a plain string counts as one text block.
 pub(crate) fn blocks(content: &Value) -> &[Value] {
     content.as_array().map_or(&[], Vec::as_slice)
 }

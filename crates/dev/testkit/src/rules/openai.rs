@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions and Responses.
+//! Validation rules of OpenAI Chat Completions and Responses.
 
 use std::collections::HashSet;
 
@@ -48,8 +48,8 @@ fn known_effort(path: &str, effort: &Value) -> RuleVerdict {
     }
 }
 
-/// What a router of many providers wants: one way to say how much to think, and
-/// what was thought back as it came.
+/// Rules of routers such as OpenRouter: a single way to control thinking, and thinking sent back
+/// unchanged.
 fn routed(issued: &IssuedThinking, body: &Value, messages: &[Value]) -> RuleVerdict {
     let Some(reasoning) = body["reasoning"].as_object() else {
         return invalid("reasoning: Expected object");

@@ -1,4 +1,4 @@
-//! Calls and their results.
+//! Validates the pairing of calls and results.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ fn ids<'a>(message: &'a Value, kind: &str, field: &str) -> Vec<&'a str> {
     of_kind.filter_map(|block| block[field].as_str()).collect()
 }
 
-/// Every call of a message has its result at the start of the next one.
+/// Checks that every call of a message has its result at the start of the next one.
 fn answered(at: usize, calls: &[&str], next: Option<&Value>) -> RuleVerdict {
     if calls.is_empty() {
         return Ok(());
@@ -54,7 +54,7 @@ fn answered(at: usize, calls: &[&str], next: Option<&Value>) -> RuleVerdict {
     )
 }
 
-/// Every result of a message has its call in the message before, once.
+/// Checks that every result of a message has its call in the previous message, once.
 fn expected(at: usize, message: &Value, before: Option<&Value>) -> RuleVerdict {
     let calls = before.map(|before| ids(before, "tool_use", "id")).unwrap_or_default();
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! Input schemas: what the service takes, and the shape draft 2020-12 asks for.
+//! Validates input schemas: the service's rules, and JSON Schema draft 2020-12.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{RuleVerdict, refuse};
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "object", "array", "boolean", "null"];
 
-/// Checks the schema of a tool's input.
+/// Validates the schema of a tool's input.
 pub(super) fn check(path: &str, schema: &Value) -> RuleVerdict {
     let Some(fields) = schema.as_object() else {
         return refuse(path, "Input should be a valid dictionary");
@@ -38,7 +38,7 @@ pub(super) fn check(path: &str, schema: &Value) -> RuleVerdict {
     Ok(())
 }
 
-/// Whether a value has the shape of a schema.
+/// Whether a value is a valid schema.
 fn is_valid(schema: &Value) -> bool {
     let fields = match schema {
         Value::Bool(_) => return true,

@@ -1,4 +1,4 @@
-//! Tools the service runs itself, and what they leave behind.
+//! Validates server-side tools and their blocks.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{RuleVerdict, blocks, messages::extra_field, refuse};
 use crate::signature_of;
 
-/// Checks the service's own tools and their blocks in the conversation.
+/// Validates server-side tools and their blocks in the conversation.
 pub(super) fn check(body: &Value) -> RuleVerdict {
     for (at, tool) in body["tools"].as_array().into_iter().flatten().enumerate() {
         if tool["type"].as_str().is_some_and(|it| it.starts_with("web_search_")) {
@@ -21,7 +21,7 @@ pub(super) fn check(body: &Value) -> RuleVerdict {
     Ok(())
 }
 
-/// Whether a message is an answer that was paused: the service goes on with it.
+/// Whether a message is a paused answer, which the service continues.
 pub(super) fn is_paused(message: &Value) -> bool {
     blocks(&message["content"]).iter().any(|it| it["type"] == "server_tool_use")
 }
@@ -50,8 +50,8 @@ fn web_search(path: &str, tool: &Value) -> RuleVerdict {
     Ok(())
 }
 
-/// Every call of the service's own has its result behind it in the same message,
-/// but for those of an answer that was paused; what it sealed comes back as it was.
+/// Checks that every server-side call is followed by its result in the same message, except in a paused
+/// answer, and that encrypted content is unchanged.
 fn pairs(at: usize, message: &Value, is_last: bool) -> RuleVerdict {
     let mut waiting: HashSet<&str> = HashSet::new();
     for (index, block) in blocks(&message["content"]).iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Text that is no text: invalid UTF-8, lone surrogates, NUL.
+//! Rejects invalid text: invalid UTF-8, lone surrogates, NUL.
 
 use super::{MockRefusal, RuleVerdict};
 
-/// Checks the bytes of a body before anybody parses them.
+/// Validates the bytes of a body before parsing.
 pub(super) fn check(raw: &[u8]) -> RuleVerdict {
     let Ok(text) = std::str::from_utf8(raw) else {
         return not_json("str is not valid UTF-8: surrogates not allowed", 0);
@@ -19,8 +19,7 @@ fn not_json(what: &str, at: usize) -> RuleVerdict {
     Err(MockRefusal::invalid(message))
 }
 
-/// Looks at every `\u` escape. Backslashes stand only in strings, so the
-/// strings themselves need not be found.
+/// Checks all `\u` escapes. Backslashes occur only in strings, so strings need not be located.
 fn escapes(text: &str) -> RuleVerdict {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_must_be_text() {
+    fn invalid_text_is_rejected() {
         for (raw, want) in [
             (br#"{"a":"\ud83d\ude00 \\ud83d \u00e9"}"#.as_slice(), None),
             (br#"{"a":"\ud83d"}"#, Some("no low surrogate in string")),

@@ -1,4 +1,4 @@
-//! Thinking: its settings, its signatures, its place.
+//! Validates thinking: settings, signatures, positions.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -81,7 +81,7 @@ fn signature(
     refuse(path, "Invalid `signature` in `thinking` block")
 }
 
-/// With a thinking budget, an unfinished round of calls starts with thinking.
+/// With a thinking budget, an unfinished round of calls must start with thinking.
 fn leading(body: &Value, messages: &[Value]) -> RuleVerdict {
     if body["thinking"]["type"] != "enabled" {
         return Ok(());
@@ -102,7 +102,7 @@ fn leading(body: &Value, messages: &[Value]) -> RuleVerdict {
     }
 }
 
-/// What stands before message `at`, cache marks left out.
+/// Returns the conversation before message `at`, without cache breakpoints.
 pub(crate) fn prefix(body: &Value, at: usize) -> String {
     let before: Vec<&Value> = body["messages"].as_array().into_iter().flatten().take(at).collect();
     let mut whole = json!({"tools": body["tools"], "system": body["system"], "messages": before});

@@ -1,4 +1,4 @@
-//! Tool definitions.
+//! Validates tool definitions.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub(super) fn check(script: &Script, body: &Value) -> RuleVerdict {
     let mut names = HashSet::new();
     for (at, tool) in tools.iter().enumerate() {
         let name = tool["name"].as_str().unwrap_or_default();
-        // Tools of the service itself have a type of their own.
+        // Server-side tools have a type of their own.
         let is_custom = tool["type"].as_str().is_none_or(|kind| kind == "custom");
         if is_custom {
             custom(script, &format!("tools.{at}.custom"), tool)?;
@@ -49,7 +49,7 @@ fn custom(script: &Script, path: &str, tool: &Value) -> RuleVerdict {
     schema::check(&format!("{path}.input_schema"), input)
 }
 
-/// Checks a tool's name wherever it stands.
+/// Validates a tool name.
 pub(super) fn name(path: &str, name: &str, most: usize) -> RuleVerdict {
     if name.chars().count() > most {
         return refuse(path, &format!("String should have at most {most} characters"));

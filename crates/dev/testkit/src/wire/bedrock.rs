@@ -1,4 +1,4 @@
-//! The Messages events inside the AWS event stream.
+//! Messages events in the AWS event stream.
 
 use base64::Engine as _;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{ReplyContext, messages};
 use crate::{eventstream, stream_steps::StreamStep, turn::Turn, wire::messages::MessageItem};
 
-/// The answer as event-stream messages.
+/// Encodes the answer as event-stream messages.
 pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let framed = messages::items(turn, asked).into_iter().map(|item| match item {
         MessageItem::Event(event) => StreamStep::Bytes(chunk(&event.to_string())),
@@ -35,7 +35,7 @@ fn exception(kind: &str, message: &str) -> Vec<u8> {
     eventstream::message(&headers, json!({"message": message}).to_string().as_bytes())
 }
 
-/// What AWS calls an Anthropic error type.
+/// Returns AWS's name for an Anthropic error type.
 pub(crate) fn exception_type(kind: &str) -> &'static str {
     match kind {
         "rate_limit_error" => "throttlingException",

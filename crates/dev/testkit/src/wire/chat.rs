@@ -9,7 +9,7 @@ use crate::{
     turn::{ReplyPiece, ToolPiece, Turn},
 };
 
-/// The body of an error.
+/// Builds an error body.
 pub(crate) fn error_body(kind: &str, message: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
 }
@@ -32,7 +32,7 @@ fn usage(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     })
 }
 
-/// The answer in one piece.
+/// Builds a non-streamed answer.
 pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let mut text = String::new();
     let mut reasoning = String::new();
@@ -71,7 +71,7 @@ pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     })
 }
 
-/// The answer as server-sent events.
+/// Builds an answer as server-sent events.
 pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let mut out = Out { steps: Vec::new(), asked, calls: 0, thoughts: 0 };
     out.delta(&json!({"role": "assistant", "content": ""}));
@@ -105,7 +105,7 @@ pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     out.steps
 }
 
-/// What a router says about a thought.
+/// Builds a `reasoning_details` item of a router.
 fn thought(text: &str, index: usize, signed_by: Option<&str>) -> Value {
     let signature = signed_by.map(|model| signature_of(text, model));
     json!({
@@ -118,8 +118,8 @@ fn encrypted(data: &str, index: usize) -> Value {
     json!({"type": "reasoning.encrypted", "data": data, "id": null, "format": "anthropic-claude-v1", "index": index})
 }
 
-/// The calls of a turn that thought before it called, with the model: it goes on
-/// from them only if it gets back what it thought.
+/// Returns calls of a turn that has thinking, with their model: a router requires this thinking in later
+/// requests.
 pub(crate) fn routed_calls<'a>(
     turn: &'a Turn,
     asked: &'a ReplyContext<'_>,
@@ -133,7 +133,7 @@ pub(crate) fn routed_calls<'a>(
     calls.enumerate().map(|(at, tool)| thinking_call(asked.model, &asked.call_id(tool, at)))
 }
 
-/// How such a call is remembered.
+/// Key under which such a call is recorded.
 pub(crate) fn thinking_call(model: &str, id: &str) -> String {
     format!("{model} {id}")
 }
@@ -168,7 +168,7 @@ impl Out<'_> {
         }
     }
 
-    /// A thought in pieces, then what it is signed with.
+    /// Streams thinking in deltas, then its signature.
     fn thought(&mut self, text: &str, signed_by: Option<&str>) {
         let index = self.thoughts;
         self.thoughts += 1;

@@ -9,7 +9,7 @@ use crate::{
     turn::{ReplyPiece, ToolPiece, Turn},
 };
 
-/// The body of an error.
+/// Builds an error body.
 pub(crate) fn error_body(status: u16, kind: &str, message: &str) -> Value {
     let name = match (status, kind) {
         (400, _) => "INVALID_ARGUMENT",
@@ -40,7 +40,7 @@ fn usage(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     })
 }
 
-/// What the first call of a turn is signed with.
+/// Returns the signature of the first call of a turn.
 pub(crate) fn call_signature(turn: &Turn, model: &str) -> Option<String> {
     let first = turn.reply.iter().find_map(|piece| match piece {
         ReplyPiece::Tool(tool) => Some(tool),
@@ -75,7 +75,7 @@ fn last(mut chunk: Value, turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     chunk
 }
 
-/// The answer in one piece.
+/// Builds a non-streamed answer.
 pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let mut calls = 0;
     let parts = turn.reply.iter().filter_map(|piece| match piece {
@@ -93,7 +93,7 @@ pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     last(chunk(asked, parts), turn, asked)
 }
 
-/// The answer as server-sent events.
+/// Builds an answer as server-sent events.
 pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let mut steps = Vec::new();
     let mut calls = 0;

@@ -9,18 +9,18 @@ use crate::{
     turn::{ErrorReply, ReplyPiece, StreamCut, StreamStall, ToolPiece, Turn},
 };
 
-/// A streamed answer before it has a framing.
+/// An item of a streamed answer, before framing.
 pub(crate) enum MessageItem {
     /// An event; its name is its type.
     Event(Value),
-    /// An error in the middle.
+    /// An error in the middle of the stream.
     Error(ErrorReply),
     Raw(String),
     Stall(StreamStall),
     Cut(StreamCut),
 }
 
-/// The answer as server-sent events.
+/// Builds an answer as server-sent events.
 pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let framed = items(turn, asked).into_iter().map(|item| match item {
         MessageItem::Event(event) => StreamStep::Bytes(sse(event["type"].as_str(), &event.to_string())),
@@ -34,12 +34,12 @@ pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     framed.collect()
 }
 
-/// The body of an error.
+/// Builds an error body.
 pub(crate) fn error_body(kind: &str, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}})
 }
 
-/// The answer in one piece.
+/// Builds a non-streamed answer.
 pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let mut content = Vec::new();
     let mut calls = 0;
@@ -84,7 +84,7 @@ fn input_usage(turn: &Turn, input: u64) -> Value {
     })
 }
 
-/// What the service's own tools did.
+/// Adds the usage of server-side tools.
 fn add_searches(turn: &Turn, usage: &mut Value) {
     let searches = turn.usage.unwrap_or_default().web_search_requests;
     if searches != 0 {
@@ -92,7 +92,7 @@ fn add_searches(turn: &Turn, usage: &mut Value) {
     }
 }
 
-/// The events of an answer.
+/// Builds the events of an answer.
 pub(crate) fn items(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<MessageItem> {
     let (input, output) = asked.usage(turn);
     let mut out = Out { items: Vec::new(), block: 0, calls: 0 };
@@ -181,8 +181,7 @@ impl Out {
         }
     }
 
-    /// A block of the service's own: inputs and texts come in pieces, all else at
-    /// once.
+    /// Streams a block of a server-side tool: inputs and texts as deltas, all else at once.
     fn block(&mut self, block: &Value, asked: &ReplyContext<'_>) {
         let mut opened = block.clone();
         if block["type"] == "server_tool_use" {

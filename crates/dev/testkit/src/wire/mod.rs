@@ -1,4 +1,4 @@
-//! The same turn in each wire form.
+//! Encodes a turn for each API.
 
 pub(crate) mod bedrock;
 pub(crate) mod chat;
@@ -11,24 +11,24 @@ use crate::{
     turn::{ReplyPiece, ToolPiece, Turn},
 };
 
-/// What an answer is made from besides the turn.
+/// Context for building an answer.
 pub(crate) struct ReplyContext<'a> {
     /// Number of the request.
     pub(crate) index: usize,
-    /// The model asked for.
+    /// Requested model.
     pub(crate) model: &'a str,
-    /// What the request was counted as.
+    /// Input tokens of the request.
     pub(crate) input_tokens: u64,
     pub(crate) bytes_per_token: f64,
     pub(crate) delta_chars: usize,
-    /// Whether thinking is told as a router of many providers does, with
-    /// `reasoning_details`: requests with `reasoning` are for one.
+    /// Whether thinking is returned as by a router (`reasoning_details`), because the request has
+    /// `reasoning`.
     pub(crate) routed: bool,
 }
 
 impl ReplyContext<'_> {
-    /// The id of a call: its own, or one from the number of the request and of
-    /// the call in it, so that every form gives the same.
+    /// Returns the id of a call: its own, or one derived from the numbers of request and call, so that
+    /// all APIs return the same.
     pub(crate) fn call_id(&self, tool: &ToolPiece, ordinal: usize) -> String {
         tool.id.clone().unwrap_or_else(|| format!("toolu_mock_{}_{ordinal}", self.index))
     }
@@ -37,7 +37,7 @@ impl ReplyContext<'_> {
         format!("msg_mock_{}", self.index)
     }
 
-    /// Input and output tokens of the answer.
+    /// Returns input and output tokens of the answer.
     pub(crate) fn usage(&self, turn: &Turn) -> (u64, u64) {
         let said: u64 = turn.reply.iter().map(|piece| self.output_tokens(piece)).sum();
         let given = turn.usage.unwrap_or_default();
@@ -55,13 +55,13 @@ impl ReplyContext<'_> {
         }
     }
 
-    /// A text in the pieces it is streamed in.
+    /// Splits a text into deltas.
     pub(crate) fn pieces(&self, text: &str) -> Vec<String> {
         let chars: Vec<char> = text.chars().collect();
         chars.chunks(self.delta_chars.max(1)).map(|chunk| chunk.iter().collect()).collect()
     }
 
-    /// The input of a call in the pieces it is streamed in.
+    /// Splits the input of a call into deltas.
     pub(crate) fn input_pieces(&self, tool: &ToolPiece) -> Vec<String> {
         let text = tool.text();
         let Some(split) = &tool.split else { return self.pieces(&text) };
@@ -73,7 +73,7 @@ impl ReplyContext<'_> {
     }
 }
 
-/// Why the answer stops, in the words of the Messages form.
+/// Returns the stop reason as named in the Messages API.
 pub(crate) fn stop_reason(turn: &Turn) -> &str {
     match &turn.stop {
         Some(reason) => reason,
@@ -82,7 +82,7 @@ pub(crate) fn stop_reason(turn: &Turn) -> &str {
     }
 }
 
-/// One server-sent event as bytes.
+/// Encodes a server-sent event.
 pub(crate) fn sse(event: Option<&str>, data: &str) -> Vec<u8> {
     let head = event.map(|event| format!("event: {event}\n")).unwrap_or_default();
     format!("{head}data: {data}\n\n").into_bytes()

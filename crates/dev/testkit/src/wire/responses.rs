@@ -9,7 +9,7 @@ use crate::{
     turn::{ReplyPiece, ToolPiece, Turn},
 };
 
-/// The answer in one piece.
+/// Builds a non-streamed answer.
 pub(crate) fn whole(turn: &Turn, asked: &ReplyContext<'_>) -> Value {
     let mut output = Vec::new();
     let mut calls = 0;
@@ -86,7 +86,7 @@ fn call_item(
     })
 }
 
-/// The answer as server-sent events.
+/// Builds an answer as server-sent events.
 pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     let mut out = Out { steps: Vec::new(), asked, sequence: 0, index: 0, calls: 0, output: Vec::new() };
     out.event("response.created", json!({"response": response(turn, asked, "in_progress", Vec::new())}));
@@ -113,7 +113,7 @@ pub(crate) fn stream(turn: &Turn, asked: &ReplyContext<'_>) -> Vec<StreamStep> {
     out.steps
 }
 
-/// Whether the end of an item comes.
+/// Whether the end of an item is sent.
 #[derive(Clone, Copy, PartialEq)]
 enum Close {
     Yes,

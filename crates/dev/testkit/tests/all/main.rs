@@ -1,4 +1,4 @@
-//! Every integration test of this crate, in one program.
+//! All integration tests of this crate, in one binary.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! The mock refuses what the real service refuses, in its words.
+//! The mock rejects what the real service rejects, with the same error text.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use base64::Engine as _;
@@ -188,7 +188,7 @@ fn refused() -> Vec<(Value, &'static str)> {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_refused_in_the_services_words() {
+async fn invalid_requests_get_service_error_texts() {
     let mock = MockModel::start(Script::from_turns([Turn::text("ok").always()])).await.unwrap();
     let url = format!("{}/v1/messages", mock.url());
     for (body, want) in refused() {
@@ -204,7 +204,7 @@ async fn what_is_wrong_is_refused_in_the_services_words() {
     );
     let (status, _) = post(&url, vec![b' '; 33 * 1024 * 1024]).await;
     assert_eq!(status, 413);
-    // No turn was used for any of them, and all are on record.
+    // None of them used a turn, and all are recorded.
     assert_eq!(mock.unused(), 1);
     assert_eq!(mock.requests().len(), refused().len() + 2);
     let (status, answer) = post(&url, with(json!([user(json!("x"))])).to_string()).await;
@@ -212,7 +212,7 @@ async fn what_is_wrong_is_refused_in_the_services_words() {
 }
 
 #[tokio::test]
-async fn openai_refuses_in_its_own_words() {
+async fn openai_rejections_use_its_error_texts() {
     let mock = MockModel::start(Script::from_turns([Turn::text("ok").always()])).await.unwrap();
     let chat = |messages: Value| json!({"model": "m", "messages": messages});
     let called = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
@@ -248,7 +248,7 @@ async fn openai_refuses_in_its_own_words() {
 }
 
 #[tokio::test]
-async fn turns_are_chosen_by_place_and_by_text() {
+async fn turns_are_selected_by_order_and_text() {
     let turns = [
         Turn::text("first"),
         Turn::text("weather").when("weather").always(),
@@ -281,7 +281,7 @@ async fn turns_are_chosen_by_place_and_by_text() {
 }
 
 #[tokio::test]
-async fn the_same_turn_has_the_same_bytes() {
+async fn same_turn_gives_same_bytes() {
     let turn = Turn::from_pieces([
         ReplyPiece::thinking("t"),
         ReplyPiece::text("x"),
@@ -295,16 +295,16 @@ async fn the_same_turn_has_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn a_bad_pattern_is_told_at_once() {
+async fn invalid_pattern_is_reported_at_start() {
     let turn =
         Turn { when: serde_json::from_value(json!({"model": {"regex": "("}})).unwrap(), ..Turn::text("x") };
     assert!(MockModel::start(Script::from_turns([turn])).await.is_err());
 }
 
-/// A turn may want requests that fit a window of its own, and a script may have its own
-/// words for those that do not; whoever is refused takes no turn.
+/// A turn may require a context window of its own, and a script may have its own error text for requests
+/// that exceed it; a rejected request uses no turn.
 #[tokio::test]
-async fn windows_change_from_turn_to_turn() {
+async fn window_may_differ_per_turn() {
     let words = String::from("does not fit");
     let turns = [Turn::text("small").window(1_000), Turn::text("large")];
     let script = Script { window_words: Some(words.clone()), ..Script::from_turns(turns) };

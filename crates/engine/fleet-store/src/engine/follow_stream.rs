@@ -106,7 +106,7 @@ mod tests {
 
     /// A read releases its connection even if its result is not polled.
     #[tokio::test]
-    async fn a_read_ends_while_nobody_looks() {
+    async fn read_releases_connection_without_being_polled() {
         let connection = Arc::new(Mutex::new(()));
         let held = Arc::clone(&connection);
         let mut items = follow_pages(Box::new(NeverReady), 0, move |from| {

@@ -150,7 +150,7 @@ proptest! {
 
     /// A ledger loaded from a snapshot gives the same outcomes as the original, whatever the clock does.
     #[test]
-    fn snapshots_change_nothing(
+    fn snapshot_restored_ledger_behaves_like_original(
         commands in prop::collection::vec((commands(), -3_000..3_000_i64), 1..120),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -175,14 +175,14 @@ proptest! {
 
     /// Commands survive serialisation.
     #[test]
-    fn commands_are_read_as_written(commands in prop::collection::vec(commands(), 0..20)) {
+    fn commands_round_trip(commands in prop::collection::vec(commands(), 0..20)) {
         let bytes = CommandBatch::encode(&commands).unwrap();
         prop_assert_eq!(CommandBatch::decode(&bytes).unwrap(), commands);
     }
 
     /// Random bytes, and truncated batches and snapshots.
     #[test]
-    fn damaged_bytes_are_an_error(
+    fn damaged_batch_or_snapshot_is_an_error(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         commands in prop::collection::vec(commands(), 1..20),
         cut in any::<prop::sample::Index>(),
@@ -202,7 +202,7 @@ proptest! {
 }
 
 #[test]
-fn a_newer_ledger_is_named() {
+fn newer_ledger_version_is_rejected() {
     for bytes in [r#"{"version":7,"commands":[]}"#, r#"{"version":7,"commands":[{"fly":{}}],"more":1}"#] {
         let problem = CommandBatch::decode(bytes.as_bytes()).unwrap_err();
         assert!(
@@ -215,7 +215,7 @@ fn a_newer_ledger_is_named() {
 }
 
 #[test]
-fn a_slot_is_fired_by_the_first_who_expects_it() {
+fn slot_is_fired_once() {
     let mut ledger = JobLedger::default();
     let schedule = StoredSchedule {
         name: name("s", 1),
@@ -272,7 +272,7 @@ fn states(ledger: &JobLedger) -> Vec<&'static str> {
 
 /// Jobs start when their dependencies are done, and never if one fails.
 #[test]
-fn jobs_wait_for_those_they_need() {
+fn job_waits_for_its_dependencies() {
     let none = ResourceRequest::default();
     let mut ledger = JobLedger::default();
     let jobs = vec![
@@ -313,7 +313,7 @@ fn jobs_wait_for_those_they_need() {
 
 /// A large job does not block smaller ones behind it.
 #[test]
-fn jobs_go_to_machines_that_have_enough() {
+fn job_goes_to_machine_with_enough_resources() {
     let of = |cpu, gpu| ResourceRequest { cpu, mem: 0, gpu };
     let mut ledger = JobLedger::default();
     let jobs = vec![
@@ -336,7 +336,7 @@ fn jobs_go_to_machines_that_have_enough() {
 
 /// Jobs without needs are written in the older format.
 #[test]
-fn only_needs_make_a_ledger_newer() {
+fn only_jobs_with_needs_raise_ledger_version() {
     let version = |machine| {
         let bytes =
             CommandBatch::encode(&[LedgerCommand::Submit { jobs: vec![of_needs(1, &[], machine)] }]).unwrap();
@@ -347,7 +347,7 @@ fn only_needs_make_a_ledger_newer() {
 }
 
 #[test]
-fn too_many_jobs_are_refused_whatever_their_scope() {
+fn queue_limit_is_enforced_in_every_scope() {
     let mut ledger = JobLedger::default();
     let scope = LimitScope::Tenant(name("t", 1));
     let limits = ScopeLimits { max_waiting: Some(2), ..ScopeLimits::default() };

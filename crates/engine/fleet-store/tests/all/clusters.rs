@@ -10,7 +10,7 @@ use crate::support::{
 
 /// Case 5: the leader and then its successor are killed while 200 runs write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_leaders_killed_under_two_hundred_runs() {
+async fn killing_two_leaders_loses_no_acknowledged_line() {
     let dir = tempfile::TempDir::new().unwrap();
     let Some((mut nodes, address)) = three_nodes(dir.path()) else { return };
     let store = open_cluster(&address).await;
@@ -34,7 +34,7 @@ async fn two_leaders_killed_under_two_hundred_runs() {
 /// Case 6: all servers are killed at the same time. After their restart everything acknowledged is
 /// there, and the writers continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_of_three_killed_at_once() {
+async fn killing_all_servers_loses_no_acknowledged_line() {
     let dir = tempfile::TempDir::new().unwrap();
     let Some((mut nodes, address)) = three_nodes(dir.path()) else { return };
     let store = open_cluster(&address).await;

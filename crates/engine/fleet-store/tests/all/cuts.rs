@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cut_line_loses_and_repeats_nothing() {
+async fn severed_connection_loses_and_repeats_nothing() {
     let Some(program) = nats_program() else { return };
     let Some(net) = FarNet::make(1) else { return };
     let dir = tempfile::TempDir::new().unwrap();
@@ -128,7 +128,7 @@ fn no_late_effects(effects: &Path) {
 /// Case 7: the leader is cut off from the other servers but not from clients, in one direction and in
 /// both; then a worker is cut off. Nothing is lost or done twice, and the partitioned worker stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cut_off_leaders_and_workers_do_no_harm() {
+async fn partitioned_leaders_and_workers_do_no_harm() {
     let Some(program) = nats_program() else { return };
     let Some(net) = FarNet::make(5) else { return };
     let dir = tempfile::TempDir::new().unwrap();

@@ -36,12 +36,12 @@ async fn killed_and_started_again(kind: Kind) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nats_killed_under_writers() {
+async fn nats_kill_loses_no_acknowledged_line() {
     killed_and_started_again(Kind::Nats).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_killed_under_writers() {
+async fn postgres_kill_loses_no_acknowledged_line() {
     killed_and_started_again(Kind::Postgres).await;
 }
 
@@ -84,7 +84,7 @@ async fn full_disk(store: &FleetStore, disk: &Path, leave: u64, revive: impl FnO
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_on_a_full_disk() {
+async fn sqlite_full_disk_is_reported_and_survived() {
     let Some(disk) = SmallDisk::mount(16) else { return };
     let address = FleetAddress::parse(&format!("sqlite:{}", disk.path().join("fleet.db").display())).unwrap();
     let store = FleetStore::open(&address).await.unwrap();
@@ -96,7 +96,7 @@ async fn sqlite_on_a_full_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_on_a_full_disk() {
+async fn postgres_full_disk_is_reported_and_survived() {
     let Some(disk) = SmallDisk::mount(120) else { return };
     let Some(mut server) = Server::postgres(&disk.path().join("pg"), free_port()) else { return };
     let address = format!("postgres://postgres@127.0.0.1:{}/postgres", server.port);
@@ -116,7 +116,7 @@ async fn postgres_on_a_full_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nats_on_a_full_disk() {
+async fn nats_full_disk_is_reported_and_survived() {
     let Some(disk) = SmallDisk::mount(64) else { return };
     let Some(mut server) = Server::nats(&disk.path().join("nats"), free_port(), &[]) else { return };
     let address = format!("nats://127.0.0.1:{}", server.port);
@@ -134,7 +134,7 @@ async fn nats_on_a_full_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_old_nats_server_is_named() {
+async fn old_nats_server_is_rejected() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -157,7 +157,7 @@ async fn an_old_nats_server_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tables_of_another_version_are_named() {
+async fn tables_of_other_version_are_rejected() {
     let dir = tempfile::TempDir::new().unwrap();
     let path = dir.path().join("fleet.db");
     let address = FleetAddress::parse(&format!("sqlite:{}", path.display())).unwrap();
@@ -176,7 +176,7 @@ async fn tables_of_another_version_are_named() {
 
 /// The database file is accessible by its owner only, because it contains prompts and logs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_is_for_its_owner() {
+async fn sqlite_file_is_private_to_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::TempDir::new().unwrap();
     let store = dir.path().join("state");
@@ -192,7 +192,7 @@ async fn a_file_is_for_its_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn engines_that_are_not_there_are_named() {
+async fn unreachable_engine_is_named() {
     let port = free_port();
     for (address, word) in [
         (format!("nats://127.0.0.1:{port}"), "NATS"),
@@ -206,7 +206,7 @@ async fn engines_that_are_not_there_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_syncs_lazily_is_refused() {
+async fn nats_without_sync_is_rejected() {
     let dir = tempfile::TempDir::new().unwrap();
     let monitor = free_port();
     let http = format!("http: \"127.0.0.1:{monitor}\"");
@@ -230,7 +230,7 @@ async fn a_server_that_syncs_lazily_is_refused() {
 
 /// A missing file is created once, however many processes open it at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_make_a_new_file_at_once() {
+async fn concurrent_creation_of_sqlite_file_succeeds() {
     for round in 0..20 {
         let dir = tempfile::tempdir().unwrap();
         let address = format!("sqlite:{}", dir.path().join("fleet.db").display());

@@ -326,17 +326,17 @@ async fn run(kind: Kind, kills: usize, jobs: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_workers_on_sqlite() {
+async fn sqlite_killed_workers_repeat_no_effect() {
     run(Kind::Sqlite, 40, 40).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_workers_on_nats() {
+async fn nats_killed_workers_repeat_no_effect() {
     run(Kind::Nats, 20, 30).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_workers_on_postgres() {
+async fn postgres_killed_workers_repeat_no_effect() {
     run(Kind::Postgres, 20, 30).await;
 }
 

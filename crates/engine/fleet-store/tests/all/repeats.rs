@@ -59,11 +59,11 @@ async fn until_long<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_job_once_where_nats_says_everything_twice_or_not_at_all() {
+async fn nats_duplicates_and_losses_run_each_job_once() {
     each_job_once(Kind::Nats, Wire::DoublingNats).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_job_once_where_answers_of_postgres_get_lost() {
+async fn postgres_lost_answers_run_each_job_once() {
     each_job_once(Kind::Postgres, Wire::BreakingAnswers(20)).await;
 }

@@ -151,17 +151,17 @@ async fn few_sessions(kind: Kind) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_sessions_on_sqlite() {
+async fn sqlite_serves_sixty_sessions() {
     few_sessions(Kind::Sqlite).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_sessions_on_nats() {
+async fn nats_serves_sixty_sessions() {
     few_sessions(Kind::Nats).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_sessions_on_postgres() {
+async fn postgres_serves_sixty_sessions() {
     few_sessions(Kind::Postgres).await;
 }
 

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_kind_of_content_becomes_something_useful() {
+    async fn every_content_type_is_converted() {
         let numbers: Vec<u32> = (0..50).collect();
         for (result, want) in [
             (json!({"content": [{"type": "text", "text": "hi"}]}), vec!["hi"]),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pictures_are_recognised_by_their_bytes() {
+    async fn images_are_recognised_by_content() {
         let url_safe = PNG.replace('+', "-").replace('/', "_").replace('=', "");
         for data in [PNG, &url_safe, &format!("{}\n{}", &PNG[..10], &PNG[10..])] {
             let lie = json!({"content": [{"type": "image", "mimeType": "image/tiff", "data": data}]});
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_are_stored_whole_and_once() {
+    async fn binary_content_is_stored_once() {
         let data = BASE64_STANDARD.encode(vec![7_u8; 5_000_000]);
         let item = json!({"type": "resource", "resource": {"uri": "x://y", "blob": data, "mimeType": "application/zip"}});
         let (directory, output) = shaped(json!({"content": [item, item]})).await;
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn errors_keep_both_ends() {
+    async fn long_error_keeps_both_ends() {
         let (_directory, output) = shaped(json!({"isError": true, "content": []})).await;
         assert!(output.unwrap_err().message.contains("did not say why"));
         let long = format!("head {} tail", "x".repeat(100_000));

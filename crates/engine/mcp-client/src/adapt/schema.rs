@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_are_repaired_or_refused() {
+    fn schemas_are_repaired_or_rejected() {
         let property = |schema: Value| json!({"type": "object", "properties": {"p": schema}});
         for (schema, want) in [
             (json!({"type": "object"}), Ok((json!({"type": "object"}), 0))),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_schemas_end() {
+    fn exponential_schemas_are_rejected() {
         let mut deep = json!({"type": "object"});
         for _ in 0..100 {
             deep = json!({"type": "object", "properties": {"p": deep}});

@@ -65,7 +65,7 @@ mod tests {
     use crate::client::tools;
 
     #[test]
-    fn names_are_clean_unique_and_independent_of_order() {
+    fn tool_names_are_valid_unique_and_order_independent() {
         let named = |names: &[&str]| {
             let defs = tools(names.iter().map(|name| json!({"name": name})).collect()).0;
             tool_names("my server", &defs)

@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_bad_tool_does_not_take_the_others_along() {
+    fn invalid_tool_definition_does_not_affect_others() {
         let (good, skipped) = tools(vec![
             json!({"name": "a", "inputSchema": {"type": "object"}, "unknown": 1, "icons": "x"}),
             json!({"name": "null", "inputSchema": null}),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_covers_what_was_agreed_to() {
+    fn definition_hash_covers_everything_accepted() {
         let (tools, _) =
             tools(vec![json!({"name": "a", "description": "x"}), json!({"name": "b", "description": "y"})]);
         let mut changed = tools[0].clone();

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn annotations_are_found_or_refused() {
+    fn header_annotations_are_collected_or_rejected() {
         let property = |schema: Value| json!({"type": "object", "properties": {"p": schema}});
         for (schema, want) in [
             (json!({"type": "object"}), Ok(0)),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn values_survive_as_headers() {
+    fn header_values_round_trip() {
         let schema = json!({"properties": {
             "a": {"type": "string", "x-mcp-header": "A"},
             "b": {"type": "object", "properties": {"c": {"type": "boolean", "x-mcp-header": "C"}}},

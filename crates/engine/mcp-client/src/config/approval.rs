@@ -135,7 +135,7 @@ mod tests {
     use crate::config::declared_servers;
 
     #[test]
-    fn agreement_is_about_content_and_place() {
+    fn approval_is_bound_to_content_and_directory() {
         let directory = tempfile::tempdir().unwrap();
         let approvals = Approvals::new(directory.path().join("sub/approvals.json"));
         let (here, there) = (Path::new("/here"), Path::new("/there"));

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_common_formats_are_read() {
+    fn server_formats_of_other_programs_are_parsed() {
         let server = json!({"command": "x"});
         for (config, found, problems) in [
             (json!({"mcpServers": {"a": server}}), 1, 0),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_about_content_not_order() {
+    fn declaration_hash_ignores_key_order() {
         let read = |text: &str| {
             let config: Value = serde_json::from_str(text).unwrap();
             declared_servers(&config, ServerScope::Project).0.remove(0).fingerprint()

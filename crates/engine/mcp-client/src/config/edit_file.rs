@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_entries_stay_in_place() {
+    fn adding_server_keeps_other_entries_unchanged() {
         let server = json!({"command": "x"}).as_object().unwrap().clone();
         let first = add_server("", "b", server.clone()).unwrap();
         let second = add_server(

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_replaced() {
+    fn variables_are_expanded() {
         let lookup = |name: &str| match name {
             "HOME" => Some(String::from("/home/me")),
             "EMPTY" => Some(String::new()),

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_win_in_order_and_whole() {
+    fn higher_scope_replaces_whole_declaration() {
         let config = |command: &str| json!({"mcpServers": {"s": {"command": command}}});
         let program = |resolved: &ResolvedServers| match &resolved.servers[0].endpoint {
             ServerEndpoint::Stdio(command) => command.program.clone(),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_waits_for_the_user_and_nothing_is_expanded() {
+    fn unapproved_project_server_waits_unexpanded() {
         let config = json!({"mcpServers": {"s": {"command": "${NOT_SET}", "trust": "trusted"}}});
         let waiting = resolved(&[(ServerScope::Project, config.clone())], &ProjectChoices::default());
         assert_eq!(waiting.waiting[0].approval, Approval::Unknown);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_read() {
+    fn every_declaration_field_is_resolved() {
         let config = json!({"mcpServers": {
             "local": {
                 "command": "npx", "args": ["--key=${TOKEN}", 7], "env": {"A": "${TOKEN}", "B": true},

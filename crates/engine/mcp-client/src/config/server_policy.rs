@@ -181,7 +181,7 @@ mod tests {
     use crate::config::{ServerScope, declared_servers};
 
     #[test]
-    fn lists_are_kept() {
+    fn allow_and_deny_lists_are_enforced() {
         let config = json!({"mcpServers": {
             "local": {"command": "npx", "args": ["-y", "srv"]},
             "remote": {"type": "http", "url": "https://mcp.example.com/v1"},
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_judged_as_it_would_be_started() {
+    fn policy_judges_resolved_program() {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().canonicalize().unwrap();
         std::fs::create_dir(project.join("sub")).unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_stand_for_anything() {
+    fn wildcard_matches_any_characters() {
         for (pattern, text, want) in [
             ("abc", "abc", true),
             ("abc", "abcd", false),

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_told_apart_by_shape() {
+    fn messages_are_classified_by_shape() {
         let ok = |id, result| Some(JsonRpcMessage::Response { id, answer: Ok(result) });
         let err = |id, code, message: &str| {
             Some(JsonRpcMessage::Response { id, answer: Err(RpcError::new(code, message)) })

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_forgotten_line_break_is_no_reason_to_wait() {
+    async fn message_without_line_break_is_delivered_after_stall() {
         let message = || json!({"id": 1, "result": {}});
         for (text, want) in [
             ("{\"id\":1,\"result\":{}}", Some(vec![message()])),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_is_cut_into_messages() {
+    async fn stream_is_split_into_messages() {
         let message = || json!({"id": 1, "result": {}});
         let one = || vec![ServerLine::Messages(vec![message()])];
         let unreadable = |id| ServerLine::Unreadable { id, problem: "the message is not valid JSON" };
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_oversized_message_fails_its_request() {
+    async fn oversized_message_fails_its_request() {
         let big =
             format!("{{\"result\":\"{}\",\"id\":5}}\n{{\"id\":1,\"result\":{{}}}}\n", "x".repeat(200_000));
         let lines = read(&big, 1000).await;

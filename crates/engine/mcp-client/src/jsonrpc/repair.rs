@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damaged_json_is_read() {
+    fn damaged_json_is_repaired() {
         for (text, want) in [
             (&b"{\"a\":1}"[..], vec![json!({"a": 1})]),
             (b"\xEF\xBB\xBF {\"a\":1} \r", vec![json!({"a": 1})]),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_nested_too_deep_costs_itself_alone() {
+    fn too_deep_value_is_replaced_and_rest_kept() {
         for (open, close, levels) in
             [("[", "]", 500), ("{\"a\":", "}", 160), ("[{\"a]\\\"[\":", "}]", 20_000)]
         {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_an_unreadable_message_is_found() {
+    fn unreadable_message_still_yields_its_id() {
         for (head, tail, want) in [
             ("{\"jsonrpc\":\"2.0\",\"id\":12,\"result\":", "", Some(12)),
             ("{\"id\" : \"9\"", "", Some(9)),
@@ -211,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_parse_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut text = b"{\"a\":\"".to_vec();
             text.extend(&bytes);
             for text in [&text, &bytes] {
@@ -225,7 +225,7 @@ mod tests {
         }
 
         #[test]
-        fn good_json_is_never_changed(text in "\\PC{0,40}") {
+        fn valid_json_is_never_changed(text in "\\PC{0,40}") {
             let value = json!({"id": 1, "result": text});
             prop_assert_eq!(parse_values(value.to_string().as_bytes()), vec![value]);
         }

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_pasted_as_they_are_meant() {
+    fn advised_commands_are_shell_quoted() {
         for (word, want) in [
             ("node", "node"),
             ("--port=80", "--port=80"),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_are_cut_at_any_byte() {
+    async fn sse_events_decode_at_any_chunk_boundary() {
         let text = b"\xEF\xBB\xBF: hello\r\nevent: endpoint\ndata: /m\n\nid: 7\rretry: 20\rdata\rdata:b\r\rdata:  c\nfoo: bar\nid: x\0\n\nunfinished: 1\ndata: lost\n";
         let want: Vec<(String, String)> =
             [("endpoint", "/m"), ("", "\nb"), ("", " c")].map(|(a, b)| (a.into(), b.into())).to_vec();

@@ -100,7 +100,7 @@ fn limited(mut config: ServerConfig, modes: &str) -> ServerConfig {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_server_is_used_as_far_as_possible() {
+async fn every_misbehaving_server_is_used_as_far_as_possible() {
     // One manager per case, a few concurrently: most of them only wait.
     let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(4));
     let mut running = tokio::task::JoinSet::new();
@@ -136,7 +136,7 @@ async fn check(Case(modes, tools, want): &Case) -> Option<String> {
 }
 
 #[tokio::test]
-async fn servers_that_never_work_fail_with_a_reason() {
+async fn dead_server_fails_with_reason() {
     // Only the server that never does anything has a short timeout, so that it ends by it on any
     // machine.
     for (modes, part, startup) in [
@@ -160,7 +160,7 @@ async fn servers_that_never_work_fail_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_exist_says_so() {
+async fn missing_program_is_reported() {
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "");
     if let haft_mcp_client::ServerEndpoint::Stdio(command) = &mut config.endpoint {
@@ -174,7 +174,7 @@ async fn a_program_that_does_not_exist_says_so() {
 }
 
 #[tokio::test]
-async fn both_eras_are_recognised() {
+async fn both_protocol_generations_are_detected() {
     for (modes, era, version) in [
         ("", ProtocolRevision::Legacy, "2025-11-25"),
         ("old", ProtocolRevision::Legacy, "2024-11-05"),
@@ -193,7 +193,7 @@ async fn both_eras_are_recognised() {
 }
 
 #[tokio::test]
-async fn one_bad_tool_is_skipped_alone_and_visibly() {
+async fn invalid_tool_is_skipped_and_listed() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "bad_tools")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
@@ -231,7 +231,7 @@ fn odd(fixture: &Fixture, modes: &str) -> ServerConfig {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_nobodys() {
+async fn late_answer_reaches_no_other_call() {
     let fixture = Fixture::new();
     let mut config = odd(&fixture, "late");
     config.timeouts.total = Duration::from_secs(3);
@@ -250,7 +250,7 @@ async fn an_answer_that_comes_too_late_is_nobodys() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_its_input_is_started_again() {
+async fn server_that_closes_stdin_is_restarted() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![odd(&fixture, "close_stdin")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
@@ -269,7 +269,7 @@ async fn a_server_that_closes_its_input_is_started_again() {
 }
 
 #[tokio::test]
-async fn a_list_that_always_changes_is_read_less_and_less() {
+async fn ever_changing_list_is_read_with_backoff() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![odd(&fixture, "churn")]);
     assert!(fixture.manager.settled(TIMEOUT).await);

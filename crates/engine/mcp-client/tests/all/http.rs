@@ -238,7 +238,7 @@ fn limited(endpoint: ServerEndpoint) -> ServerConfig {
 }
 
 #[tokio::test]
-async fn every_kind_of_address_is_reached() {
+async fn every_remote_transport_connects() {
     for (modes, era, want) in [
         ("modern", ProtocolRevision::Modern, "hi"),
         ("modern,stream", ProtocolRevision::Modern, "hi"),
@@ -275,7 +275,7 @@ async fn every_kind_of_address_is_reached() {
 }
 
 #[tokio::test]
-async fn headers_are_those_of_the_era() {
+async fn request_headers_match_protocol_generation() {
     let (fake, url) = Fake::start("modern").await;
     let fixture = Fixture::new();
     let mut endpoint = at(&url);
@@ -315,7 +315,7 @@ async fn headers_are_those_of_the_era() {
 }
 
 #[tokio::test]
-async fn what_must_not_happen_does_not() {
+async fn unusable_remote_server_reports_reason() {
     for (modes, state, part) in [
         ("login", ServerState::NeedsAuth, "haft mcp login srv"),
         ("redirect", ServerState::Failed, "another host"),
@@ -348,7 +348,7 @@ async fn what_must_not_happen_does_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_is_found_again() {
+async fn restarted_remote_server_is_reconnected() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serve = |listener| {
@@ -408,7 +408,7 @@ async fn a_cancelled_call_ends_its_request() {
 }
 
 #[tokio::test]
-async fn news_arrive_on_the_stream_of_a_legacy_server() {
+async fn legacy_stream_delivers_server_messages() {
     let (fake, url) = Fake::start("sessions,news").await;
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![limited(ServerEndpoint::Http(at(&url)))]);
@@ -476,7 +476,7 @@ impl McpConnection for Sdk {
 }
 
 #[tokio::test]
-async fn servers_in_this_process_are_reached() {
+async fn in_process_servers_are_called() {
     let fake =
         || Fake { modes: "", seen: Mutex::default(), stream: Mutex::default(), sessions: Mutex::default() };
     let sdk = Arc::new(Sdk(fake(), Mutex::default()));

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use support::{Fixture, TIMEOUT, context, eventually, is_alive, run};
 
 #[tokio::test]
-async fn starting_blocks_nobody_and_late_servers_join() {
+async fn starting_servers_block_nobody_and_join_late() {
     let fixture = Fixture::new();
     let mut late = fixture.fake("late", "slow_start");
     let gate = fixture.path("gate");
@@ -39,7 +39,7 @@ async fn starting_blocks_nobody_and_late_servers_join() {
 
 /// The extended search path is used only if a program is not found, and may be relative.
 #[tokio::test]
-async fn a_further_path_is_asked_for_when_a_program_did_not_start() {
+async fn missing_program_is_looked_up_on_extended_path() {
     for (usual, asked) in [("HERE/tools:", 0), ("tools:", 0), ("", 1), ("HERE/other:", 1), ("HERE/plain:", 1)]
     {
         let count = Arc::new(Mutex::new(0));
@@ -77,7 +77,7 @@ async fn a_further_path_is_asked_for_when_a_program_did_not_start() {
 }
 
 #[tokio::test]
-async fn a_harmless_call_survives_the_death_of_its_server() {
+async fn read_only_call_is_repeated_after_server_crash() {
     for (modes, survives) in [("read_only", true), ("idempotent", true), ("", false)] {
         let fixture = Fixture::new();
         fixture.manager.set_servers(vec![fixture.fake("srv", &format!("die_on_first_call,{modes}"))]);
@@ -118,7 +118,7 @@ async fn parallel_calls_share_one_restart() {
 }
 
 #[tokio::test]
-async fn a_crash_loop_is_slowed_down_and_its_tools_stay_declared() {
+async fn crash_loop_backs_off_and_tools_stay_declared() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "die_after_call")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
@@ -134,7 +134,7 @@ async fn a_crash_loop_is_slowed_down_and_its_tools_stay_declared() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_reaches_the_server_and_leaves_it_alone() {
+async fn cancelled_call_is_sent_and_server_stays_up() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "no_reply")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
@@ -155,7 +155,7 @@ async fn a_cancelled_call_reaches_the_server_and_leaves_it_alone() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_is_withdrawn_too() {
+async fn dropped_call_is_cancelled_at_server() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "no_reply")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
@@ -168,7 +168,7 @@ async fn a_dropped_call_is_withdrawn_too() {
 }
 
 #[tokio::test]
-async fn progress_is_asked_for_shown_in_order_and_extends_the_deadline() {
+async fn progress_is_ordered_and_extends_timeout() {
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "ping_then_answer");
     // Eight pauses exceed the idle timeout, a single one is much shorter.
@@ -193,7 +193,7 @@ async fn progress_is_asked_for_shown_in_order_and_extends_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_changed_list_is_read_again() {
+async fn changed_tool_list_is_reread() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "grown")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
@@ -204,7 +204,7 @@ async fn a_changed_list_is_read_again() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_behind_after_a_stop() {
+async fn stopped_server_leaves_no_process() {
     for modes in ["", "stubborn", "child", "stubborn,child", "stubborn,escaping_child"] {
         let fixture = Fixture::new();
         fixture.manager.set_servers(vec![fixture.fake("srv", modes)]);
@@ -253,7 +253,7 @@ async fn kill_minus_nine_leaves_no_server_behind() {
 }
 
 #[tokio::test]
-async fn a_known_server_is_not_started_until_it_is_needed() {
+async fn cached_server_starts_on_first_call() {
     let cache = tempfile::tempdir().unwrap();
     let home = Fixture::new();
     let configs: Vec<_> =
@@ -278,7 +278,7 @@ async fn a_known_server_is_not_started_until_it_is_needed() {
 }
 
 #[tokio::test]
-async fn a_changed_definition_asks_again_until_it_is_accepted() {
+async fn changed_definition_prompts_until_accepted() {
     let cache = tempfile::tempdir().unwrap();
     let home = Fixture::new();
     let config = home.fake("srv", "rug_pull");
@@ -317,7 +317,7 @@ async fn a_changed_definition_asks_again_until_it_is_accepted() {
 }
 
 #[tokio::test]
-async fn claims_count_as_far_as_the_server_is_trusted() {
+async fn tool_annotations_count_by_server_trust() {
     for (trust, read_only, concurrent) in [
         (ServerTrust::Untrusted, false, false),
         (ServerTrust::Approved, false, true),
@@ -335,7 +335,7 @@ async fn claims_count_as_far_as_the_server_is_trusted() {
 }
 
 #[tokio::test]
-async fn a_server_can_be_switched_off_and_on() {
+async fn server_can_be_disabled_and_enabled() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
@@ -376,7 +376,7 @@ impl SamplingHandler for Model {
 }
 
 #[tokio::test]
-async fn servers_may_ask_what_the_host_offers() {
+async fn server_requests_follow_offered_handlers() {
     let person = Arc::new(Person::default());
     let full = || {
         let mut host = ClientPorts::default();
@@ -411,7 +411,7 @@ async fn servers_may_ask_what_the_host_offers() {
 }
 
 #[tokio::test]
-async fn endless_questions_and_tasks_end() {
+async fn endless_input_rounds_and_tasks_end() {
     let fixture = Fixture::new();
     let mut task = fixture.fake("task", "modern,task,task_forever");
     task.timeouts.total = Duration::from_secs(5);
@@ -445,7 +445,7 @@ async fn resources_prompts_and_templates_are_read() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_down_at_first_is_found_later() {
+async fn server_down_at_start_connects_later() {
     let fixture = Fixture::new();
     let mut config = fixture.fake("srv", "");
     let late = fixture.path("late.sh");
@@ -463,7 +463,7 @@ async fn a_server_that_was_down_at_first_is_found_later() {
 }
 
 #[tokio::test]
-async fn a_server_that_cries_wolf_is_asked_less_and_less() {
+async fn repeated_change_notifications_are_backed_off() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "wolf")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
@@ -472,7 +472,7 @@ async fn a_server_that_cries_wolf_is_asked_less_and_less() {
 }
 
 #[tokio::test]
-async fn news_of_a_resource_arrive() {
+async fn resource_updates_are_delivered() {
     for modes in ["updates", "modern,updates"] {
         let fixture = Fixture::new();
         let mut events = fixture.manager.events();
@@ -487,7 +487,7 @@ async fn news_of_a_resource_arrive() {
 }
 
 #[tokio::test]
-async fn prompts_are_commands_and_arguments_are_completed() {
+async fn prompts_become_commands_with_completion() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("my srv", "prompts")]);
     assert!(fixture.manager.settled(TIMEOUT).await);
@@ -504,7 +504,7 @@ async fn prompts_are_commands_and_arguments_are_completed() {
 }
 
 #[tokio::test]
-async fn the_model_reaches_resources_with_tools() {
+async fn resource_tools_read_server_resources() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "grown"), fixture.fake("gone", "die_at_start")]);
     fixture.manager.settled(TIMEOUT).await;
@@ -528,7 +528,7 @@ async fn the_model_reaches_resources_with_tools() {
 }
 
 #[tokio::test]
-async fn names_are_legal_unique_and_lead_back() {
+async fn tool_names_are_valid_and_map_back_to_server() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("3f2b8c1e-1111-2222-3333-444455556666", "odd_names")]);
     assert!(fixture.manager.settled(TIMEOUT).await);

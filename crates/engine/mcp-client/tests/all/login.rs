@@ -237,7 +237,7 @@ async fn call(fixture: &Fixture) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn a_login_is_asked_for_made_and_kept() {
+async fn login_is_requested_completed_and_stored() {
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     let first = user(&world, home.path());
     let started = Instant::now();
@@ -262,7 +262,7 @@ async fn a_login_is_asked_for_made_and_kept() {
 }
 
 #[tokio::test]
-async fn a_refused_token_is_renewed_once_however_many_ask() {
+async fn rejected_token_is_refreshed_once_for_concurrent_calls() {
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     let users = [user(&world, home.path()), user(&world, home.path()), user(&world, home.path())];
     users[0].manager.settled(TIMEOUT).await;
@@ -281,7 +281,7 @@ async fn a_refused_token_is_renewed_once_however_many_ask() {
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_before_it_ends() {
+async fn token_is_refreshed_before_expiry() {
     let (world, home) = (world(2).await, tempfile::tempdir().unwrap());
     let user = user(&world, home.path());
     user.manager.settled(TIMEOUT).await;
@@ -293,7 +293,7 @@ async fn a_token_is_renewed_before_it_ends() {
 }
 
 #[tokio::test]
-async fn a_bad_moment_costs_no_login_but_a_rejection_does() {
+async fn login_survives_outage_but_not_rejection() {
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     let user = user(&world, home.path());
     user.manager.settled(TIMEOUT).await;
@@ -321,7 +321,7 @@ async fn a_bad_moment_costs_no_login_but_a_rejection_does() {
 }
 
 #[tokio::test]
-async fn a_refused_login_says_why() {
+async fn rejected_login_reports_reason() {
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     let user = user(&world, home.path());
     user.manager.settled(TIMEOUT).await;
@@ -336,7 +336,7 @@ async fn a_refused_login_says_why() {
 }
 
 #[tokio::test]
-async fn a_bound_token_is_proven_for_every_request_by_everybody_who_has_the_login() {
+async fn dpop_token_is_proven_on_every_request() {
     let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
     world.state.lock().unwrap().bound = true;
     let first = user(&world, home.path());

@@ -247,7 +247,7 @@ fn other_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_servers_work() {
+async fn third_party_servers_work() {
     let Some(peers) = Peers::find() else { return };
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("hello.txt"), "hello").unwrap();
@@ -327,7 +327,7 @@ impl Drop for Http {
 }
 
 #[test]
-fn official_clients_use_our_server() {
+fn official_clients_use_haft_server() {
     let Some(peers) = Peers::find() else { return };
     let (program, http) = (example("tool_server"), Http::start("tool_server", ""));
     let (python, node) = (support_file("python_client.py"), support_file("node_client.mjs"));
@@ -351,7 +351,7 @@ fn official_clients_use_our_server() {
 }
 
 #[test]
-fn the_inspector_finds_nothing_wrong() {
+fn inspector_finds_no_errors() {
     let Some(peers) = Peers::find() else { return };
     let inspector = peers.0.join("node_modules/.bin/mcp-inspector").display().to_string();
     let program = example("tool_server");
@@ -389,7 +389,7 @@ fn conformance(peers: &Peers, role: &[&str], revision: &str, beyond: &[&str]) {
 }
 
 #[test]
-fn our_server_conforms() {
+fn server_passes_conformance_suite() {
     let Some(peers) = Peers::find() else { return };
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = Http::start("conformance_server", &port.to_string());
@@ -415,7 +415,7 @@ fn our_server_conforms() {
 }
 
 #[test]
-fn our_client_conforms() {
+fn client_passes_conformance_suite() {
     let Some(peers) = Peers::find() else { return };
     let program = example("conformance_client");
     let beyond = [
@@ -434,7 +434,7 @@ fn our_client_conforms() {
 
 /// Scenarios outside of any revision's set: logins as in the first revision.
 #[test]
-fn our_client_knows_the_first_logins() {
+fn client_supports_first_revision_logins() {
     let Some(peers) = Peers::find() else { return };
     let (program, suite) = (example("conformance_client"), peers.module("conformance/dist/index.js"));
     for scenario in ["auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"] {

@@ -8,7 +8,7 @@ use haft_mcp_client::{ServerScope, declared_servers};
 use haft_mcp_server::client_snippets;
 
 #[test]
-fn every_snippet_is_in_the_documentation_and_is_read_by_us() {
+fn config_snippets_are_documented_and_parse() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/mcp.md");
     let page = std::fs::read_to_string(page).unwrap();
     for snippet in client_snippets("haft", "haft", &["mcp", "serve"]) {

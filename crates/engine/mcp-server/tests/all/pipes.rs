@@ -81,7 +81,7 @@ fn comparable(mut answer: Value) -> Value {
 }
 
 #[tokio::test]
-async fn both_ways_give_the_same_answer() {
+async fn fast_path_and_sdk_give_same_answer() {
     let mut raw = Raw::start(json!({})).await;
     for (tool, arguments) in [
         ("echo", json!({"text": "a \"quoted\"\nline\u{1f980}"})),
@@ -107,7 +107,7 @@ async fn both_ways_give_the_same_answer() {
 }
 
 #[tokio::test]
-async fn lines_arrive_in_any_pieces() {
+async fn input_lines_may_be_split_anywhere() {
     let mut raw = Raw::start(json!({})).await;
     let echo = |id: u64| call(id, "echo", json!({"text": "x"})).to_string();
     for byte in format!("{}\r\n", echo(1)).bytes() {
@@ -136,7 +136,7 @@ async fn lines_arrive_in_any_pieces() {
 }
 
 #[tokio::test]
-async fn reports_come_before_the_result_and_questions_are_answered() {
+async fn progress_precedes_result_and_questions_are_answered() {
     let mut raw = Raw::start(json!({"elicitation": {}})).await;
     let mut count = call(1, "count", json!({"count": 3}));
     count["params"]["_meta"] = json!({"progressToken": "p"});
@@ -158,7 +158,7 @@ async fn reports_come_before_the_result_and_questions_are_answered() {
 }
 
 #[tokio::test]
-async fn what_is_taken_back_is_not_answered() {
+async fn cancelled_call_gets_no_response() {
     let mut raw = Raw::start(json!({})).await;
     let mut count = call("slow", "count", json!({"count": 1_000_000}));
     count["params"]["_meta"] = json!({"progressToken": 1});
@@ -180,7 +180,7 @@ async fn what_is_taken_back_is_not_answered() {
 }
 
 #[tokio::test]
-async fn a_client_may_write_much_before_it_reads() {
+async fn large_input_before_reading_does_not_deadlock() {
     let mut raw = Raw::start(json!({})).await;
     let text = "z".repeat(500);
     let requests: String =
@@ -195,7 +195,7 @@ async fn a_client_may_write_much_before_it_reads() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_the_end_is_answered() {
+async fn calls_before_end_of_input_are_answered() {
     let mut raw = Raw::start(json!({})).await;
     raw.send(&call(1, "count", json!({"count": 5}))).await;
     raw.write(call(2, "echo", json!({"text": "no line break"})).to_string().as_bytes()).await;
@@ -208,7 +208,7 @@ async fn what_was_asked_before_the_end_is_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_neither_reads_nor_writes_is_left() {
+async fn unresponsive_client_does_not_block_exit() {
     let mut raw = Raw::start(json!({})).await;
     let big = call(1, "big", json!({"count": 2_000})).to_string();
     for _ in 0..200 {

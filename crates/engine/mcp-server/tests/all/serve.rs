@@ -137,7 +137,7 @@ async fn connect(url: &str, era: ProtocolRevision, person: Option<Arc<Person>>) 
 }
 
 #[tokio::test]
-async fn the_client_asks_its_person_what_the_rules_leave_open() {
+async fn undecided_calls_prompt_the_clients_user() {
     let serving = serve(|_, _| ()).await;
     for era in [ProtocolRevision::Modern, ProtocolRevision::Legacy] {
         for (says, allowed) in
@@ -161,7 +161,7 @@ async fn the_client_asks_its_person_what_the_rules_leave_open() {
 }
 
 #[tokio::test]
-async fn results_arrive_in_full_and_errors_as_data() {
+async fn results_arrive_complete_and_errors_as_results() {
     let serving = serve(|_, _| ()).await;
     for era in [ProtocolRevision::Modern, ProtocolRevision::Legacy] {
         let fixture = connect(&serving.http.url(), era, None).await;
@@ -183,7 +183,7 @@ async fn results_arrive_in_full_and_errors_as_data() {
 /// A client cannot access what another one stored: names are unguessable, and lists contain only the
 /// client's own results.
 #[tokio::test]
-async fn what_one_client_stored_is_out_of_the_others_reach() {
+async fn stored_results_are_private_to_client() {
     let serving = serve(|_, _| ()).await;
     let cancel = tokio_util::sync::CancellationToken::new();
     let (one, other) = (
@@ -218,7 +218,7 @@ async fn what_one_client_stored_is_out_of_the_others_reach() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_stops_and_progress_arrives() {
+async fn cancelled_call_stops_after_progress() {
     let serving = serve(|_, _| ()).await;
     for era in [ProtocolRevision::Modern, ProtocolRevision::Legacy] {
         let fixture = connect(&serving.http.url(), era, None).await;
@@ -237,7 +237,7 @@ async fn a_cancelled_call_stops_and_progress_arrives() {
 }
 
 #[tokio::test]
-async fn a_long_call_goes_on_as_a_task() {
+async fn long_call_continues_as_task() {
     let serving = serve(|_, options| options.task_after = Duration::from_millis(50)).await;
     let fixture = connect(&serving.http.url(), ProtocolRevision::Modern, None).await;
     let call = tokio::spawn(run(fixture.tool("mcp__haft__wait"), json!({"text": "done"}), context()));
@@ -257,7 +257,7 @@ async fn a_long_call_goes_on_as_a_task() {
 }
 
 #[tokio::test]
-async fn clients_learn_of_new_tools() {
+async fn clients_are_notified_of_new_tools() {
     let serving = serve(|_, _| ()).await;
     for (era, name) in [(ProtocolRevision::Modern, "late_modern"), (ProtocolRevision::Legacy, "late_legacy")]
     {
@@ -303,7 +303,7 @@ fn initialize() -> String {
 }
 
 #[tokio::test]
-async fn only_those_come_in_who_may() {
+async fn http_access_requires_authorization() {
     struct Check;
     impl TokenCheck for Check {
         fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, TokenVerdict> {
@@ -371,7 +371,7 @@ async fn only_those_come_in_who_may() {
 }
 
 #[tokio::test]
-async fn a_server_for_everybody_needs_a_token() {
+async fn public_address_requires_token() {
     let traces = Arc::<Traces>::default();
     let store = ResultStore::new("/nonexistent", StoreLimits::default());
     let pipeline = Arc::new(Pipeline::new(Gate::new(Policy::default()), store));
@@ -403,7 +403,7 @@ async fn sessions_are_bounded() {
 }
 
 #[tokio::test]
-async fn stopping_ends_open_calls_soon() {
+async fn stop_ends_open_calls_quickly() {
     let serving = serve(|_, _| ()).await;
     let fixture = connect(&serving.http.url(), ProtocolRevision::Modern, None).await;
     let (progress, mut reports) = ProgressSink::channel();
@@ -417,7 +417,7 @@ async fn stopping_ends_open_calls_soon() {
 
 /// More slow clients than permitted concurrent calls, and more data than the system buffers.
 #[tokio::test]
-async fn those_who_read_slowly_or_never_finish_hold_up_nobody() {
+async fn slow_clients_do_not_block_others() {
     use tokio::io::AsyncWriteExt;
     let serving = serve(|_, options| options.max_calls = 4).await;
     let address = serving.http.address;
@@ -455,7 +455,7 @@ async fn those_who_read_slowly_or_never_finish_hold_up_nobody() {
 
 /// Silent connections are closed after a while, even if they use up the limit.
 #[tokio::test]
-async fn who_says_nothing_makes_room_for_others() {
+async fn silent_connections_are_closed_to_make_room() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let serving = serve(|http, _| {
         http.max_connections = 4;
@@ -521,7 +521,7 @@ async fn two_hundred_clients_are_served() {
 }
 
 #[tokio::test]
-async fn over_pipes_it_serves_and_leaves_with_its_client() {
+async fn stdio_server_exits_with_its_client() {
     let program = example("tool_server");
     for era in [ProtocolRevision::Modern, ProtocolRevision::Legacy] {
         let person = Arc::new(Person { says: "allow", asked: Mutex::default() });
@@ -545,7 +545,7 @@ async fn over_pipes_it_serves_and_leaves_with_its_client() {
 }
 
 #[tokio::test]
-async fn annotations_say_what_the_tools_say() {
+async fn annotations_match_tool_behaviour() {
     let serving = serve(|_, _| ()).await;
     let fixture = connect(&serving.http.url(), ProtocolRevision::Modern, None).await;
     let defs = fixture.manager.definitions("haft");

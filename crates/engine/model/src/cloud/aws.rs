@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_command_prints_is_keys_or_an_error_without_them() {
+    fn export_output_is_parsed_or_error_hides_it() {
         let keys = r#"{"AccessKeyId": "AKID", "SecretAccessKey": "hush", "SessionToken": "t"}"#;
         for printed in [keys.to_owned(), format!("{{\n\"Credentials\": {keys}}}\n")] {
             let Ok(AwsKeys::Static { access_key, secret_key, session_token }) = exported(&printed) else {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_encoded_as_they_are_signed() {
+    fn bedrock_path_is_encoded_as_signed() {
         assert_eq!(path_segment("us.anthropic.claude-x-v1:0"), "us.anthropic.claude-x-v1:0");
         assert_eq!(
             path_segment("arn:aws:bedrock:us-east-1:1:inference-profile/x"),

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_every_kind_are_passed_over() {
+    fn eventstream_headers_of_every_type_are_skipped() {
         let mut headers: Vec<u8> = Vec::new();
         let kinds: [(u8, &[u8]); 9] = [
             (0, &[]),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_refused_and_never_panics() {
+    fn damaged_eventstream_is_rejected_without_panic() {
         let whole = framed(&text(":message-type", "event"), br#"{"bytes":"e30="}"#);
         for at in 4..whole.len() {
             let mut damaged = whole.clone();

@@ -235,7 +235,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn pictures_are_looked_at() {
+    fn image_check_reports_type_and_size_problems() {
         let check = |media_type: &str, bytes: &[u8]| check_image(media_type, &encoded(bytes), 8000, 1000);
         assert_eq!(check("image/png", &png(100, 50)), Ok(()));
         assert_eq!(check("image/jpeg", &png(100, 50)), Err(ImageProblem::MediaType("image/png")));
@@ -252,7 +252,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn pages_are_counted() {
+    fn pdf_pages_are_counted() {
         assert_eq!(count_pages(b"no"), None);
         assert_eq!(
             count_pages(b"%PDF-1.4 <</Type/Page>> <</Type /Page /X>> <</Type/Pages/Count 2>>"),

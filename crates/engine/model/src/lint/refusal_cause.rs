@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_understood() {
+    fn rejection_messages_map_to_fixes() {
         let block = |message, block, inner| Some(RefusalFix::Block { message, block, inner });
         for (message, want) in [
             ("messages.3.content.0.image.source.base64.data: At least one …", block(3, 0, None)),

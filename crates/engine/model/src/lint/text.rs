@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controls_become_visible() {
+    fn control_characters_are_escaped() {
         for (text, want) in [
             ("plain\ttext\r\n", None),
             ("größe ©", None),

@@ -31,7 +31,7 @@ fn check(text: &str, want_text: &str, want: Value) {
 }
 
 #[test]
-fn dialects_are_understood() {
+fn every_call_dialect_is_recovered() {
     let paris = json!([["get_weather", {"city": "Paris", "days": 3}]]);
     let object = r#"{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}"#;
     let fence = "```";
@@ -83,7 +83,7 @@ fn dialects_are_understood() {
 }
 
 #[test]
-fn several_calls_in_one_text() {
+fn several_calls_in_one_text_are_recovered() {
     check(
         "<tool_call>{\"name\": \"Bash\", \"arguments\": {\"command\": \"a\"}}</tool_call>\n<tool_call>{\"name\": \"Bash\", \"arguments\": {\"command\": \"b\"}}</tool_call> done",
         "done",
@@ -102,7 +102,7 @@ fn several_calls_in_one_text() {
 }
 
 #[test]
-fn examples_and_quotations_are_not_run() {
+fn examples_and_quotations_are_not_calls() {
     let call = r#"<tool_call>{"name": "Bash", "arguments": {"command": "rm -rf /"}}</tool_call>"#;
     let bare = r#"{"name": "Bash", "arguments": {"command": "rm -rf /"}}"#;
     let fence = "```";
@@ -128,7 +128,7 @@ fn examples_and_quotations_are_not_run() {
 }
 
 #[test]
-fn answer_that_is_one_wrapped_call_is_a_call() {
+fn answer_of_only_one_wrapped_call_is_a_call() {
     let ls = json!([["Bash", {"command": "ls"}]]);
     let call = r#"{"name": "Bash", "arguments": {"command": "ls"}}"#;
     let doubled = r#"{{"name": "Bash", "arguments": {"command": "ls"}}"#;
@@ -167,7 +167,7 @@ fn answer_that_is_one_wrapped_call_is_a_call() {
 }
 
 #[test]
-fn several_wrapped_calls_and_nothing_else_are_calls() {
+fn text_of_only_wrapped_calls_is_calls() {
     let call = |command: &str| format!(r#"{{"name": "Bash", "arguments": {{"command": "{command}"}}}}"#);
     let (a, b) = (call("a"), call("b"));
     let both = json!([["Bash", {"command": "a"}], ["Bash", {"command": "b"}]]);
@@ -184,7 +184,7 @@ fn several_wrapped_calls_and_nothing_else_are_calls() {
 }
 
 #[test]
-fn wrapped_json_that_is_no_call_of_an_offered_tool_stays_text() {
+fn wrapped_json_without_offered_tool_stays_text() {
     for object in [
         r#"{"name": "Get", "arguments": {"command": "ls"}}"#,
         r#"{"name": "haft", "version": "1.0.0"}"#,
@@ -210,7 +210,7 @@ fn wrapped_json_that_is_no_call_of_an_offered_tool_stays_text() {
 }
 
 #[test]
-fn call_that_was_not_read_is_recognised() {
+fn attempted_call_in_unknown_syntax_is_detected() {
     let tools = tools();
     let call = json!({"name": "Bash", "arguments": {"command": "ls"}});
     let found = |call: Option<&Value>| Some(UnreadCall { tool: "Bash".to_owned(), call: call.cloned() });
@@ -232,7 +232,7 @@ fn call_that_was_not_read_is_recognised() {
 }
 
 #[test]
-fn what_was_meant_as_a_call_is_not_lost() {
+fn malformed_call_is_reported_not_dropped() {
     check(
         "<tool_call>{\"name\": \"Bash\", \"arguments\": {\"command\": \"ls</tool_call>",
         "",
@@ -242,7 +242,7 @@ fn what_was_meant_as_a_call_is_not_lost() {
 }
 
 #[test]
-fn text_is_shown_up_to_where_a_call_may_begin() {
+fn streamed_text_is_shown_up_to_possible_call() {
     let tools = tools();
     for (text, want) in [
         ("Hello <b>you</b>", 16),
@@ -273,7 +273,7 @@ fn text_is_shown_up_to_where_a_call_may_begin() {
 }
 
 #[test]
-fn stringified_lists_become_lists_where_nothing_else_is_allowed() {
+fn stringified_lists_are_parsed_where_schema_requires_list() {
     let mut input = json!({"city": "[1]", "tags": "[\"a\"]", "days": "3"});
     let Value::Object(fields) = &mut input else { unreachable!("made as an object") };
     coerce(fields, &tools().by_wire_name("get_weather").unwrap().schema);
@@ -282,7 +282,7 @@ fn stringified_lists_become_lists_where_nothing_else_is_allowed() {
 
 proptest::proptest! {
     #[test]
-    fn no_text_breaks_it(text in "(<|>|tool_call|invoke|name=|\"|'|`|\\[|\\]|\\{|\\}|[a-z(),=:\n ]|<\\|channel\\|>commentary to=|\\[TOOL_CALLS\\]|é){0,30}") {
+    fn any_text_is_parsed_without_panic(text in "(<|>|tool_call|invoke|name=|\"|'|`|\\[|\\]|\\{|\\}|[a-z(),=:\n ]|<\\|channel\\|>commentary to=|\\[TOOL_CALLS\\]|é){0,30}") {
         let tools = tools();
         let _ = recover(&text, &tools);
         let shown = showable(&text, 0, &tools);

@@ -21,7 +21,7 @@ fn answer(form: MockForm) -> Vec<u8> {
 }
 
 #[test]
-fn reading_an_answer() {
+fn decoding_an_answer_stays_within_allocation_budget() {
     let mut dearer = Vec::new();
     for (form, times, bytes) in [
         (MockForm::Messages, 23_322, 2_314_225),

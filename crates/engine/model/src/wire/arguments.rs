@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_lossless_repairs() {
+    fn arguments_get_only_lossless_repairs() {
         for (text, want) in [
             (r#"{"a": 1}"#, Some(json!({"a": 1}))),
             ("", Some(json!({}))),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_complete_is_kept() {
+    fn truncated_arguments_keep_complete_fields() {
         for (text, want) in [
             (r#"{"path": "/x", "content": "hal"#, json!({"path": "/x"})),
             (
@@ -208,7 +208,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_input_panics(text in "[\\PC\n\"{}\\[\\],:\\\\0-9e.-]{0,40}") {
+        fn any_arguments_parse_without_panic(text in "[\\PC\n\"{}\\[\\],:\\\\0-9e.-]{0,40}") {
             match parse_arguments(&text) {
                 Ok(input) => proptest::prop_assert!(input.is_object(), "{input}"),
                 Err(bad) => proptest::prop_assert!(!bad.error.is_empty() && bad.salvage.is_object(), "{bad:?}"),

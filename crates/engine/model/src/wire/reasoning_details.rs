@@ -80,7 +80,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pieces_become_the_items_they_were() {
+    fn reasoning_detail_fragments_reassemble_to_items() {
         let mut details = ReasoningDetails::default();
         let text = |text: &str, signature: Value, index: u64| json!([{"type": "reasoning.text", "text": text, "signature": signature, "format": "f", "index": index}]);
         assert_eq!(details.take(&text("a ", json!(null), 0)), "a ");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_of_others_hold_none() {
+    fn foreign_signatures_contain_no_reasoning_details() {
         for signature in ["", "EqQB", "{\"type\":\"reasoning\"}", "[1]", "[{\"type\":\"text\"}]", "["] {
             assert_eq!(of_signature(signature), Vec::<Value>::new(), "{signature}");
         }

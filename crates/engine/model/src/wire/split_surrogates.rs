@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_find_each_other() {
+    fn split_surrogates_are_joined() {
         for (pieces, want) in [
             (vec![r"a\ud83d\ude00b"], "a😀b"),
             (vec![r"a\ud83d", r"\ude00b"], "a😀b"),

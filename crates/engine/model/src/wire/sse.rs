@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_found() {
+    fn sse_events_are_parsed() {
         for (body, want) in [
             ("data: a\n\n", vec![("", "a")]),
             ("event: x\ndata: a\ndata: b\n\n", vec![("x", "a\nb")]),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_needs_no_blank_line() {
+    fn last_sse_event_needs_no_blank_line() {
         for (body, want) in [
             ("data: a\n\ndata: b", vec!["a", "b"]),
             ("data: a\n\ndata: b\n", vec!["a", "b"]),
@@ -162,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_an_error() {
+    fn invalid_utf8_in_sse_is_an_error() {
         let mut parser = SseParser::default();
         assert!(parser.feed(b"data: \xff\n\n", &mut Vec::new()).is_err());
     }
 
     #[test]
-    fn an_endless_line_is_an_error() {
+    fn endless_sse_line_is_an_error() {
         let mut parser = SseParser::default();
         let piece = vec![b'x'; 1024 * 1024];
         let fed = (0..80).try_for_each(|_| parser.feed(&piece, &mut Vec::new()));
@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_it_is_cut_does_not_matter(
+        fn sse_chunk_boundaries_do_not_matter(
             body in "(data: |event: |:|\n|\r|\r\n|x|é){0,30}",
             cuts in proptest::collection::vec(0_usize..100, 0..6),
         ) {

@@ -72,7 +72,7 @@ fn turn() -> Turn {
 }
 
 #[test]
-fn every_form_says_the_same() {
+fn every_wire_format_decodes_to_same_answer() {
     let mut seen: Vec<(String, Vec<serde_json::Value>)> = Vec::new();
     for form in forms() {
         let (answer, ended) = read(form, &[&turn().bytes(form, "m")]);
@@ -90,7 +90,7 @@ fn every_form_says_the_same() {
 }
 
 #[test]
-fn a_body_may_be_cut_at_any_byte() {
+fn body_cut_at_any_byte_ends_cleanly() {
     for form in forms() {
         let body = turn().bytes(form, "m");
         let (whole, _) = read(form, &[&body]);
@@ -128,7 +128,7 @@ fn a_body_may_be_cut_at_any_byte() {
 }
 
 #[test]
-fn a_call_cut_by_the_limit_is_never_offered() {
+fn call_truncated_by_token_limit_is_not_executable() {
     let input = json!({"path": "/x", "text": "0123456789"});
     for form in forms() {
         for keep in 0..=input.to_string().len() {

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_meter_learns() {
+    fn token_estimate_adapts_to_provider_counts() {
         let meter = TokenEstimator::default();
         let size = RequestSize { text: 31_000, media: 0 };
         assert_eq!(meter.estimate("m", size), 10_000);

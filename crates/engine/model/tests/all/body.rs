@@ -33,7 +33,7 @@ fn marks(body: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_body_has_everything_in_its_place() {
+async fn messages_body_has_every_field() {
     let mock = mock([Turn::text("x")]).await;
     let mut asked = say("hello");
     asked.system = vec![SystemPart { text: "You are Haft.".to_owned(), breakpoint: true }, "Today.".into()];
@@ -65,7 +65,7 @@ async fn the_body_has_everything_in_its_place() {
 }
 
 #[tokio::test]
-async fn settings_become_what_the_model_takes() {
+async fn settings_are_adapted_to_model() {
     let budget = Thinking::Budget { tokens: 2000 };
     let cases: Vec<(&str, Request, Value)> = vec![
         (
@@ -126,7 +126,7 @@ async fn settings_become_what_the_model_takes() {
 }
 
 #[tokio::test]
-async fn the_answer_is_asked_for_as_long_as_it_fits() {
+async fn max_tokens_fits_remaining_window() {
     let mut turns = vec![Turn::text("x").always()];
     turns[0].usage = None;
     let mock = start(Script { window: 200_000, ..Script::from_turns(turns) }).await;
@@ -145,7 +145,7 @@ async fn the_answer_is_asked_for_as_long_as_it_fits() {
 }
 
 #[tokio::test]
-async fn too_long_an_answer_is_shortened_when_the_provider_says_so() {
+async fn max_tokens_is_lowered_after_provider_error() {
     let mock =
         start(Script { window: 20_000, max_output: 64_000, ..Script::from_turns([Turn::text("x")]) }).await;
     let mut asked = say("short");
@@ -162,7 +162,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
 }
 
 #[tokio::test]
-async fn the_prefix_of_a_session_never_changes() {
+async fn session_prefix_bytes_never_change() {
     let turns = (0..12).map(|n| {
         // Sometimes more calls than the provider's lookback.
         let calls = if n % 4 == 1 { 15 } else { 1 };
@@ -206,7 +206,7 @@ fn lookup(name: &str, loading: ToolLoading) -> ToolDef {
 }
 
 #[tokio::test]
-async fn deferred_tools_are_offered_the_way_the_model_knows() {
+async fn deferred_tools_follow_model_support() {
     let set = Arc::new(ToolSet::new([
         ToolDef::new("ToolSearch", "Finds tools.", json!({"type": "object", "properties": {}})),
         lookup("mcp__a__one", ToolLoading::Deferred),
@@ -262,7 +262,7 @@ async fn deferred_tools_are_offered_the_way_the_model_knows() {
 }
 
 #[tokio::test]
-async fn fields_a_gateway_does_not_know_are_left_out() {
+async fn rejected_fields_are_left_out() {
     let refusal = "tools.1.custom.defer_loading: Extra inputs are not permitted";
     let mock =
         mock([Turn::error(400, "invalid_request_error", refusal), Turn::text("x"), Turn::text("y")]).await;
@@ -280,7 +280,7 @@ async fn fields_a_gateway_does_not_know_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_beta_feature_nobody_knows_is_not_asked_for_again() {
+async fn rejected_beta_feature_is_not_requested_again() {
     let refusal = "Unexpected value(s) `new-2026` for the `anthropic-beta` header.";
     let mock = mock([Turn::error(400, "invalid_request_error", refusal), Turn::text("x").always()]).await;
     let provider = anthropic(&mock, quick());
@@ -293,7 +293,7 @@ async fn a_beta_feature_nobody_knows_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn counting_tells_nothing_and_takes_nothing_away() {
+async fn token_counting_does_not_mark_repairs_as_reported() {
     let mock = mock([Turn::text("x")]).await;
     let provider = anthropic(&mock, quick());
     let asked = request([Message::user("a\0b")]);

@@ -23,7 +23,7 @@ fn ids(answer: &ModelAnswer) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_ends_well() {
+async fn cut_stream_is_retried_or_interrupted() {
     let whole = start(Script { delta_chars: 100, ..Script::from_turns([two_calls()]) }).await;
     let want = ask(&anthropic(&whole, quick()), say("x")).await.unwrap();
     // Tests inside the crate cut at every byte.
@@ -65,7 +65,7 @@ async fn a_stream_that_is_cut_ends_well() {
 }
 
 #[tokio::test]
-async fn a_call_in_the_middle_of_a_broken_second_one_stands() {
+async fn complete_call_survives_break_in_second_call() {
     let second = ToolPiece {
         name: "Read".to_owned(),
         input: json!({"file_path": "/a"}),
@@ -87,7 +87,7 @@ async fn a_call_in_the_middle_of_a_broken_second_one_stands() {
 }
 
 #[tokio::test]
-async fn failures_are_tried_again() {
+async fn transient_errors_are_retried() {
     let overloaded = || ErrorReply {
         status: 529,
         kind: "overloaded_error".to_owned(),
@@ -121,7 +121,7 @@ async fn failures_are_tried_again() {
 }
 
 #[tokio::test]
-async fn some_failures_are_not() {
+async fn permanent_errors_are_not_retried() {
     for (name, turn) in [
         ("no retry", Turn::error(529, "overloaded_error", "no").header("x-should-retry", "false")),
         ("too long", Turn::error(429, "rate_limit_error", "no").header("retry-after", "3600")),
@@ -139,7 +139,7 @@ async fn some_failures_are_not() {
 }
 
 #[tokio::test]
-async fn retries_end() {
+async fn retries_stop_at_maximum() {
     let mock = mock([Turn::error(529, "overloaded_error", "Overloaded").always()]).await;
     let error = ask(&anthropic(&mock, quick()), say("go")).await.unwrap_err();
     assert!(matches!(error, ModelError::Server { status: 529, .. }));
@@ -147,7 +147,7 @@ async fn retries_end() {
 }
 
 #[tokio::test]
-async fn silence_is_noticed() {
+async fn silent_stream_times_out() {
     let open = ToolPiece { name: "Read".to_owned(), keep: Some(1), open: true, ..ToolPiece::default() };
     let stalled: Vec<(&str, Turn, bool)> = vec![
         (
@@ -191,7 +191,7 @@ async fn silence_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_pause_is_no_silence() {
+async fn short_pause_is_not_a_timeout() {
     let mock = mock([Turn::from_pieces([
         ReplyPiece::text("a"),
         ReplyPiece::Stall(StreamStall::Ms(50)),
@@ -223,7 +223,7 @@ async fn nothing_is_sent_before_the_stream_is_polled() {
 }
 
 #[tokio::test]
-async fn a_refused_key_is_asked_for_again() {
+async fn rejected_key_is_requested_from_helper_again() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("n");
     let helper = format!(

@@ -56,7 +56,7 @@ async fn session(provider: &HttpProvider, model: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_same_script_gives_the_same_calls() {
+async fn every_wire_format_yields_same_calls() {
     let mut seen: Vec<(&str, Vec<Value>)> = Vec::new();
     for (name, model, make) in forms() {
         let aws = AwsKey {
@@ -76,7 +76,7 @@ async fn the_same_script_gives_the_same_calls() {
 }
 
 #[tokio::test]
-async fn broken_streams_end_well_in_every_form() {
+async fn broken_stream_ends_cleanly_in_every_wire_format() {
     for (name, model, make) in forms() {
         for byte in (0..2400).step_by(113) {
             let cut = Turn::from_pieces([
@@ -101,7 +101,7 @@ fn body(mock: &MockModel, at: usize) -> Value {
 }
 
 #[tokio::test]
-async fn a_chat_body_has_everything_in_its_place() {
+async fn chat_body_has_every_field() {
     let mock = mock([Turn::text("x").always()]).await;
     let mut asked = request([
         Message::user("look"),
@@ -159,7 +159,7 @@ async fn a_chat_body_has_everything_in_its_place() {
 }
 
 #[tokio::test]
-async fn reasoning_items_go_back_as_they_came() {
+async fn reasoning_items_are_sent_back_unchanged() {
     let mock = mock([
         Turn::from_pieces([ReplyPiece::thinking("why"), ReplyPiece::tool("Read", json!({}))]),
         Turn::text("x").always(),
@@ -188,7 +188,7 @@ async fn reasoning_items_go_back_as_they_came() {
 
 #[expect(clippy::too_many_lines, reason = "a table")]
 #[tokio::test]
-async fn servers_may_be_odd() {
+async fn deviating_chat_servers_are_accepted() {
     let chunk = |delta: Value, finish: Value| {
         format!(
             "data: {}\n\n",
@@ -292,13 +292,13 @@ async fn servers_may_be_odd() {
 }
 
 #[tokio::test]
-async fn openai_itself_has_another_name_for_the_limit() {
+async fn openai_gets_max_completion_tokens() {
     assert_eq!(ChatOptions::for_server("https://api.openai.com/v1").limit_field, "max_completion_tokens");
     assert_eq!(ChatOptions::for_server("http://127.0.0.1:11434/v1").limit_field, "max_tokens");
 }
 
 #[tokio::test]
-async fn a_refused_item_is_replaced() {
+async fn rejected_responses_item_is_replaced() {
     let refusal = "Invalid 'messages[2].content[0].image_url': bad picture";
     let mock = mock([Turn::error(400, "invalid_request_error", refusal), Turn::text("x")]).await;
     let content = vec![MessageBlock::Image {
@@ -319,7 +319,7 @@ async fn a_refused_item_is_replaced() {
 }
 
 #[tokio::test]
-async fn the_clouds_have_their_own_ways() {
+async fn cloud_hosts_differ_in_body_and_headers() {
     for (name, model, make) in forms() {
         let mock = start(Script::from_turns([Turn::text("x")])).await;
         let provider = make(&mock, quick());
@@ -354,7 +354,7 @@ async fn the_clouds_have_their_own_ways() {
 
 #[cfg(feature = "bedrock")]
 #[tokio::test]
-async fn a_signature_fits_any_model_name() {
+async fn bedrock_signature_is_valid_for_any_model_name() {
     let aws = AwsKey {
         access_key: "AKIDEXAMPLE".to_owned(),
         secret_key: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned(),
@@ -380,7 +380,7 @@ async fn a_signature_fits_any_model_name() {
 }
 
 #[tokio::test]
-async fn calls_written_as_text_are_found_where_the_model_may_write_them() {
+async fn text_calls_are_recovered_only_for_marked_models() {
     let text =
         "I look.\n<tool_call>\n{\"name\": \"Read\", \"arguments\": {\"file_path\": \"/a\"}}\n</tool_call>";
     for (model, found) in [("qwen3-coder:30b", true), ("gpt-4.1", false)] {

@@ -41,7 +41,7 @@ fn conversation() -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn the_body_has_everything_in_its_place() {
+async fn gemini_body_has_every_field() {
     let mock = mock([Turn::text("x").always()]).await;
     let mut asked = request(conversation());
     asked.model = NEWER.to_owned();
@@ -81,7 +81,7 @@ async fn the_body_has_everything_in_its_place() {
 }
 
 #[tokio::test]
-async fn thinking_becomes_what_the_model_takes() {
+async fn gemini_thinking_is_adapted_to_model() {
     let budget = |tokens: i64| json!({"includeThoughts": tokens != 0, "thinkingBudget": tokens});
     let plain = json!({"includeThoughts": true});
     for (model, thinking, effort, want) in [
@@ -111,7 +111,7 @@ async fn thinking_becomes_what_the_model_takes() {
 }
 
 #[tokio::test]
-async fn what_a_call_was_signed_with_goes_back() {
+async fn gemini_call_signature_is_sent_back() {
     let turn = Turn::from_pieces([
         ReplyPiece::thinking("why"),
         ReplyPiece::text("I look."),
@@ -147,7 +147,7 @@ async fn what_a_call_was_signed_with_goes_back() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_by_the_service() {
+async fn gemini_counts_tokens_at_provider() {
     let mock = mock([]).await;
     let asked = Request { model: NEWER.to_owned(), ..say("how many?") };
     let count = gemini(&mock, quick()).count_tokens(asked).await.unwrap();
@@ -157,7 +157,7 @@ async fn tokens_are_counted_by_the_service() {
 }
 
 #[tokio::test]
-async fn errors_say_what_they_are() {
+async fn gemini_errors_map_to_categories() {
     let asked = || Request { model: NEWER.to_owned(), ..say("go") };
     let locked = start(Script { api_key: Some("other".to_owned()), ..Script::default() }).await;
     let error = ask(&gemini(&locked, quick()), asked()).await.unwrap_err();
@@ -180,7 +180,7 @@ async fn errors_say_what_they_are() {
 }
 
 #[tokio::test]
-async fn answers_may_be_odd() {
+async fn deviating_gemini_answers_are_accepted() {
     let chunk = |candidate: Value| format!("data: {}\n\n", json!({"candidates": [candidate]}));
     let part = |part: Value| json!({"content": {"parts": [part]}});
     let stop = |reason: &str| chunk(json!({"finishReason": reason}));
@@ -227,7 +227,7 @@ impl ImageShrinker for Converts {
 }
 
 #[tokio::test]
-async fn gif_is_sent_as_another_picture_or_as_words() {
+async fn gif_is_converted_or_replaced_by_text() {
     for (media, sent_as) in [
         (None, "[image removed: this provider takes no GIF]"),
         (Some(Arc::new(Converts) as Arc<dyn ImageShrinker>), "image/png"),
@@ -252,7 +252,7 @@ async fn gif_is_sent_as_another_picture_or_as_words() {
 }
 
 #[tokio::test]
-async fn damaged_signature_is_left_out_and_the_session_goes_on() {
+async fn damaged_signature_is_removed_and_session_continues() {
     for model in [NEWER, OLDER] {
         let mock =
             mock([Turn::tool("Read", json!({"file_path": "a"})), Turn::text("done"), Turn::text("more")])
@@ -283,7 +283,7 @@ async fn damaged_signature_is_left_out_and_the_session_goes_on() {
 
 /// A user's catalog entry may contain only a window; signatures are required anyway.
 #[tokio::test]
-async fn model_of_a_users_entry_gets_the_signatures_its_name_demands() {
+async fn user_catalog_entry_still_gets_required_signatures() {
     let entry = json!([{"id": NEWER, "window": 100_000}]).to_string();
     let catalog = Arc::new(Catalog::built_in().with(&entry).unwrap());
     let mock = mock([Turn::text("fine")]).await;

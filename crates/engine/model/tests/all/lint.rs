@@ -54,7 +54,7 @@ fn kinds(repairs: &[Repair]) -> Vec<RepairKind> {
 }
 
 #[tokio::test]
-async fn calls_without_results_and_results_without_calls() {
+async fn unpaired_calls_and_results_are_repaired() {
     let mock = mock([Turn::text("x"), Turn::text("y")]).await;
     let provider = anthropic(&mock, quick());
     let conversation = request([
@@ -86,7 +86,7 @@ async fn calls_without_results_and_results_without_calls() {
 
 /// A server-side call and its result are sent together or not at all.
 #[test]
-fn calls_of_the_provider_are_whole_or_not_there() {
+fn server_side_calls_are_sent_with_result_or_removed() {
     let other = |value: serde_json::Value| MessageBlock::Other(value);
     let search = || other(json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}));
     let found = || other(json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}));
@@ -122,7 +122,7 @@ fn calls_of_the_provider_are_whole_or_not_there() {
 
 /// An answer that the provider paused is sent back unchanged, as the last message.
 #[test]
-fn a_paused_answer_is_left_alone() {
+fn paused_answer_is_sent_unchanged_and_last() {
     let search =
         json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}});
     let answer = Message::assistant(vec![text("x"), MessageBlock::Other(search)]);
@@ -144,7 +144,7 @@ fn a_paused_answer_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_late_result_is_found_and_ids_stay_apart() {
+async fn late_result_is_paired_and_duplicate_ids_are_renamed() {
     let mock = mock([Turn::text("x")]).await;
     let conversation = request([
         Message::user("start"),
@@ -178,7 +178,7 @@ impl ImageShrinker for Halve {
 }
 
 #[tokio::test]
-async fn pictures_and_documents_never_poison_a_session() {
+async fn invalid_media_never_blocks_session() {
     let mut heavy = png(100, 100);
     heavy.resize(12 * 1024 * 1024, 1);
     let pdf = format!("%PDF-1.5 {}", "<</Type/Page>> ".repeat(101));
@@ -236,7 +236,7 @@ fn source(block: Block) -> haft_types::MediaSource {
 }
 
 #[tokio::test]
-async fn a_refused_picture_is_replaced_once_and_for_all() {
+async fn rejected_image_is_replaced_permanently() {
     let forced =
         Forced { media: Some(1), message: "bad picture".to_owned(), times: Some(1), ..Forced::default() };
     let mock = start(Script { force: vec![forced], ..Script::from_turns([Turn::text("x").always()]) }).await;
@@ -262,7 +262,7 @@ async fn a_refused_picture_is_replaced_once_and_for_all() {
 }
 
 #[tokio::test]
-async fn thinking_goes_back_to_who_wrote_it() {
+async fn thinking_is_sent_back_only_to_its_model() {
     let turns = [
         Turn::from_pieces([ReplyPiece::thinking("deep"), ReplyPiece::tool("Bash", json!({}))]),
         Turn::text("x").always(),
@@ -310,7 +310,7 @@ async fn thinking_goes_back_to_who_wrote_it() {
 }
 
 #[tokio::test]
-async fn refused_thinking_is_left_out_once() {
+async fn rejected_thinking_is_removed_once() {
     let forced = Forced {
         thinking: true,
         message: "Invalid `signature` in `thinking` block".to_owned(),
@@ -338,7 +338,7 @@ async fn refused_thinking_is_left_out_once() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_was_changed_loses_its_thinking_not_its_life() {
+async fn edited_conversation_loses_thinking_and_continues() {
     let turns = [
         Turn::from_pieces([ReplyPiece::thinking("deep"), ReplyPiece::tool("Bash", json!({}))]),
         Turn::text("x").always(),
@@ -357,7 +357,7 @@ async fn a_conversation_that_was_changed_loses_its_thinking_not_its_life() {
 }
 
 #[tokio::test]
-async fn no_byte_breaks_the_request() {
+async fn any_text_gives_a_valid_request() {
     let mock = mock([Turn::text("x").always()]).await;
     let provider = anthropic(&mock, quick());
     let input = json!({"a\0": "\u{1b}[31m", "b": ["\u{0}", {"c": "ok"}]});
@@ -386,7 +386,7 @@ async fn no_byte_breaks_the_request() {
 }
 
 #[tokio::test]
-async fn one_bad_tool_does_not_take_the_others_down() {
+async fn invalid_tool_does_not_affect_others() {
     let tool = |name: &str, schema: Value| ToolDef::new(name, "d", schema);
     let long = format!("mcp__{}__slack_search_public_and_private", "0123456789ab".repeat(3));
     let set = ToolSet::new([
@@ -424,7 +424,7 @@ async fn one_bad_tool_does_not_take_the_others_down() {
 }
 
 #[tokio::test]
-async fn a_refused_tool_is_left_out() {
+async fn rejected_tool_is_removed() {
     let refusal = "tools.1.custom.input_schema: JSON schema is invalid.";
     let mock = mock([Turn::error(400, "invalid_request_error", refusal), Turn::text("x").always()]).await;
     let provider = anthropic(&mock, quick());
@@ -448,7 +448,7 @@ async fn a_refused_tool_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_summary_without_tools_is_taken_too() {
+async fn request_with_calls_but_no_tools_is_accepted() {
     let mock = mock([Turn::text("x")]).await;
     let mut asked =
         request([Message::user("a"), Message::assistant(vec![call("t1")]), user(vec![result("t1", "ok")])]);

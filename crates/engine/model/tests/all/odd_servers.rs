@@ -65,7 +65,7 @@ const DONE: &str = "data: [DONE]\n\n";
 
 #[expect(clippy::too_many_lines, reason = "a table")]
 #[tokio::test]
-async fn texts_and_calls_of_odd_chat_servers() {
+async fn deviating_chat_texts_and_calls_are_decoded() {
     let hi = || Read::Whole("hi", json!([]), StopReason::EndTurn);
     let one = || Read::Whole("", json!([["Read", {"a": 1}]]), StopReason::ToolUse);
     let two = || Read::Whole("", json!([["Read", {"a": 1}], ["Bash", {"b": 2}]]), StopReason::ToolUse);
@@ -211,7 +211,7 @@ async fn texts_and_calls_of_odd_chat_servers() {
 }
 
 #[tokio::test]
-async fn errors_inside_of_streams_mean_what_they_say() {
+async fn errors_inside_streams_map_to_categories() {
     let frame = |error: Value| format!("{}data: {}\n\n", said("hal"), json!({"error": error}));
     let rows = vec![
         ("a router's overload", frame(json!({"code": 502, "message": "Provider disconnected"})), Read::Again),
@@ -262,7 +262,7 @@ async fn errors_inside_of_streams_mean_what_they_say() {
 }
 
 #[tokio::test]
-async fn refusals_to_wait_for_and_not_to_wait_for() {
+async fn rate_limit_errors_are_retried_or_returned() {
     // (status, body, number of requests)
     for (status, body, requests) in [
         (429, json!({"error": {"message": "slow down", "code": 429}}), 2),
@@ -305,7 +305,7 @@ async fn refusals_to_wait_for_and_not_to_wait_for() {
 }
 
 #[tokio::test]
-async fn odd_answers_of_gemini() {
+async fn deviating_gemini_streams_are_decoded() {
     let frame = |value: Value| format!("data: {value}\n\n");
     let part = |part: Value| frame(json!({"candidates": [{"content": {"role": "model", "parts": [part]}}]}));
     let end = |reason: &str| frame(json!({"candidates": [{"finishReason": reason}]}));

@@ -33,7 +33,7 @@ fn go_on(asked: &mut Request, answer: &haft_model::ModelAnswer) {
 }
 
 #[tokio::test]
-async fn a_server_that_knows_no_calls_is_told_of_tools_in_words() {
+async fn server_without_tool_support_gets_tools_as_text() {
     for refusal in [
         "registry.ollama.ai/library/tiny:1b does not support tools",
         "tools param requires --jinja flag",
@@ -72,7 +72,7 @@ async fn a_server_that_knows_no_calls_is_told_of_tools_in_words() {
 }
 
 #[tokio::test]
-async fn a_users_list_says_it_from_the_start() {
+async fn catalog_entry_selects_prompted_tools_at_once() {
     let mock = mock([Turn::from_pieces([ReplyPiece::text(CALL)])]).await;
     let mine = r#"[{"id": "tiny", "window": 8192, "tool_calls": "prompted"}]"#;
     let catalog = Arc::new(Catalog::built_in().with(mine).unwrap());
@@ -82,7 +82,7 @@ async fn a_users_list_says_it_from_the_start() {
 }
 
 #[tokio::test]
-async fn a_router_is_told_about_thinking_with_an_object() {
+async fn router_gets_reasoning_object() {
     let options = ChatOptions { reasoning_object: true, ..ChatOptions::default() };
     assert_eq!(ChatOptions::for_server("https://openrouter.ai/api/v1"), options);
     for (model, thinking, effort, want) in [

@@ -167,16 +167,16 @@ fn check(make: Make, model: &str, usual: u32) {
 }
 
 #[test]
-fn every_history_is_taken() {
+fn messages_api_accepts_any_history() {
     check(anthropic, MODEL, 400);
 }
 
 #[test]
-fn every_history_is_taken_by_chat() {
+fn chat_api_accepts_any_history() {
     check(chat, "gpt-4.1", 150);
 }
 
 #[test]
-fn every_history_is_taken_by_responses() {
+fn responses_api_accepts_any_history() {
     check(responses, "gpt-5", 150);
 }

@@ -70,7 +70,7 @@ fn replay(exchanges: &[RecordedExchange]) -> ReplayProvider {
 }
 
 #[tokio::test]
-async fn a_recording_answers_the_same_every_time() {
+async fn replay_answers_identically() {
     let (exchanges, live) = record().await;
     for _ in 0..20 {
         let replay = replay(&exchanges);
@@ -80,7 +80,7 @@ async fn a_recording_answers_the_same_every_time() {
 }
 
 #[tokio::test]
-async fn a_miss_names_the_first_difference() {
+async fn replay_miss_names_first_difference() {
     let (exchanges, _) = record().await;
     let error = session(&replay(&exchanges), "Reads files.").await.unwrap_err();
     let ModelError::ReplayMiss { message } = &error else { panic!("{error:?}") };
@@ -101,7 +101,7 @@ async fn a_miss_names_the_first_difference() {
 }
 
 #[tokio::test]
-async fn what_may_differ_is_made_the_same() {
+async fn normalised_requests_match_in_replay() {
     let (exchanges, live) = record().await;
     let normalise: RequestNormalizer =
         Arc::new(|value: &mut Value| value["tools"][0]["description"] = json!("…"));
@@ -117,7 +117,7 @@ async fn what_may_differ_is_made_the_same() {
 }
 
 #[tokio::test]
-async fn an_abandoned_answer_is_recorded_as_such() {
+async fn abandoned_answer_is_recorded_as_abandoned() {
     let mock =
         mock([Turn::from_pieces([ReplyPiece::text("a"), ReplyPiece::Stall(StreamStall::Forever)])]).await;
     let kept = Arc::new(Mutex::new(Vec::new()));

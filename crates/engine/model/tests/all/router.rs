@@ -38,7 +38,7 @@ fn went_on(asked: &Request, answer: &ModelAnswer) -> Request {
 }
 
 #[tokio::test]
-async fn what_a_router_says_about_thinking_goes_back_unchanged() {
+async fn router_reasoning_details_are_sent_back_unchanged() {
     let thought = "First I look at the file, and then at the other one.";
     let mock = mock([
         Turn::from_pieces([
@@ -91,7 +91,7 @@ async fn what_a_router_says_about_thinking_goes_back_unchanged() {
 }
 
 #[tokio::test]
-async fn the_mock_refuses_what_a_router_would() {
+async fn mock_rejects_what_router_rejects() {
     let mock = mock([
         Turn::from_pieces([ReplyPiece::thinking("why"), ReplyPiece::tool("Read", json!({}))]),
         Turn::text("x").always(),
@@ -142,7 +142,7 @@ fn forms_of(info: &ModelInfo) -> Vec<(&'static str, Make, String)> {
 }
 
 #[tokio::test]
-async fn every_model_of_the_list_gets_an_effort_it_takes() {
+async fn every_catalog_model_gets_supported_effort() {
     let mock = mock([Turn::text("x").always()]).await;
     let order = [Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max];
     let catalog = Catalog::built_in();

@@ -67,7 +67,7 @@ impl Routes {
 }
 
 #[tokio::test]
-async fn local_server_tells_the_window_of_a_model_once() {
+async fn local_server_is_asked_once_for_model_window() {
     let list = |entry: Value| json!({"object": "list", "data": [entry]});
     let props = |tokens: u64| json!({"default_generation_settings": {"n_ctx": tokens}});
     let trained = json!({"model_info": {"qwen2.context_length": 65_536}});
@@ -137,7 +137,7 @@ async fn local_server_tells_the_window_of_a_model_once() {
 }
 
 #[tokio::test]
-async fn window_that_a_user_set_is_not_made_larger() {
+async fn user_window_is_not_enlarged_by_server() {
     for (own, served, want) in [(8_192, 32_768, 8_192), (65_536, 32_768, 32_768)] {
         let routes =
             Routes::serving(json!({"/props": {"default_generation_settings": {"n_ctx": served}}})).await;
@@ -151,7 +151,7 @@ async fn window_that_a_user_set_is_not_made_larger() {
 }
 
 #[tokio::test]
-async fn server_that_was_not_named_as_local_is_not_asked() {
+async fn server_not_marked_local_is_not_queried() {
     let served = Routes::serving(json!({"/props": {"default_generation_settings": {"n_ctx": 4_096}}})).await;
     let provider = served.provider(&[("HAFT_USE_OPENAI", "1")], quick());
     soon(provider.prepare(MODEL)).await;

@@ -12,7 +12,7 @@ fn call(id: &str, name: &str, input: Value) -> MessageBlock {
 }
 
 #[tokio::test]
-async fn an_answer_comes_in_blocks() {
+async fn answer_is_emitted_in_blocks() {
     let split = ToolPiece {
         name: "Read".to_owned(),
         input: json!({"file_path": "/tmp/größe \"x\" 😀.txt", "n": [1, 2.5, null]}),
@@ -71,7 +71,7 @@ async fn deltas_add_up_to_blocks() {
 }
 
 #[tokio::test]
-async fn a_cut_call_is_never_offered() {
+async fn truncated_call_is_never_executable() {
     let input = json!({"file_path": "/x", "content": "a long text that does not fit"});
     let whole = input.to_string().len();
     // Once cut in the middle of the JSON, once where the JSON happens to be complete.
@@ -99,7 +99,7 @@ async fn a_cut_call_is_never_offered() {
 
 /// The last call of an answer is announced when its block ends, before the answer ends.
 #[tokio::test]
-async fn the_last_call_is_shown_before_the_answer_ends() {
+async fn last_call_is_announced_before_answer_ends() {
     let call = ReplyPiece::tool("Bash", json!({"command": "ls"}));
     let mock = mock([Turn::from_pieces([call, ReplyPiece::Stall(haft_testkit::StreamStall::Forever)])]).await;
     let mut events = anthropic(&mock, quick()).stream(say("go"));
@@ -114,7 +114,7 @@ async fn the_last_call_is_shown_before_the_answer_ends() {
 }
 
 #[tokio::test]
-async fn broken_input_is_an_error_for_the_model() {
+async fn malformed_call_input_is_an_error_for_the_model() {
     for (json, want) in [
         ("{\"a\": \"line\nbreak\"}", Some(json!({"a": "line\nbreak"}))),
         ("```json\n{\"a\": 1}\n```", Some(json!({"a": 1}))),
@@ -137,7 +137,7 @@ async fn broken_input_is_an_error_for_the_model() {
 }
 
 #[tokio::test]
-async fn halves_of_characters_are_joined() {
+async fn surrogates_split_across_events_are_joined() {
     let text = |piece: &str| {
         format!(
             "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"{piece}\"}}}}\n\n"
@@ -159,7 +159,7 @@ async fn halves_of_characters_are_joined() {
 }
 
 #[tokio::test]
-async fn reasons_to_stop_are_told() {
+async fn stop_reasons_are_mapped() {
     for (name, want) in [
         ("end_turn", StopReason::EndTurn),
         ("stop_sequence", StopReason::StopSequence),
@@ -174,7 +174,7 @@ async fn reasons_to_stop_are_told() {
 }
 
 #[tokio::test]
-async fn errors_keep_their_meaning() {
+async fn stream_errors_map_to_categories() {
     let cases = [
         (401, "authentication_error", "invalid x-api-key"),
         (404, "not_found_error", "model: nope"),
@@ -203,7 +203,7 @@ async fn errors_keep_their_meaning() {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_is_read_too() {
+async fn unstreamed_answer_is_decoded() {
     // Some gateways never stream.
     let body = json!({"type": "message", "id": "m", "model": "x", "content": [
         {"type": "text", "text": "hi"}, {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "/x"}},

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_only_go_up() {
+    fn journal_epoch_only_increases() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("calls.jsonl");
         let journal = RunJournal::open(&path).unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_started_is_known_after_any_cut() {
+    fn started_calls_survive_truncation_of_journal() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("calls.jsonl");
         let report = Arc::new(ReportFrame::failure("Bash", ErrorKind::Failed, "no"));

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::rig::{Far, FarRules, TOKEN, mark, near, one, open, setup, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_is_not_to_be_had_is_named_with_a_reason() {
+async fn unreachable_host_is_named_with_reason() {
     let far = Far::start(FarRules::default()).await;
     // Bound but not listening, so that no other process gets the port.
     let deaf = tokio::net::TcpSocket::new_v4().unwrap();
@@ -41,7 +41,7 @@ async fn a_host_that_is_not_to_be_had_is_named_with_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_went_away_is_an_error_the_model_can_act_on() {
+async fn lost_host_gives_actionable_tool_error() {
     let far = Far::start(FarRules::default()).await;
     let mut setup = setup("a", far.address, "s1");
     setup.times.patience = Duration::from_millis(100);
@@ -59,7 +59,7 @@ async fn a_host_that_went_away_is_an_error_the_model_can_act_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_far_rules_decide_over_there() {
+async fn host_rules_decide_on_host() {
     let rules = FarRules { deny: vec![String::from("Mark")], ..FarRules::default() };
     let far = Far::start(rules).await;
     let set = open(vec![setup("a", far.address, "s1")]).await.unwrap();
@@ -89,7 +89,7 @@ impl RemoteQuestionHandler for Person {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_far_rules_ask_is_asked_of_the_person_here() {
+async fn host_prompts_are_answered_by_local_user() {
     let no = || AnswerFrame::Deny { message: String::from("not today"), interrupt: false };
     let yes = || AnswerFrame::Allow { updates: Vec::new() };
     for (attended, says, runs, want) in [
@@ -111,7 +111,7 @@ async fn what_far_rules_ask_is_asked_of_the_person_here() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_several_hosts_each_call_names_its_own() {
+async fn call_runs_on_the_host_it_names() {
     let (first, second) = (Far::start(FarRules::default()).await, Far::start(FarRules::default()).await);
     let set =
         open(vec![setup("cpu", first.address, "s1"), setup("gpu", second.address, "s1")]).await.unwrap();

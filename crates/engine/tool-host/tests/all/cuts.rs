@@ -10,7 +10,7 @@ use crate::rig::{Far, FarRules, Wire, mark, near, one, open, setup, text};
 
 /// A hundred calls while the connection is cut every few milliseconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_effect_is_there_once_however_often_the_wire_is_cut() {
+async fn effects_happen_once_despite_connection_cuts() {
     for seed in 0..2 {
         let mut random = fastrand::Rng::with_seed(seed);
         let far = Far::start(FarRules::default()).await;
@@ -56,7 +56,7 @@ async fn each_effect_is_there_once_however_often_the_wire_is_cut() {
 
 /// Both sides notice a connection that accepts data but delivers nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_peer_is_noticed_in_bounded_time() {
+async fn dead_peer_is_detected_within_ping_limit() {
     let far = Far::start(FarRules::default()).await;
     let wire = Wire::to(far.address).await;
     let set = open(vec![setup("a", wire.address, "s1")]).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_dead_peer_is_noticed_in_bounded_time() {
 
 /// After a restart of the host process, started calls have an unknown outcome and never run again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_dead_process_had_begun_never_runs_again() {
+async fn call_started_by_dead_process_never_reruns() {
     let far = Far::start(FarRules::default()).await;
     let set = open(vec![setup("a", far.address, "s1")]).await.unwrap();
     let mut session = near(&set, far.dir.path());
@@ -113,7 +113,7 @@ async fn what_a_dead_process_had_begun_never_runs_again() {
 
 /// An interrupt reaches a running call, also when it is sent while disconnected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn interrupts_travel() {
+async fn interrupt_reaches_running_call_across_reconnect() {
     for cut_first in [false, true] {
         let far = Far::start(FarRules::default()).await;
         let wire = Wire::to(far.address).await;
@@ -144,7 +144,7 @@ async fn interrupts_travel() {
 
 /// What a client left running is stopped after the linger time, and not before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_comes_back_for_ends() {
+async fn abandoned_run_ends_after_linger() {
     // Longer than a busy machine takes to reconnect.
     let linger = Duration::from_secs(4);
     let mut far = Far::start(FarRules { linger, ..FarRules::default() }).await;

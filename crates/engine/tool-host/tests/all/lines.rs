@@ -97,7 +97,7 @@ fn call(id: &str, epoch: u64, name: &str, ms: u64) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_comes_often_runs_once() {
+async fn repeated_call_frame_runs_once() {
     let far = FarProcess::start(Duration::from_secs(60));
     let mut first = far.connect().await;
     assert_eq!(first.hello("a", None).await["epoch"], 1);
@@ -122,7 +122,7 @@ async fn a_call_that_comes_often_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_taken_over_runs_nothing() {
+async fn client_with_old_epoch_runs_nothing() {
     let far = FarProcess::start(Duration::from_secs(60));
     let mut old = far.connect().await;
     old.hello("old", None).await;
@@ -154,7 +154,7 @@ async fn who_was_taken_over_runs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_language_is_named_with_what_to_do() {
+async fn other_protocol_version_is_rejected_with_advice() {
     let far = FarProcess::start(Duration::from_secs(60));
     for first in [
         json!({"t": "hello", "protocol": 2, "version": "9.9", "something": "else"}),
@@ -186,7 +186,7 @@ async fn another_language_is_named_with_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_process_ends_by_itself_when_nobody_needs_it() {
+async fn idle_daemon_exits() {
     // Longer than a busy machine takes to connect.
     let far = FarProcess::start(Duration::from_secs(3));
     let mut caller = far.connect().await;

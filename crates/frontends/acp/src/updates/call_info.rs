@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_inputs_are_left_out() {
+    fn long_call_input_is_omitted() {
         let with = |bytes: usize| json!({"a": "x".repeat(bytes), "b": [1, -2.5e300, null, true]});
         let more = with(0).to_string().len();
         for (bytes, is_shown) in [

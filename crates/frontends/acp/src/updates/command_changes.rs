@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_of_other_sessions_with_the_same_id_are_others() {
+    fn changes_of_other_session_with_same_call_id_are_ignored() {
         let dir = std::env::temp_dir().join(format!("haft-journal-view-{}", uuid::Uuid::new_v4()));
         let root = dir.join("root");
         std::fs::create_dir_all(&root).unwrap();

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fences_are_longer_than_what_they_hold() {
+    fn code_fence_is_longer_than_content_fences() {
         for (words, want) in
             [("a\n", "```\na\n```"), ("```\nb\n```", "````\n```\nb\n```\n````"), ("", "```\n\n```")]
         {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn long_results_are_cut_and_say_so() {
+    fn long_result_is_truncated_with_note() {
         let long = "x".repeat(10_000_000);
         for is_printed in [true, false] {
             let shown = json!(of_result(&Content::text(long.clone()), is_printed));

@@ -184,13 +184,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hunks_give_the_new_text_back(old in "([a-c]{0,2}\n){0,12}[a-c]?", new in "([a-c]{0,2}\n){0,12}[a-c]?") {
+        fn hunks_rebuild_new_text(old in "([a-c]{0,2}\n){0,12}[a-c]?", new in "([a-c]{0,2}\n){0,12}[a-c]?") {
             let shown: Vec<Value> = of_data(&data(&old, &new)).iter().map(|it| it["newText"].clone()).collect();
             prop_assert_eq!(shown, [json!(new)]);
         }
 
         #[test]
-        fn cut_texts_differ_where_the_whole_ones_do(at in 0_usize..20_000, word in "[a-z]{1,5}\n") {
+        fn shortened_diff_contains_the_change(at in 0_usize..20_000, word in "[a-z]{1,5}\n") {
             let old: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
             let mut lines: Vec<&str> = old.split_inclusive('\n').collect();
             lines[at] = &word;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn new_files_have_no_old_text_and_foreign_hunks_are_shown_alone() {
+    fn new_file_has_no_old_text_and_mismatched_hunks_stand_alone() {
         let made = of_data(&json!({"filePath": "/w/a", "content": "x\n", "structuredPatch": []}));
         assert_eq!(made, [json!({"type": "diff", "path": "/w/a", "oldText": null, "newText": "x\n"})]);
         for (old, new) in
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn several_files_are_several_diffs_and_one_has_the_line_that_changed() {
+    fn several_files_give_several_diffs() {
         let long: String = (1..=9).map(|n| format!("{n}\n")).collect();
         let one = data(&long, &long.replace('7', "seven"));
         assert_eq!(first_line(&one), Some(7));

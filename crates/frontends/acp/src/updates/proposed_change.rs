@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inputs_say_what_they_would_change() {
+    fn call_input_gives_proposed_diff() {
         let dir = std::env::temp_dir().join(format!("haft-proposal-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("a.txt");

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yaml_is_read_with_its_places() {
+    fn yaml_values_have_locations() {
         let tree = LocatedNode::of_yaml("a: 1\nb:\n  - x\n  - {c: 5%, d: \"7\"}\n").unwrap();
         assert_eq!(tree.plain(), json!({"a": 1, "b": ["x", {"c": "5%", "d": "7"}]}));
         let inner = tree.get("b").unwrap().list().unwrap()[1].get("c").unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_refused() {
+    fn ambiguous_yaml_is_rejected() {
         for (text, row, words) in [
             ("a: 1\na: 2\n", 2, "twice"),
             ("a: 1\n---\nb: 2\n", 3, "second document"),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn references_do_not_multiply_without_end() {
+    fn yaml_alias_expansion_is_limited() {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
         for level in 1..12 {
             let last = level - 1;
@@ -348,7 +348,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_reader_panic(text in ".{0,200}") {
+        fn any_yaml_text_is_parsed_without_panic(text in ".{0,200}") {
             LocatedNode::of_yaml(&text).ok();
             // A text accepted as JSON has the same value as JSON.
             if let Ok(node) = LocatedNode::of_json(&text) {
@@ -357,7 +357,7 @@ mod tests {
         }
 
         #[test]
-        fn json_means_the_same_in_both_forms(
+        fn any_json_parses_to_its_plain_value(
             table in prop::collection::btree_map("[a-z]{1,6}", "[ -~äß]{0,20}", 0..6)
         ) {
             let text = serde_json::to_string_pretty(&table).unwrap();

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_filled_and_code_stays() {
+    fn placeholders_are_filled_and_other_braces_kept() {
         let values =
             [("repo", "a/b"), ("x", "{repo}")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         let values = BTreeMap::from(values);
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_survives_when_its_braces_are_doubled(text in "[a-z{}äö ]{0,60}") {
+        fn text_with_doubled_braces_round_trips(text in "[a-z{}äö ]{0,60}") {
             let doubled = text.replace('{', "{{").replace('}', "}}");
             prop_assert_eq!(fill(&doubled, &BTreeMap::new()).unwrap(), text);
         }

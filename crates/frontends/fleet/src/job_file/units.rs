@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_sizes_rates_and_shares() {
+    fn durations_sizes_rates_and_shares_parse() {
         for (text, want) in [
             ("90", Some(90)),
             ("45m", Some(2700)),

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn any_minute_has_no_more_than_the_limit_and_hardly_less() {
+    fn any_minute_stays_close_below_rate_limit() {
         for per_minute in [20, 100, 1_000, 50_000] {
             let bucket = bucket_of("requests", per_minute, 1);
             assert!(bucket.capacity + bucket.per_minute <= per_minute, "{bucket:?}");
@@ -267,7 +267,7 @@ mod tests {
 
     /// Five hundred sessions of two workers together use the key's limit.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn five_hundred_sessions_use_what_a_key_takes() {
+    async fn five_hundred_sessions_use_full_rate_limit() {
         const PER_MINUTE: u64 = 1_200;
         let dir = tempfile::tempdir().unwrap();
         let mut seen = Vec::new();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_key_that_one_froze_is_frozen_for_others() {
+    async fn frozen_key_is_frozen_for_all_workers() {
         let dir = tempfile::tempdir().unwrap();
         let desks = desks(dir.path(), 60_000).await;
         for desk in &desks {

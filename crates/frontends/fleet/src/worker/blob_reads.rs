@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_names_of_blobs_are_blobs() {
+    fn only_complete_blob_names_are_recognised() {
         let hash = BlobHash::hash(b"x");
         for (path, want) in [
             (format!("blob:{hash}"), Some(hash)),

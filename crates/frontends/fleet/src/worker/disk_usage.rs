@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_with_two_names_counts_once() {
+    fn hard_linked_file_counts_once() {
         let dir = tempfile::tempdir().unwrap();
         let empty = bytes_below(dir.path());
         std::fs::write(dir.path().join("a"), vec![7; 1 << 20]).unwrap();

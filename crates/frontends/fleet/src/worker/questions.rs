@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_as_they_are_meant() {
+    fn remote_answers_are_interpreted() {
         let input = json!({"command": "ls"});
         let question = |text: &str| UserQuestion {
             question: text.to_owned(),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_may_come_before_its_question() {
+    async fn answer_before_its_question_is_used() {
         let (desk, mut news) = RunApprover::new();
         desk.answer(&json!({"call": "c1", "text": "yes"}));
         news.recv().await.unwrap();

@@ -16,7 +16,7 @@ fn of(text: &str) -> Composer {
 }
 
 #[test]
-fn the_caret_moves_and_text_goes() {
+fn caret_movement_and_deletion() {
     let check = |text: &str, act: fn(&mut Composer), want: &str| {
         let mut composer = of(text);
         act(&mut composer);
@@ -68,7 +68,7 @@ fn the_caret_moves_and_text_goes() {
 }
 
 #[test]
-fn rows_are_walked() {
+fn caret_moves_by_rows() {
     let mut composer = of("0123456789\nab|");
     assert!(composer.go_row(false, 7), "to the wrapped rest of the first line");
     assert_eq!(shown(&composer), "0123456|789\nab");
@@ -82,7 +82,7 @@ fn rows_are_walked() {
 }
 
 #[test]
-fn long_pastes_are_a_mark_and_whole_when_sent() {
+fn long_paste_is_placeholder_and_sent_whole() {
     let mut composer = Composer::default();
     let long = "line\n".repeat(40);
     composer.insert("see ");
@@ -101,7 +101,7 @@ fn long_pastes_are_a_mark_and_whole_when_sent() {
 proptest::proptest! {
     /// The caret is always within its rows, and rows are never too wide.
     #[test]
-    fn the_caret_is_in_its_rows(text in "[a-z漢👩\n ]{0,60}", at in 0_usize..80, width in 6_usize..30) {
+    fn caret_stays_within_rows(text in "[a-z漢👩\n ]{0,60}", at in 0_usize..80, width in 6_usize..30) {
         let mut composer = Composer::default();
         composer.set(&text);
         composer.go(CaretMove::To(at));
@@ -113,7 +113,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_paste_that_comes_in_pieces_is_one() {
+fn paste_in_pieces_is_one_placeholder() {
     let line = "a line of some words\n";
     let mut composer = Composer::default();
     composer.insert("x ");

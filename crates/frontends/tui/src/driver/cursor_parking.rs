@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cursor_is_free_when_the_terminal_said_so() {
+    fn cursor_is_unparked_after_size_confirmation() {
         let size = |columns| ScreenSize { columns, rows: 24 };
         let mut parking = CursorParking::default();
         assert!(!parking.is_for_frame(true, false, 0), "nothing is parked for a person who types");

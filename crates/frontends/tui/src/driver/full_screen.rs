@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_scrolled_and_the_prompt_stays() {
+    fn full_screen_scrolls_rows_above_prompt() {
         let row =
             |text: &str| ScreenRow { spans: vec![StyledSpan::new(text, TextStyle::PLAIN)], soft: false };
         let mut full = FullScreen::default();

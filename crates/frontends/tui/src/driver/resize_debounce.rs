@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_storm_of_sizes_is_one_change() {
+    fn resize_burst_is_one_change() {
         let size = |columns| ScreenSize { columns, rows: 24 };
         let (mut settler, mut drawn) = (ResizeDebounce::default(), size(80));
         let mut changes = Vec::new();

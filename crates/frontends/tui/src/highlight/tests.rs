@@ -28,7 +28,7 @@ fn shown(language: &str, lines: &[&str]) -> String {
 }
 
 #[test]
-fn languages_are_coloured() {
+fn languages_are_highlighted() {
     for (language, lines, want) in [
         ("rust", &["let x: Vec<u8> = 0xff_u8; // why"][..], "k:let x: a:Vec < k:u8 > = n:0xff_u8 ; c:// why"),
         (
@@ -66,7 +66,7 @@ fn languages_are_coloured() {
 proptest::proptest! {
     /// For any code, no text is lost and nothing panics.
     #[test]
-    fn no_code_breaks_it(
+    fn any_code_is_highlighted_without_loss(
         which in 0_usize..30,
         lines in proptest::collection::vec("[a-z\"'`#/*<>{}$@\\\\é漢0-9. =:-]{0,24}", 1..6),
     ) {

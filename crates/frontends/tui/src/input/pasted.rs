@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_paste_is_handed_out_once_wherever_it_is_split() {
+    fn bracketed_paste_is_emitted_once_at_any_split() {
         let text = "ä漢\r\n".repeat(9);
         let whole = [text.as_bytes(), PASTE_END, b"rest"].concat();
         for size in 1..whole.len() {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paste_without_an_end_comes_in_parts_that_cut_nothing() {
+    fn endless_paste_is_emitted_in_whole_parts() {
         let mut all = "漢".repeat(LONGEST_PART / 3 + 10).into_bytes();
         let length = all.len();
         all.extend_from_slice(&PASTE_END[..3]);

@@ -26,7 +26,7 @@ fn labels(reads: &[&[u8]]) -> String {
 }
 
 #[test]
-fn bytes_become_keys() {
+fn bytes_decode_to_keys() {
     let check = |reads: &[&[u8]], want: &str| assert_eq!(labels(reads), want, "{reads:?}");
     check(&[b"a"], "a");
     check(&["ä漢".as_bytes()], "ä 漢");
@@ -79,7 +79,7 @@ fn slowly(reads: &[&[u8]], pause_ms: u64) -> String {
 }
 
 #[test]
-fn an_answer_of_the_terminal_is_no_typing_however_it_comes() {
+fn terminal_answer_is_never_typed() {
     let whole = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\";
     // Split anywhere, with a pause after which a lone escape is the Esc key.
     for at in 1..whole.len() {
@@ -103,7 +103,7 @@ fn an_answer_of_the_terminal_is_no_typing_however_it_comes() {
 
 /// The kernel delivers long texts in pieces, and may split characters and line breaks.
 #[test]
-fn a_long_text_without_brackets_is_one_paste_wherever_it_is_cut() {
+fn unbracketed_long_text_is_one_paste_at_any_split() {
     let text = "ä漢 words and 👍 signs\r\nmore of it\r".repeat(40);
     for size in [7, 64, 65, 66, 67, 255, 1024] {
         let mut decoder = InputDecoder::default();
@@ -126,7 +126,7 @@ fn a_long_text_without_brackets_is_one_paste_wherever_it_is_cut() {
 }
 
 #[test]
-fn labels_are_read_back() {
+fn key_labels_round_trip() {
     for label in ["a", "ctrl+r", "alt+enter", "shift+tab", "ctrl+alt+x", "space", "f12", "up", "+", "alt++"] {
         assert_eq!(KeyPress::of_label(label).map(|it| it.label()).as_deref(), Some(label));
     }
@@ -136,14 +136,14 @@ fn labels_are_read_back() {
 proptest::proptest! {
     /// Any bytes in any split: no panic, and nothing is held for ever.
     #[test]
-    fn any_bytes_are_survived(bytes: Vec<u8>, at in 0_usize..64) {
+    fn any_input_bytes_decode_without_panic(bytes: Vec<u8>, at in 0_usize..64) {
         let (head, tail) = bytes.split_at(at.min(bytes.len()));
         items(&[head, tail]);
     }
 
     /// Splitting a key sequence makes no difference.
     #[test]
-    fn splits_inside_sequences_change_nothing(at in 1_usize..6) {
+    fn key_sequence_decodes_at_any_split(at in 1_usize..6) {
         for whole in [&b"\x1b[1;5C"[..], b"\x1b[13;2u", b"\x1b[200~x\x1b[201~"] {
             let (head, tail) = whole.split_at(at);
             proptest::prop_assert_eq!(items(&[head, tail]), items(&[whole]));
@@ -153,7 +153,7 @@ proptest::proptest! {
 
 /// A cursor position answer looks like a function key; it is one unless a query is pending.
 #[test]
-fn where_the_cursor_is_is_told_apart_from_a_key() {
+fn cursor_report_is_distinguished_from_function_key() {
     let mut decoder = InputDecoder::default();
     decoder.expect_columns(1);
     decoder.feed(b"a\x1b[1;5Rb\x1b[1;5R");

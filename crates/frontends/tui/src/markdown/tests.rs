@@ -12,7 +12,7 @@ fn text(source: &str) -> String {
 }
 
 #[test]
-fn blocks_are_rendered() {
+fn markdown_blocks_are_rendered() {
     for (source, want) in [
         ("plain", "plain"),
         ("one\ntwo", "one two"),
@@ -47,7 +47,7 @@ fn wide_tables_become_lists() {
 }
 
 #[test]
-fn what_is_open_looks_as_it_will() {
+fn unfinished_markdown_renders_like_final() {
     for (source, want) in [
         ("a `co", "a `co`"),
         ("a `", "a "),
@@ -69,7 +69,7 @@ const WORDS: &str =
 proptest::proptest! {
     /// The finished lines of a prefix are a prefix of the finished lines of the whole.
     #[test]
-    fn finished_lines_never_change(parts in proptest::collection::vec(WORDS, 0..40), cut in 0_usize..40) {
+    fn finished_markdown_lines_never_change(parts in proptest::collection::vec(WORDS, 0..40), cut in 0_usize..40) {
         let source: String = parts.concat();
         let cut = source.char_indices().nth(cut).map_or(source.len(), |it| it.0);
         let whole = rendered(&source);

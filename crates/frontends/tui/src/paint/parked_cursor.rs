@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caret_is_a_cell_of_its_row() {
+    fn parked_caret_is_drawn_as_cell() {
         let reversed = |text: &str, column| -> (String, Vec<String>) {
             let row = ScreenRow { spans: vec![StyledSpan::new(text, TextStyle::PLAIN)], soft: false };
             let row = with_caret(&row, column);

@@ -195,7 +195,7 @@ const ORDERS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn orders_do_what_vi_does() {
+fn vi_commands_match_vim() {
     let wrong: Vec<String> = ORDERS
         .iter()
         .map(|(text, written, want)| (typed(text, written), text, written, want))
@@ -209,7 +209,7 @@ proptest::proptest! {
     /// For any keys, the caret stays on a character boundary within the text, and in normal mode on a
     /// character.
     #[test]
-    fn no_keys_break_it(
+    fn any_vi_keys_keep_caret_valid(
         text in "[a-zA-Z(){}\" .\n漢👩]{0,40}",
         at in 0_usize..40,
         written in "([a-zA-Z0-9$^%;,.~><\"'`(){}|*#_]|<esc>|/[a-z]<cr>|<c-r>|<bs>){0,40}",

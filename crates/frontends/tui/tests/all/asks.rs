@@ -28,7 +28,7 @@ fn working() -> Rig {
 }
 
 #[test]
-fn keys_hammered_into_a_question_decide_nothing() {
+fn hammered_keys_do_not_answer_question() {
     for key in ["y", "a", "1", "n", "enter", "space", "x", "tab", "down"] {
         let mut rig = working();
         for step in 0..60 {
@@ -74,7 +74,7 @@ proptest::proptest! {
     /// A user who is typing when a question appears answers nothing and loses no character, whatever the
     /// question and the keys are.
     #[test]
-    fn nothing_is_decided_by_whoever_is_typing(
+    fn typing_when_question_appears_does_not_answer(
         kind in 0_usize..5,
         before in 0_usize..10,
         all in proptest::bool::ANY,
@@ -100,7 +100,7 @@ proptest::proptest! {
 
     /// After any waiting time, Enter alone allows nothing.
     #[test]
-    fn enter_alone_allows_nothing(kind in 0_usize..5, gaps in proptest::collection::vec(0_u64..3000, 1..10)) {
+    fn enter_alone_never_approves(kind in 0_usize..5, gaps in proptest::collection::vec(0_u64..3000, 1..10)) {
         let mut rig = working();
         rig.news(question_of(kind));
         for gap in gaps {
@@ -144,7 +144,7 @@ fn press(rig: &mut Rig, label: &str) {
 /// A question is not visible while the terminal accepts no output: it is not answered, however long ago
 /// it was asked.
 #[test]
-fn a_question_that_is_not_on_the_screen_hears_nothing() {
+fn invisible_question_ignores_keys() {
     for kind in 0..5 {
         for key in ["y", "1", "alt+y", "alt+1"] {
             let mut rig = working();
@@ -166,7 +166,7 @@ fn a_question_that_is_not_on_the_screen_hears_nothing() {
 
 /// Keys that waited in the input queue are older than the time at which they are read.
 #[test]
-fn keys_that_waited_to_be_read_decide_nothing() {
+fn queued_keys_do_not_answer_question() {
     for key in ["y", "1", "alt+y"] {
         let mut rig = working();
         rig.news(question("q"));
@@ -185,7 +185,7 @@ fn keys_that_waited_to_be_read_decide_nothing() {
 
 /// The same for a question behind an overlay.
 #[test]
-fn a_question_behind_something_else_has_to_be_seen_first() {
+fn hidden_question_ignores_keys_until_visible() {
     let mut rig = working();
     rig.key("ctrl+o");
     rig.news(question("q"));
@@ -221,7 +221,7 @@ fn picked(rig: &Rig) -> Vec<String> {
 }
 
 #[test]
-fn a_choice_hears_who_looks_at_it() {
+fn picker_ignores_keys_until_visible() {
     let mut rig = Rig::new(80, 24);
     rig.news(picker());
     // Keys typed before it is visible go to the prompt.
@@ -246,7 +246,7 @@ proptest::proptest! {
 
     /// A user who is typing when a picker appears picks nothing.
     #[test]
-    fn nothing_is_chosen_by_whoever_is_typing(
+    fn typing_when_picker_appears_picks_nothing(
         before in 0_usize..5,
         keys in proptest::collection::vec((0_usize..HAMMERED.len(), 0_u64..190), 5..60),
     ) {
@@ -263,7 +263,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_word_that_begins_with_a_letter_of_the_question_is_a_word() {
+fn word_starting_with_option_key_is_text() {
     let mut rig = working();
     rig.news(question("q"));
     rig.wait(2000);
@@ -278,7 +278,7 @@ fn a_word_that_begins_with_a_letter_of_the_question_is_a_word() {
 
 /// A user who is writing a prompt beside an open question can go on, with any pauses.
 #[test]
-fn what_is_written_beside_a_question_can_be_changed_and_sent() {
+fn prompt_can_be_edited_and_sent_beside_question() {
     let mut rig = working();
     rig.news(question("q"));
     rig.wait(2000);
@@ -294,7 +294,7 @@ fn what_is_written_beside_a_question_can_be_changed_and_sent() {
 }
 
 #[test]
-fn whoever_waits_and_means_it_is_heard() {
+fn deliberate_keys_answer_question() {
     let check = |keys: &[&str], want: Option<CardAnswer>| {
         let mut rig = working();
         rig.news(question("q"));
@@ -329,7 +329,7 @@ fn whoever_waits_and_means_it_is_heard() {
 }
 
 #[test]
-fn a_question_that_is_taken_back_goes_and_the_next_begins_anew() {
+fn withdrawn_question_is_replaced_by_next() {
     let mut rig = working();
     rig.news(question("one"));
     rig.news(question("two"));
@@ -351,7 +351,7 @@ fn a_question_that_is_taken_back_goes_and_the_next_begins_anew() {
 }
 
 #[test]
-fn the_rows_that_decide_are_always_there_and_the_rest_is_counted() {
+fn option_rows_are_always_shown_and_hidden_lines_counted() {
     for (columns, rows) in [(40, 12), (80, 24), (120, 40)] {
         let mut rig = Rig::new(columns, rows);
         rig.news(UiUpdate::TurnBegan);
@@ -380,7 +380,7 @@ fn the_rows_that_decide_are_always_there_and_the_rest_is_counted() {
 /// On any screen size and with any number of options, the effect is shown, hidden lines are counted, and
 /// everything is one key away.
 #[test]
-fn what_is_asked_is_named_on_the_smallest_screen() {
+fn question_subject_is_shown_on_smallest_screen() {
     let row = |at: u32| ChoiceOption {
         key: char::from_u32(u32::from(b'a') + at).unwrap(),
         label: format!("Answer {at} of many, which is a rather long one"),
@@ -424,7 +424,7 @@ fn what_is_asked_is_named_on_the_smallest_screen() {
 }
 
 #[test]
-fn pastes_and_type_ahead_are_the_draft_while_a_question_is_open() {
+fn paste_during_question_goes_to_prompt() {
     let mut rig = working();
     rig.news(question("q"));
     rig.event(TermEvent::Paste(String::from("y\ny\n")));
@@ -434,7 +434,7 @@ fn pastes_and_type_ahead_are_the_draft_while_a_question_is_open() {
 }
 
 #[test]
-fn a_rule_is_narrowed_before_it_is_kept_and_a_bad_one_is_refused() {
+fn rule_text_is_edited_and_invalid_one_rejected() {
     let mut rig = working();
     let UiUpdate::Asked(mut card) = question("q") else { unreachable!("it is a question") };
     let QuestionKind::Choice(rows) = &mut card.kind else { unreachable!("it has rows") };

@@ -24,7 +24,7 @@ fn breaks(keys: &str) -> (String, Option<i32>) {
 }
 
 #[test]
-fn whatever_breaks_the_terminal_is_given_back_and_what_happened_can_be_read() {
+fn crash_restores_terminal_and_shows_message() {
     for (how, said, code) in [
         ("thread", "broken-4711 in the thread", 101),
         ("main", "broken-4711 in main", 101),

@@ -116,7 +116,7 @@ fn without_ours(written: &str) -> String {
 }
 
 #[test]
-fn nothing_of_others_is_obeyed_wherever_it_is_shown() {
+fn untrusted_text_never_controls_terminal() {
     for evil in PAYLOADS {
         let mut rig = Rig::new(100, 40);
         for news in all_news(evil) {

@@ -52,7 +52,7 @@ fn call(failed: bool) -> FinishedCall {
 }
 
 #[test]
-fn an_answer_is_drawn_as_it_comes_and_what_runs_is_one_line() {
+fn live_answer_is_painted_with_one_status_line() {
     let mut live = Live::new(60, 12);
     for piece in ["I will **bui", "ld** it.\n\n```rust\nfn ma", "in() {}\n```\n"] {
         live.draw(|lines| lines.speak(piece));
@@ -72,7 +72,7 @@ fn an_answer_is_drawn_as_it_comes_and_what_runs_is_one_line() {
 }
 
 #[test]
-fn every_line_stays_once_whatever_the_size() {
+fn live_lines_appear_once_at_any_size() {
     let mut live = Live::new(80, 10);
     let sizes = [(60, 10), (40, 20), (100, 8), (80, 24)];
     for number in 0..60 {
@@ -92,7 +92,7 @@ fn every_line_stays_once_whatever_the_size() {
 }
 
 #[test]
-fn a_reader_that_is_no_terminal_gets_the_source_and_no_colours() {
+fn plain_printer_prints_source_without_colours() {
     let source = "Some **bold** words.\n\n```rust\nfn main() {}\n```\n";
     assert_eq!(LinePrinter::plain().markdown(source).replace("\n\n", "\n"), source.replace("\n\n", "\n"));
     assert!(!LinePrinter::plain().call(&call(true), 5).contains('\u{1b}'));

@@ -15,7 +15,7 @@ fn markers(rig: &Rig, count: usize) -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn every_line_stays_once_through_eight_sizes_in_mid_stream() {
+fn lines_appear_once_through_eight_resizes() {
     let mut rig = Rig::new(80, 24);
     rig.typed("go");
     rig.key("enter");
@@ -37,7 +37,7 @@ fn every_line_stays_once_through_eight_sizes_in_mid_stream() {
 
 /// Also when the size changes at every step, in code, tables, lists and long lines.
 #[test]
-fn every_line_stays_once_when_the_size_changes_at_every_step() {
+fn lines_appear_once_when_resized_at_every_step() {
     let mut rig = Rig::new(80, 24);
     rig.typed("go");
     rig.key("enter");
@@ -70,7 +70,7 @@ fn every_line_stays_once_when_the_size_changes_at_every_step() {
 
 /// A multiplexer wraps rows again and reports that some frames later.
 #[test]
-fn every_line_stays_once_when_the_terminal_wraps_before_it_says_so() {
+fn lines_appear_once_when_terminal_wraps_before_reporting() {
     let look = haft_tui::TerminalCaps { wraps_early: true, ..haft_tui::TerminalCaps::default() };
     let mut rig = Rig::opening(80, 24, look);
     rig.news(UiUpdate::Ready(Vec::new()));
@@ -101,7 +101,7 @@ fn every_line_stays_once_when_the_terminal_wraps_before_it_says_so() {
 }
 
 #[test]
-fn what_stood_there_before_is_never_touched() {
+fn earlier_terminal_content_is_never_touched() {
     let mut rig = Rig::opening(80, 24, haft_tui::TerminalCaps::default());
     for number in 0..20 {
         rig.emulator.feed(format!("shell <{number:03}>\r\n").as_str());
@@ -116,7 +116,7 @@ fn what_stood_there_before_is_never_touched() {
 }
 
 #[test]
-fn a_paragraph_is_copied_as_it_was_written() {
+fn wrapped_paragraph_copies_as_one_line() {
     let mut rig = Rig::new(80, 24);
     let words = "word ".repeat(80);
     rig.news(UiUpdate::TurnBegan);
@@ -156,7 +156,7 @@ fn table(rows: usize) -> String {
 }
 
 #[test]
-fn streaming_costs_thirteen_bytes_for_a_token_whatever_it_is() {
+fn streaming_costs_at_most_thirteen_bytes_per_token() {
     let shell = include_str!("../../../../../docs/shell.md");
     let shell = shell.get(..shell.floor_char_boundary(8400)).unwrap().to_owned();
     let keys = include_str!("../../../../../docs/terminal-keys.md").to_owned();
@@ -182,7 +182,7 @@ fn streaming_costs_thirteen_bytes_for_a_token_whatever_it_is() {
 }
 
 #[test]
-fn streaming_writes_nothing_that_clears_and_stillness_writes_nothing() {
+fn streaming_never_clears_and_idle_writes_nothing() {
     let mut rig = Rig::new(120, 40);
     rig.news(UiUpdate::TurnBegan);
     stream(&mut rig, &table(60));
@@ -202,7 +202,7 @@ fn streaming_writes_nothing_that_clears_and_stillness_writes_nothing() {
 /// A full row that continued ends its line when another line comes below: a blank line after it stays
 /// one, also when it is copied or the window becomes wider.
 #[test]
-fn a_full_row_ends_its_line_when_nothing_flows_on() {
+fn full_row_ends_line_before_unrelated_row() {
     for (one, two) in [
         ("| a | b |\nxxb c123456789012345678", "| a | b |\nz\n"),
         ("| a | b |\n漢b c漢漢漢漢漢漢漢漢漢", "| a | b |\nz\n"),
@@ -221,7 +221,7 @@ fn a_full_row_ends_its_line_when_nothing_flows_on() {
 
 /// Spaces at the margin do not form a row that could be continued.
 #[test]
-fn blanks_at_the_margin_are_no_row_of_their_own() {
+fn spaces_at_margin_form_no_row() {
     for piece in
         ["```\nםםשبם漢  שحä حäaaaaح👩äبحaםa 👩👩  a ", "```\n0123456789012345678901234567890123456   "]
     {
@@ -328,7 +328,7 @@ proptest! {
 
     /// After any number of frames the screen equals one painted from scratch.
     #[test]
-    fn the_screen_after_many_frames_is_the_screen_from_nothing(
+    fn screen_after_many_frames_equals_fresh_paint(
         steps in prop::collection::vec((step(), any::<bool>()), 0..60),
         columns in 20_usize..100,
         rows in 5_usize..30,
@@ -356,7 +356,7 @@ proptest! {
     /// The same when the size changes at every step: the region is as painted from scratch (the rig
     /// checks each frame), and every marker appears once.
     #[test]
-    fn the_screen_is_right_when_the_size_changes_at_every_step(
+    fn screen_is_correct_when_resized_at_every_step(
         steps in prop::collection::vec((step(), 20_usize..120, 8_usize..40), 0..16),
     ) {
         let mut rig = Rig::new(80, 24);
@@ -373,7 +373,7 @@ proptest! {
 
     /// No size causes a panic, however small.
     #[test]
-    fn any_sizes_are_survived(
+    fn any_screen_size_paints_without_panic(
         steps in prop::collection::vec((step(), prop::option::weighted(0.2, (2_usize..120, 1_usize..40))), 0..40),
     ) {
         let mut rig = Rig::new(80, 24);

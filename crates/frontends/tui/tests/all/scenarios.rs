@@ -14,7 +14,7 @@ pub(crate) fn written(rig: &Rig) -> String {
 
 /// An answer higher than the window is painted without clearing, one chunk per frame.
 #[test]
-fn a_long_answer_neither_flickers_nor_clears() {
+fn long_answer_neither_flickers_nor_clears() {
     let mut rig = Rig::new(80, 24);
     rig.typed("go");
     rig.key("enter");
@@ -44,7 +44,7 @@ fn a_long_answer_neither_flickers_nor_clears() {
 }
 
 #[test]
-fn a_storm_of_sizes_costs_no_more_than_the_region() {
+fn resize_burst_costs_no_more_than_region() {
     let mut rig = Rig::new(100, 40);
     for number in 0..200 {
         rig.news(text(&format!("line {number}\n\n")));
@@ -61,7 +61,7 @@ fn a_storm_of_sizes_costs_no_more_than_the_region() {
 }
 
 #[test]
-fn the_beginning_of_an_old_session_is_counted_and_can_be_seen() {
+fn resumed_session_counts_and_shows_earlier_items() {
     let mut rig = Rig::new(100, 30);
     let mut earlier = Vec::new();
     for number in 0..50 {
@@ -88,7 +88,7 @@ fn the_beginning_of_an_old_session_is_counted_and_can_be_seen() {
 }
 
 #[test]
-fn a_long_session_is_as_cheap_as_a_new_one() {
+fn long_session_costs_no_more_than_new_one() {
     let cost = |lines: usize| {
         let mut rig = Rig::new(100, 30);
         rig.news(UiUpdate::TurnBegan);
@@ -109,7 +109,7 @@ fn a_long_session_is_as_cheap_as_a_new_one() {
 }
 
 #[test]
-fn esc_loses_nothing_whenever_it_comes() {
+fn esc_never_loses_text() {
     for wait in [0, 1, 10, 100, 1000] {
         let mut rig = Rig::new(100, 30);
         rig.typed("the first");
@@ -165,7 +165,7 @@ fn odd_strings() -> Vec<String> {
 
 /// The caret is where the terminal's cursor is; the rig checks each frame.
 #[test]
-fn the_caret_is_where_the_terminal_puts_it() {
+fn caret_matches_terminal_cursor() {
     let strings = odd_strings();
     assert!(200 <= strings.len());
     for it in strings {
@@ -181,7 +181,7 @@ fn the_caret_is_where_the_terminal_puts_it() {
 }
 
 #[test]
-fn right_to_left_text_keeps_its_order_and_has_nothing_behind_it() {
+fn right_to_left_text_keeps_order() {
     let words = "שלום עולם: قل مرحبا";
     let mut rig = Rig::new(60, 12);
     rig.news(UiUpdate::TurnBegan);
@@ -194,7 +194,7 @@ fn right_to_left_text_keeps_its_order_and_has_nothing_behind_it() {
 }
 
 #[test]
-fn every_key_that_does_more_than_edit_has_a_command() {
+fn every_non_editing_key_has_a_command() {
     for (key, command) in [
         ("ctrl+r", "history"),
         ("ctrl+g", "editor"),
@@ -219,7 +219,7 @@ fn long_question() -> UiUpdate {
 }
 
 #[test]
-fn all_of_a_long_question_can_be_read_on_a_small_screen() {
+fn long_question_is_readable_on_small_screen() {
     let mut rig = Rig::new(40, 12);
     rig.news(UiUpdate::TurnBegan);
     rig.news(long_question());
@@ -243,7 +243,7 @@ fn all_of_a_long_question_can_be_read_on_a_small_screen() {
 }
 
 #[test]
-fn who_does_not_look_is_told_once_and_who_looks_is_not() {
+fn unfocused_user_is_notified_once() {
     for (focused, want) in [(true, 0), (false, 1)] {
         let mut rig = Rig::new(80, 24);
         rig.event(TermEvent::Focus(focused));
@@ -279,7 +279,7 @@ pub(crate) fn call(id: &str, lines: usize) -> UiUpdate {
 }
 
 #[test]
-fn long_output_is_folded_counted_and_one_key_away() {
+fn long_output_is_folded_and_opens_with_one_key() {
     let mut rig = Rig::new(80, 40);
     rig.news(call("1", 20_000));
     rig.frame();
@@ -295,7 +295,7 @@ fn long_output_is_folded_counted_and_one_key_away() {
 }
 
 #[test]
-fn an_agent_opens_into_its_own_transcript() {
+fn agent_opens_own_transcript() {
     let mut rig = Rig::new(100, 30);
     let own = |news: UiUpdate| UiUpdate::AgentNews { id: String::from("a1"), news: Box::new(news) };
     rig.news(UiUpdate::TurnBegan);
@@ -317,7 +317,7 @@ fn an_agent_opens_into_its_own_transcript() {
 }
 
 #[test]
-fn what_runs_in_the_background_is_looked_at_and_stopped() {
+fn background_tasks_can_be_viewed_and_stopped() {
     let mut rig = Rig::new(100, 30);
     rig.key("alt+j");
     assert!(rig.screen().contains("nothing runs in the background"), "{}", rig.screen());
@@ -341,7 +341,7 @@ fn what_runs_in_the_background_is_looked_at_and_stopped() {
 }
 
 #[test]
-fn previews_are_asked_for_once_and_shown() {
+fn picker_previews_are_loaded_once() {
     let mut rig = Rig::new(80, 20);
     let row =
         |id: &str| PickerRow { id: id.to_owned(), title: format!("session {id}"), ..PickerRow::default() };
@@ -377,7 +377,7 @@ fn previews_are_asked_for_once_and_shown() {
 }
 
 #[test]
-fn a_picture_is_a_mark_and_a_path_that_leads_nowhere_is_said() {
+fn pasted_image_is_placeholder_and_missing_file_is_reported() {
     let mut rig = Rig::new(100, 20);
     for (pasted, want) in [
         ("/tmp/a b.png", Some("/tmp/a b.png")),
@@ -411,7 +411,7 @@ fn a_picture_is_a_mark_and_a_path_that_leads_nowhere_is_said() {
 
 /// A discarded answer stays on the screen with a note, but is not logged, copied or executed.
 #[test]
-fn an_answer_that_broke_off_is_marked_and_taken_back() {
+fn failed_answer_is_marked_and_discarded() {
     for is_complete in [true, false] {
         let mut rig = Rig::new(100, 30);
         rig.news(UiUpdate::TurnBegan);
@@ -446,7 +446,7 @@ fn an_answer_that_broke_off_is_marked_and_taken_back() {
 }
 
 #[test]
-fn the_wait_before_a_retry_is_counted_down() {
+fn retry_delay_is_counted_down() {
     let mut rig = Rig::new(100, 20);
     rig.news(UiUpdate::TurnBegan);
     let phase = TurnPhase::Retrying { why: String::from("overloaded"), in_ms: 3000, attempt: (1, 10) };
@@ -473,7 +473,7 @@ fn luminance((red, green, blue): (f64, f64, f64)) -> f64 {
 }
 
 #[test]
-fn a_light_background_gets_colours_that_can_be_read_on_it() {
+fn light_background_gets_readable_colours() {
     let mut rig = Rig::new(80, 24);
     rig.event(TermEvent::Background(TermBackground::Light));
     let look = rig.model.look().clone();
@@ -497,7 +497,7 @@ fn a_light_background_gets_colours_that_can_be_read_on_it() {
 }
 
 #[test]
-fn preferences_that_make_no_sense_are_told() {
+fn invalid_preferences_are_reported() {
     let mut rig = Rig::new(100, 20);
     let wanted = TermPreferences {
         theme: Some(String::from("pink")),
@@ -534,7 +534,7 @@ fn golden_colours_of_every_kind_of_block() {
 }
 
 #[test]
-fn a_command_of_the_person_is_seen_running_and_can_be_stopped() {
+fn user_command_is_shown_and_can_be_stopped() {
     let mut rig = Rig::new(80, 24);
     rig.typed("!sleep 100");
     rig.key("enter");
@@ -562,7 +562,7 @@ fn a_command_of_the_person_is_seen_running_and_can_be_stopped() {
 }
 
 #[test]
-fn a_long_list_is_shown_at_once_and_searched_whole() {
+fn long_list_is_shown_at_once_and_fully_searchable() {
     let row = |number: usize| PickerRow {
         id: number.to_string(),
         title: format!("Session {number} about ÄPFEL"),

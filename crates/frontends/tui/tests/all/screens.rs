@@ -113,14 +113,14 @@ fn golden_screens_of_every_view() {
 }
 
 #[test]
-fn a_tiny_screen_shows_the_prompt() {
+fn tiny_screen_shows_prompt() {
     let mut rig = Rig::new(20, 5);
     conversation(&mut rig);
     assert!(rig.screen().contains('›'), "{}", rig.screen());
 }
 
 #[test]
-fn foreign_text_reaches_the_screen_spelt_out() {
+fn untrusted_text_is_shown_escaped() {
     let evil = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}3J\u{202e}abc\0\r";
     let mut rig = Rig::new(100, 30);
     rig.news(UiUpdate::TurnBegan);
@@ -149,7 +149,7 @@ fn foreign_text_reaches_the_screen_spelt_out() {
 }
 
 #[test]
-fn a_message_queued_while_it_works_can_be_changed_taken_back_and_is_never_lost() {
+fn queued_message_can_be_edited_and_is_never_lost() {
     let mut rig = Rig::new(80, 24);
     for word in ["first", "second", "third"] {
         rig.typed(word);
@@ -180,7 +180,7 @@ fn a_message_queued_while_it_works_can_be_changed_taken_back_and_is_never_lost()
 /// Esc interrupts the turn and leaves background agents running; a second Esc stops them, and only then
 /// does a double Esc open the rewind list.
 #[test]
-fn esc_stops_the_work_and_esc_again_the_agents_in_the_background() {
+fn esc_interrupts_turn_then_background_agents() {
     let row = |id: &str| PickerRow { id: id.to_owned(), title: String::from("t"), ..PickerRow::default() };
     let agents = |rig: &mut Rig, ids: &[&str]| {
         for id in ids {
@@ -218,7 +218,7 @@ fn esc_stops_the_work_and_esc_again_the_agents_in_the_background() {
 }
 
 #[test]
-fn ctrl_c_takes_the_draft_then_the_work_then_the_program() {
+fn ctrl_c_clears_prompt_then_interrupts_then_exits() {
     let mut rig = Rig::new(80, 24);
     rig.typed("go");
     rig.key("enter");
@@ -241,7 +241,7 @@ fn ctrl_c_takes_the_draft_then_the_work_then_the_program() {
 }
 
 #[test]
-fn enter_before_the_session_is_open_waits_and_is_shown() {
+fn prompt_before_session_opens_is_queued() {
     let mut rig = Rig::opening(80, 24, TerminalCaps::default());
     rig.typed("early");
     rig.key("enter");
@@ -260,7 +260,7 @@ fn enter_before_the_session_is_open_waits_and_is_shown() {
 }
 
 #[test]
-fn without_colours_nothing_is_coloured() {
+fn no_colour_mode_emits_no_colours() {
     for (colours, never) in
         [(ColorSupport::Mono, &["3"][..]), (ColorSupport::None, &["1", "2", "3", "7", "9"])]
     {
@@ -281,7 +281,7 @@ fn without_colours_nothing_is_coloured() {
 }
 
 #[test]
-fn what_it_waits_for_is_said() {
+fn activity_line_names_current_phase() {
     let mut rig = Rig::new(80, 24);
     rig.news(UiUpdate::TurnBegan);
     let phases = [

@@ -9,7 +9,7 @@ use crate::{
 
 /// A running command causes one frame per second, and nothing else.
 #[test]
-fn waiting_costs_a_frame_a_second() {
+fn waiting_costs_one_frame_per_second() {
     let mut rig = Rig::new(100, 30);
     rig.news(UiUpdate::TurnBegan);
     rig.news(UiUpdate::CallBegan {
@@ -33,7 +33,7 @@ fn waiting_costs_a_frame_a_second() {
 
 /// A key causes one frame of a few bytes, also during streaming, and none is delayed.
 #[test]
-fn keys_are_seen_at_once_while_an_answer_streams() {
+fn keys_are_painted_at_once_during_streaming() {
     let mut rig = Rig::new(120, 40);
     rig.news(UiUpdate::TurnBegan);
     let source = include_str!("../../../../../docs/architecture.md");
@@ -52,7 +52,7 @@ fn keys_are_seen_at_once_while_an_answer_streams() {
 }
 
 #[test]
-fn lines_of_a_call_are_shown_as_the_settings_say() {
+fn fold_settings_limit_call_lines() {
     for (tool, lines) in [("Bash", 3), ("mcp__x__y", 0), ("mcp__x__all", 30), ("Other", 12)] {
         let mut rig = Rig::new(80, 60);
         let folds = [("Bash", 3), ("mcp__*", 0), ("mcp__x__all", usize::MAX)];
@@ -68,7 +68,7 @@ fn lines_of_a_call_are_shown_as_the_settings_say() {
 }
 
 #[test]
-fn the_keys_of_vi_are_shown_and_esc_still_stops_the_work() {
+fn vi_mode_is_shown_and_esc_interrupts() {
     let mut rig = Rig::new(100, 24);
     rig.typed("/vim");
     rig.key("enter");

@@ -277,7 +277,7 @@ mod tests {
 
     /// An answer counts from the following request on, and an image counts by its token size.
     #[test]
-    fn what_fills_a_window_is_what_was_sent() {
+    fn window_chart_counts_what_was_sent() {
         let said = |kind: &str, content: Value| json!({"type": kind, "uuid": "u", "sessionId": "s", "message": {"role": kind, "content": content}});
         let asked = |request: u64, tokens: u64| {
             json!({"type": "haft", "kind": "asked", "request": request, "model": "claude-opus-4-5",

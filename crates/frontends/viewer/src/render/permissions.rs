@@ -97,7 +97,7 @@ mod tests {
 
     /// Lines name who answered; in older ones everyone is the user.
     #[test]
-    fn a_no_says_who_said_it() {
+    fn denial_names_who_denied() {
         for (who, by, words) in [
             ("nobody", "nobody being there to ask", "; nobody was there to ask (why)"),
             ("person", "the answer to a question", "; person said deny (why)"),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_come_as_far_as_permission_did_not_run() {
+    fn call_outcome_reflects_permission_stage() {
         let decision = json!({"behavior": "allow", "source": "mode"});
         for (more, judged, words) in [
             (json!({"decision": decision}), true, "✓ ran"),

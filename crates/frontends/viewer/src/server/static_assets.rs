@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_small() {
+    fn page_assets_stay_small() {
         let size = SHELL.len() + APP.len() + LIST.len() + NET.len() + STYLE.len() + ICON.len();
         assert!(size < 200_000, "{size}");
     }

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_key_stands_twice() {
+    fn settings_keys_are_unique() {
         let mut names = known_settings();
         let count = names.len();
         names.dedup();
@@ -280,7 +280,7 @@ mod page_tests {
     use super::*;
 
     #[test]
-    fn what_is_explained_is_a_key() {
+    fn every_description_belongs_to_a_key() {
         for (name, _) in descriptions::ABOUT {
             assert!(key_named(name).is_some(), "{name} is explained and is no key");
         }

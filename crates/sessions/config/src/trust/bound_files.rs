@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_of_the_project_are_found_in_commands() {
+    fn project_scripts_in_commands_are_found() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(directory.path().join("a b")).unwrap();
         for name in ["check.sh", "a b/c.py", "server.js"] {

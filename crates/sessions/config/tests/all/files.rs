@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 const USER: &str = "home/.haft/settings.json";
 
 #[test]
-fn a_broken_file_is_named_and_its_last_good_version_counts() {
+fn broken_file_is_reported_and_last_valid_version_used() {
     let world = World::default();
     let path = world.write(USER, r#"{"model": "good", "permissions": {"deny": ["Bash(rm *)"]}}"#);
     assert_eq!(world.load().problems, []);
@@ -48,7 +48,7 @@ fn a_broken_file_is_named_and_its_last_good_version_counts() {
 }
 
 #[test]
-fn every_way_of_being_broken_keeps_the_last_good_version() {
+fn every_breakage_keeps_last_valid_version() {
     for text in [
         "",
         " \n",
@@ -76,7 +76,7 @@ fn every_way_of_being_broken_keeps_the_last_good_version() {
 }
 
 #[test]
-fn what_is_too_large_or_no_file_is_refused() {
+fn oversized_and_special_files_are_rejected() {
     let world = World::default();
     let padding = " ".repeat(2 << 20);
     world.write(USER, &format!("{{\"model\": \"x\"}}{padding}"));
@@ -96,7 +96,7 @@ fn what_is_too_large_or_no_file_is_refused() {
 }
 
 #[test]
-fn changes_are_noticed_and_quiet_means_no_work() {
+fn file_changes_reload_and_no_change_does_not() {
     let world = World::default();
     let store = world.store();
     assert!(store.reload_if_changed().is_none());
@@ -127,7 +127,7 @@ fn changes_are_noticed_and_quiet_means_no_work() {
 }
 
 #[test]
-fn an_update_changes_one_thing_and_keeps_the_rest() {
+fn update_keeps_other_bytes_unchanged() {
     let world = World::default();
     let text = "\u{feff}{\r\n    \"zoo\": 1e-05,\r\n    \"permissions\": {\r\n        \"allow\": [\"Read\"],\r\n        \"x\": 12345678901234567890123\r\n    }\r\n}\r\n";
     let path = world.write(USER, text);
@@ -149,7 +149,7 @@ fn an_update_changes_one_thing_and_keeps_the_rest() {
 }
 
 #[test]
-fn settings_and_lists_are_changed_by_name() {
+fn settings_and_lists_can_be_set_by_dotted_name() {
     let world = World::default();
     let store = world.store();
     store.set(SettingsScope::User, "permissions.defaultMode", &json!("plan")).unwrap();
@@ -173,7 +173,7 @@ fn settings_and_lists_are_changed_by_name() {
 }
 
 #[test]
-fn new_files_are_made_where_haft_may_write() {
+fn update_creates_missing_files() {
     let world = World::default();
     fs::remove_dir_all(world.path("home/.haft")).unwrap();
     fs::remove_dir_all(world.path("project/.haft")).unwrap();
@@ -193,7 +193,7 @@ fn new_files_are_made_where_haft_may_write() {
 }
 
 #[test]
-fn links_are_followed_but_never_out_of_the_project() {
+fn update_follows_links_only_inside_project() {
     let world = World::default();
     let real = world.write("dotfiles/haft.json", "{}");
     symlink("../../dotfiles/haft.json", world.path(USER)).unwrap();
@@ -216,7 +216,7 @@ fn links_are_followed_but_never_out_of_the_project() {
 }
 
 #[test]
-fn an_update_may_not_make_a_file_nobody_would_read() {
+fn update_beyond_size_limit_is_rejected() {
     let world = World::default();
     world.write(USER, "{}");
     let failed =
@@ -226,7 +226,7 @@ fn an_update_may_not_make_a_file_nobody_would_read() {
 }
 
 #[test]
-fn without_a_home_nothing_can_be_kept_and_nothing_panics() {
+fn missing_home_makes_updates_fail() {
     let world = World::default();
     let mut places = world.places();
     (places.user, places.state, places.claude_json) = (Vec::new(), None, None);
@@ -261,7 +261,7 @@ proptest! {
 
     /// Setting one key loses none of the others, whatever the file contains.
     #[test]
-    fn an_update_of_any_file_loses_nothing(
+    fn update_of_any_file_loses_no_key(
         file in prop::collection::vec(("\\PC{0,4}", any_json()), 0..6),
         key in "\\PC{1,4}",
         value in any_json(),

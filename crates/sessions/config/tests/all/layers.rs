@@ -30,7 +30,7 @@ const FILES: [&str; 8] = [
 ];
 
 #[test]
-fn single_values_by_strength_and_lists_together() {
+fn scalars_override_and_lists_concatenate() {
     let mut world = trusted();
     for (index, file) in FILES.iter().enumerate() {
         let text = json!({
@@ -88,7 +88,7 @@ fn every_value_names_its_file_and_line() {
 }
 
 #[test]
-fn unknown_keys_warn_with_the_nearest_and_known_ones_are_silent() {
+fn unknown_key_warns_with_suggestion() {
     let world = World::default();
     let path = world.write(
         "home/.haft/settings.json",
@@ -109,7 +109,7 @@ fn unknown_keys_warn_with_the_nearest_and_known_ones_are_silent() {
 }
 
 #[test]
-fn a_value_of_the_wrong_shape_is_left_out_alone() {
+fn value_of_wrong_type_is_dropped_alone() {
     let world = World::default();
     world.write(
         "home/.haft/settings.json",
@@ -149,7 +149,7 @@ fn a_value_of_the_wrong_shape_is_left_out_alone() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_named() {
+fn duplicate_key_warns() {
     let world = World::default();
     world.write("home/.haft/settings.json", "{\"model\": \"a\",\n \"model\": \"b\"}");
     let loaded = world.load();
@@ -158,7 +158,7 @@ fn a_key_that_stands_twice_is_named() {
 }
 
 #[test]
-fn the_organisation_has_the_last_word() {
+fn managed_settings_override_all_layers() {
     let world = trusted();
     let hook = |command: &str| json!({"PreToolUse": [{"hooks": [{"type": "command", "command": command, "id": command}]}]});
     world.write("home/.haft/settings.json", &json!({"permissions": {"allow": ["Read"], "deny": ["Write"]}, "hooks": hook("mine"), "allowManagedHooksOnly": true}).to_string());
@@ -175,7 +175,7 @@ fn the_organisation_has_the_last_word() {
 }
 
 #[test]
-fn who_may_disable_whose_hooks() {
+fn hooks_are_disabled_only_by_permitted_layers() {
     let hook = |id: &str| json!({"Stop": [{"hooks": [{"type": "command", "command": id, "id": id}]}]});
     let all = [("home/.haft", "user"), ("project/.haft", "project"), ("etc", "managed")];
     for (by, what, want) in [
@@ -202,7 +202,7 @@ fn who_may_disable_whose_hooks() {
 }
 
 #[test]
-fn flags_and_chosen_layers() {
+fn flags_and_layer_selection_are_applied() {
     let mut world = trusted();
     world.write("home/.haft/settings.json", r#"{"model": "user"}"#);
     world.write("project/.haft/settings.json", r#"{"model": "project"}"#);
@@ -228,7 +228,7 @@ fn flags_and_chosen_layers() {
 }
 
 #[test]
-fn lists_of_what_is_allowed_may_be_empty() {
+fn empty_allow_list_is_kept() {
     let world = World::default();
     assert!(world.load().settings.mcp.allowed.is_none());
     world.write("etc/managed-settings.json", r#"{"allowedMcpServers": [], "allowedHttpHookUrls": []}"#);
@@ -238,7 +238,7 @@ fn lists_of_what_is_allowed_may_be_empty() {
 }
 
 #[test]
-fn servers_of_the_person_and_the_project() {
+fn user_and_project_servers_are_merged() {
     let world = trusted();
     let real = world.path("project").canonicalize().unwrap();
     let claude = json!({
@@ -268,7 +268,7 @@ fn servers_of_the_person_and_the_project() {
 }
 
 #[test]
-fn whoever_works_at_home_has_no_project_there() {
+fn home_directory_is_not_a_project() {
     let mut world = World::default();
     world.write("home/.haft/settings.json", r#"{"permissions": {"allow": ["Read"]}}"#);
     let mut places = world.places();
@@ -281,7 +281,7 @@ fn whoever_works_at_home_has_no_project_there() {
 }
 
 #[test]
-fn a_million_bytes_of_rules_are_no_problem() {
+fn megabyte_of_rules_loads() {
     let world = World::default();
     let rules: Vec<String> = (0..40_000).map(|it| format!("Bash(cmd{it} *)")).collect();
     world.write("home/.haft/settings.json", &json!({"permissions": {"deny": rules}}).to_string());

@@ -55,7 +55,7 @@ fn repository() -> World {
 }
 
 #[test]
-fn before_trust_a_project_can_only_tighten() {
+fn untrusted_project_can_only_tighten() {
     let world = repository();
     let loaded = open(&world);
     let settings = &loaded.settings;
@@ -96,7 +96,7 @@ fn before_trust_a_project_can_only_tighten() {
 }
 
 #[test]
-fn a_yes_counts_for_everything_that_was_shown() {
+fn approval_covers_everything_shown() {
     let world = repository();
     let store = world.store();
     let loaded = store.trust(store.current().pending_trust.as_ref().unwrap()).unwrap();
@@ -114,7 +114,7 @@ fn a_yes_counts_for_everything_that_was_shown() {
 }
 
 #[test]
-fn what_changes_asks_again_and_shows_what_it_was() {
+fn changed_item_needs_approval_and_shows_previous() {
     let world = repository();
     let store = world.store();
     store.trust(store.current().pending_trust.as_ref().unwrap()).unwrap();
@@ -148,7 +148,7 @@ fn what_changes_asks_again_and_shows_what_it_was() {
 }
 
 #[test]
-fn the_scripts_a_command_names_are_part_of_it() {
+fn approval_covers_scripts_named_by_command() {
     let world = repository();
     let store = world.store();
     store.trust(store.current().pending_trust.as_ref().unwrap()).unwrap();
@@ -166,7 +166,7 @@ fn the_scripts_a_command_names_are_part_of_it() {
 }
 
 #[test]
-fn a_yes_is_for_what_was_shown_not_for_what_came_after() {
+fn approval_does_not_cover_later_changes() {
     let world = repository();
     let store = world.store();
     let shown = store.current().pending_trust.clone().unwrap();
@@ -180,7 +180,7 @@ fn a_yes_is_for_what_was_shown_not_for_what_came_after() {
 }
 
 #[test]
-fn trust_belongs_to_the_real_directory() {
+fn trust_is_bound_to_real_directory() {
     let world = repository();
     let store = world.store();
     store.trust(store.current().pending_trust.as_ref().unwrap()).unwrap();
@@ -198,7 +198,7 @@ fn trust_belongs_to_the_real_directory() {
 }
 
 #[test]
-fn what_no_project_may_ever_say() {
+fn forbidden_project_settings_are_refused() {
     let world = World::default();
     world.write(
         PROJECT,
@@ -218,7 +218,7 @@ fn what_no_project_may_ever_say() {
 }
 
 #[test]
-fn what_haft_writes_for_the_person_is_agreed_to() {
+fn update_by_user_is_trusted() {
     let world = repository();
     let store = world.store();
     let before = pending(&store.current());
@@ -241,7 +241,7 @@ fn what_haft_writes_for_the_person_is_agreed_to() {
 }
 
 #[test]
-fn a_broken_trust_list_trusts_nothing_and_is_not_overwritten() {
+fn broken_trust_file_trusts_nothing_and_is_kept() {
     let world = repository();
     let store = world.store();
     store.trust(store.current().pending_trust.as_ref().unwrap()).unwrap();
@@ -259,7 +259,7 @@ fn a_broken_trust_list_trusts_nothing_and_is_not_overwritten() {
 }
 
 #[test]
-fn a_project_cannot_write_its_own_trust() {
+fn project_cannot_provide_its_own_trust_file() {
     let world = repository();
     let pending: PendingTrust = world.load().pending_trust.clone().unwrap();
     world.store().trust(&pending).unwrap();
@@ -322,7 +322,7 @@ proptest! {
 
     /// An untrusted repository can neither run anything nor widen permissions.
     #[test]
-    fn no_repository_can_widen_anything(project in any_settings(), local in any_settings(), servers in any_json()) {
+    fn untrusted_repository_widens_nothing(project in any_settings(), local in any_settings(), servers in any_json()) {
         let world = World::default();
         world.write(PROJECT, &project.to_string());
         world.write("project/.haft/settings.local.json", &local.to_string());

@@ -180,7 +180,7 @@ fn watch(file: PathBuf, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<usize>
 }
 
 #[test]
-fn eight_writers_killed_and_starved_lose_nothing() {
+fn killed_writers_lose_no_acknowledged_change() {
     let directory = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mount(&directory.path().join("disk"));
     if disk.is_none() {
@@ -268,7 +268,7 @@ fn fill_until_noticed(root: &Path, failures: &AtomicUsize, writers: &mut [Writer
 }
 
 #[test]
-fn a_full_disk_is_an_error_and_changes_nothing() {
+fn full_disk_is_an_error_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(&directory.path().join("disk")) else {
         eprintln!("SKIPPED: no right to mount a small disk");
@@ -293,7 +293,7 @@ fn a_full_disk_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn threads_of_one_process_wait_for_each_other_too() {
+fn threads_of_one_process_exclude_each_other() {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir_all(directory.path().join("project")).unwrap();
     let store = Arc::new(SettingsStore::open(places(directory.path()), LoadOptions::default()));

@@ -473,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_headers_are_read() {
+    fn stored_headers_are_parsed() {
         let headers = read_headers(b"NATS/1.0\r\nNats-Msg-Id: a:b\r\nHaft-Epoch:7\r\n\r\n");
         assert_eq!(headers.get("Nats-Msg-Id").map(async_nats::HeaderValue::as_str), Some("a:b"));
         assert_eq!(headers.get("Haft-Epoch").map(async_nats::HeaderValue::as_str), Some("7"));
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_told_from_what_does_not() {
+    fn transient_errors_are_distinguished_from_permanent() {
         let said = |code, err_code, description: &str| {
             NatsFailure::Said(NatsApiError { code, err_code, description: description.to_owned() })
         };

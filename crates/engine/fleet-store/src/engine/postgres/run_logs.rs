@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn live_text_is_cut_between_characters() {
+    fn live_text_is_split_at_character_boundaries() {
         for text in ["", "a", &"ä".repeat(9_000), &"x".repeat(LIVE_PART + 1)] {
             let parts = parts(text);
             assert!(parts.iter().all(|it| it.len() <= LIVE_PART));
