@@ -25,7 +25,7 @@ mod agents;
 mod tree;
 
 /// The page that holds the table, and what stands around it there.
-const PAGE: &str = "docs/comparison.md";
+const PAGE: &str = "docs/concepts/benchmarks.md";
 const BEGIN: &str = "<!-- the table begins; cargo xtask bench peers --write makes it -->";
 const END: &str = "<!-- the table ends -->";
 /// How long an agent may take for one run before it is given up.

@@ -5,7 +5,7 @@
 //! It speaks the Anthropic Messages form (also under the paths of Vertex and
 //! Foundry), the Bedrock event stream, OpenAI Chat Completions, OpenAI
 //! Responses and Google's Gemini API, all from the same [`Script`]. The script is a JSON file too; its
-//! format is in `docs/mock-model.md`.
+//! format is in `docs/reference/mock-model.md`.
 //!
 //! **Does not know** Haft's own client: it shares no code with `haft-model`, so
 //! that a mistake in one cannot hide in the other.

@@ -1,4 +1,4 @@
-//! Throughput and latency of the engines, for docs/fleet-engines.md:
+//! Throughput and latency of the engines, for docs/concepts/fleet.md:
 //! `cargo bench -p haft-fleet-store --bench engines`.
 #![allow(
     clippy::unwrap_used,

@@ -165,7 +165,7 @@ pub(crate) enum SessionsCommand {
 /// Flags of `haft dev mock-model`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct MockModelArgs {
-    /// The script: see docs/mock-model.md.
+    /// The script: see docs/reference/mock-model.md.
     pub(crate) script: PathBuf,
     /// Listen on this port; a free one by default. The address is the first line of output.
     #[arg(long, default_value_t = 0)]

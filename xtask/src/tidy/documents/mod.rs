@@ -16,7 +16,7 @@ use self::{
 use crate::command;
 
 /// Written by the program from its own definitions.
-const GENERATED: &[&str] = &["docs/tools.md", "docs/flags.md"];
+const GENERATED: &[&str] = &["docs/reference/tools.md", "docs/reference/cli.md"];
 
 /// Beginnings of environment variables that the program reads.
 const VARIABLES: &[&str] = &["HAFT_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "BASH_", "MCP_"];
@@ -27,7 +27,7 @@ const SHARED_VARIABLES: &[&str] = &["HAFT_", "CLAUDE_CODE_"];
 
 /// Names of other programs that ours does not know, with the page that says so.
 const FOREIGN: &[(&str, &[&str])] = &[(
-    "docs/agent-sdk.md",
+    "docs/reference/agent-sdk.md",
     &[
         "file_suggestions",
         "list_permission_rules",

@@ -100,7 +100,7 @@ fn the_first_project_goes_as_it_is_told() {
     let haft = Haft::new();
     std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
     symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/tutorial.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/start/tutorial.md");
     let page = std::fs::read_to_string(page).unwrap();
     let blocks: Vec<&str> =
         page.split("```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect();

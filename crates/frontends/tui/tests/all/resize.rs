@@ -158,13 +158,13 @@ fn table(rows: usize) -> String {
 
 #[test]
 fn streaming_costs_thirteen_bytes_for_a_token_whatever_it_is() {
-    let shell = include_str!("../../../../../docs/shell.md");
-    let shell = shell.get(..shell.floor_char_boundary(8400)).unwrap().to_owned();
-    let keys = include_str!("../../../../../docs/terminal-keys.md").to_owned();
+    let shell = include_str!("../../../../../docs/concepts/sandbox.md");
+    let shell = shell.to_owned();
+    let keys = include_str!("../../../../../docs/reference/keys.md").to_owned();
     let architecture = include_str!("../../../../../docs/architecture.md").to_owned();
     let code = format!("```rust\n{}\n```\n", include_str!("../../src/paint.rs"));
     for (name, source) in [
-        ("prose and a wide table", shell),
+        ("prose and wide tables", shell),
         ("long tables", keys),
         ("wide tables", architecture),
         ("code", code),
