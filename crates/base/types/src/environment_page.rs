@@ -14,7 +14,7 @@ pub fn environment_page() -> String {
     let mut page = String::from(
         "# Environment variables\n\nEvery variable that Haft reads, its default, and what overrides it. Written by \
          `cargo xtask docs`; do not edit.\n\n```sh\nHAFT_MODEL=opus haft -p \"explain this repository\"\n```\n\nWhere a \
-         row has several names, the first one that is set counts. \"settings `env`\" means that the variable can also \
+         row has two names for one thing, the first one that is set counts. \"settings `env`\" means that the variable can also \
          stand in `env` of a [settings file](settings.md), which wins over the environment of the process; all other \
          variables are read from the environment only. Flags win over both. A switch is on when it is set to \
          anything but `0` or `false`.\n",

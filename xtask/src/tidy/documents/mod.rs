@@ -16,7 +16,8 @@ use self::{
 use crate::command;
 
 /// Written by the program from its own definitions.
-const GENERATED: &[&str] = &["docs/reference/tools.md", "docs/reference/cli.md"];
+const GENERATED: &[&str] =
+    &["docs/reference/tools.md", "docs/reference/cli.md", "docs/reference/environment.md"];
 
 /// Beginnings of environment variables that the program reads.
 const VARIABLES: &[&str] = &["HAFT_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "BASH_", "MCP_"];
