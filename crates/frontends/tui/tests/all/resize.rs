@@ -160,12 +160,12 @@ fn table(rows: usize) -> String {
 fn streaming_costs_thirteen_bytes_for_a_token_whatever_it_is() {
     let shell = include_str!("../../../../../docs/concepts/sandbox.md");
     let shell = shell.to_owned();
-    let keys = include_str!("../../../../../docs/reference/keys.md").to_owned();
+    let hooks = include_str!("../../../../../docs/reference/hooks.md").to_owned();
     let architecture = include_str!("../../../../../docs/architecture.md").to_owned();
     let code = format!("```rust\n{}\n```\n", include_str!("../../src/paint.rs"));
     for (name, source) in [
         ("prose and wide tables", shell),
-        ("long tables", keys),
+        ("long tables", hooks),
         ("wide tables", architecture),
         ("code", code),
         ("small tables", (2..12).map(table).collect::<String>()),
