@@ -391,7 +391,7 @@ pub(crate) enum CronCommand {
         /// Of this stored prompt only.
         id: Option<String>,
     },
-    /// Set up one timer for you: systemd, launchd, or a line in your crontab.
+    /// Install the timer: a systemd unit, or a line in your crontab.
     Install {
         /// Only show what would be set up.
         #[arg(long)]

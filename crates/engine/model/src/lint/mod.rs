@@ -137,7 +137,8 @@ struct LintState {
 /// After so many requests, messages nobody holds any more are forgotten.
 pub(crate) const SWEPT_EVERY: u32 = 16;
 
-/// A message that was looked at, and what it became.
+/// A message that was looked at, and what it became. A strong reference here would keep every
+/// message of a session in memory.
 #[derive(Clone)]
 struct SeenBlocks {
     original: Weak<Message>,

@@ -1,5 +1,6 @@
 //! What files have besides their content and mode: times, owners and extended
-//! attributes. Kept beside the log, one file for each entry of a command.
+//! attributes. Kept beside the log, one file for each entry of a command, so that the log's
+//! lines stay small.
 
 use std::{
     collections::HashSet,
