@@ -79,7 +79,6 @@ pub(super) const TABLE: &[(&str, How)] = &[
     ("haft fleet retry", Ends("haft fleet retry no-such-job", &[1, 2])),
     ("haft fleet say ID \"use Java 21\"", Ends("haft fleet say nothing \"use Java 21\"", &[2])),
     ("haft fleet serve", Serves("haft fleet serve --http 127.0.0.1:0", "http://127.0.0.1:")),
-    ("haft fleet show ID", Ends("haft fleet show nothing", &[2])),
     ("haft fleet submit", As("haft fleet submit -p x")),
     ("haft fleet submit --wait", As("haft fleet submit -p x --wait")),
     (
@@ -93,10 +92,8 @@ pub(super) const TABLE: &[(&str, How)] = &[
     ("haft login", As("echo key | haft login")),
     ("haft login && haft", As("echo key | haft login && haft -p x")),
     ("haft login --check", As("haft login --help | grep -e --check")),
-    ("haft login --file", As("echo key | haft login --file")),
     ("haft login [PROVIDER]", As("echo key | haft login openai")),
     ("haft login openai", As("echo key | haft login openai")),
-    ("haft mcp add", As("haft mcp add near -- true")),
     (
         "haft mcp add --client-secret",
         As("MCP_CLIENT_SECRET=x haft mcp add --client-secret -t http near http://127.0.0.1:1/mcp"),
@@ -124,7 +121,6 @@ pub(super) const TABLE: &[(&str, How)] = &[
     ("haft media-worker", Ends("haft media-worker", &[2])),
     ("haft new tool NAME", As("haft new tool word-count")),
     ("haft permissions", Ends("haft permissions", &[2])),
-    ("haft permissions allow", As("haft permissions allow 'Bash(npm test)'")),
     ("haft permissions ask", As("haft permissions ask 'Bash(npm test)'")),
     ("haft permissions deny", As("haft permissions deny 'Bash(npm test)'")),
     ("haft permissions explain", Ends("haft permissions explain Read '{\"file_path\": \"x\"}'", &[0, 1])),
