@@ -41,7 +41,7 @@ cargo xtask bench [WORD]…
 cargo xtask bench table [AREA]…
                     all of them as one table, in target/bench/table.md
 cargo xtask bench peers [--rounds N] [--turns N] [--write]
-                    other agents beside Haft, as a table; --write puts it into docs/comparison.md
+                    other agents beside Haft, as a table; --write puts it into docs/concepts/benchmarks.md
 cargo xtask fuzz commands [LINES] [SEED]
                     make command lines, run what is judged free in a scratch tree, and look what it did
 cargo xtask requests-soak [REQUESTS] [SEED]

@@ -1,6 +1,6 @@
 //! `cargo xtask site`: builds the documentation as a book.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use crate::{command, install_tools, tidy};
 
@@ -23,19 +23,28 @@ pub(crate) fn build() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns pages that are not in the table of contents.
+/// Returns the pages of `docs/` and its directories that are not in the table of contents.
 pub(crate) fn missing_pages() -> Result<Vec<String>, String> {
     let docs = tidy::root().join("docs");
     let summary = fs::read_to_string(docs.join("SUMMARY.md")).map_err(|err| format!("SUMMARY.md: {err}"))?;
-    let mut missing = Vec::new();
-    for entry in fs::read_dir(&docs).map_err(|err| err.to_string())?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".md") && name != "SUMMARY.md" && !summary.contains(&format!("({name})")) {
-            missing.push(name);
+    let mut pages = Vec::new();
+    pages_below(&docs, "", &mut pages)?;
+    pages.retain(|page| page != "SUMMARY.md" && !summary.contains(&format!("({page})")));
+    pages.sort();
+    Ok(pages)
+}
+
+fn pages_below(dir: &Path, lead: &str, pages: &mut Vec<String>) -> Result<(), String> {
+    for entry in fs::read_dir(dir).map_err(|err| err.to_string())?.flatten() {
+        let path = entry.path();
+        let name = format!("{lead}{}", entry.file_name().to_string_lossy());
+        if path.is_dir() {
+            pages_below(&path, &format!("{name}/"), pages)?;
+        } else if name.ends_with(".md") {
+            pages.push(name);
         }
     }
-    missing.sort();
-    Ok(missing)
+    Ok(())
 }
 
 #[cfg(test)]

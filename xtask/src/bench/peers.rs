@@ -25,7 +25,7 @@ mod agents;
 mod tree;
 
 /// Page that contains the table, and the markers around it.
-const PAGE: &str = "docs/comparison.md";
+const PAGE: &str = "docs/concepts/benchmarks.md";
 const BEGIN: &str = "<!-- the table begins; cargo xtask bench peers --write makes it -->";
 const END: &str = "<!-- the table ends -->";
 /// Timeout of one run of an agent.

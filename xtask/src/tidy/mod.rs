@@ -7,6 +7,7 @@ mod files;
 mod layers;
 pub(crate) mod links;
 mod manifests;
+mod reference_tables;
 mod shared_type_names;
 mod test_filters;
 mod tool_names;
@@ -22,6 +23,7 @@ pub(crate) fn check() -> Result<(), String> {
     problems.extend(tool_names::check(&root())?);
     problems.extend(documents::check(&root())?);
     problems.extend(links::check(&root())?);
+    problems.extend(reference_tables::check(&root())?);
     problems.extend(manifests::check()?);
     problems.extend(shared_type_names::check(&root())?);
     problems.extend(dependencies::check()?);

@@ -2,13 +2,19 @@
 
 use crate::{BlockEffect, ErrorEffect, HandlerKind, HookEvent};
 
-/// The page: for each event, when it occurs, the effect of a denial and of a failed hook, and its
-/// fields.
+/// Answers and failures, as Markdown.
+const ANSWERS: &str = include_str!("reference_answers.md");
+
+/// The page: answers and failures, then for each event when it occurs, the effect of a denial and of a
+/// failed hook, and its fields.
 pub fn events_page() -> String {
     let mut page = String::from(
-        "# Events of hooks\n\nWhen hooks run and what they are told; how they answer is in [hooks.md](hooks.md). \
-         Written by `cargo xtask docs`; do not edit.\n\n\
-         | event | when | a no | a hook that breaks | time for a command |\n|---|---|---|---|---|\n",
+        "# Hooks\n\nEvents, what a hook gets, what it may answer, and what happens when it fails. How to write one: \
+         [Hooks](../guides/hooks.md). Written by `cargo xtask docs`; do not edit.\n",
+    );
+    page.push_str(ANSWERS);
+    page.push_str(
+        "\n## Events\n\n| event | when | a denial | a failed hook | timeout of a command |\n|---|---|---|---|---|\n",
     );
     for event in HookEvent::ALL.iter().filter(|event| event.happens()) {
         page.push_str(&row(*event));
@@ -16,15 +22,15 @@ pub fn events_page() -> String {
     let silent: Vec<String> =
         HookEvent::ALL.iter().filter(|event| !event.happens()).map(|event| format!("`{event}`")).collect();
     page.push_str(&format!(
-        "\nKnown names of events that never happen here: {}. A hook for one of them is no mistake, and does not run.\n",
+        "\nEvents that are known and never happen in Haft: {}. A hook for one of them is accepted and never runs.\n",
         silent.join(", ")
     ));
     page.push_str(
-        "\nEvery hook is told `hook_event_name`, `session_id`, `transcript_path`, `cwd`, and where there is one \
-         `prompt_id`, `permission_mode`, `agent_id`, `agent_type` and `effort`; besides:\n",
+        "\nEvery hook gets `hook_event_name`, `session_id`, `transcript_path`, `cwd`, and where there is one \
+         `prompt_id`, `permission_mode`, `agent_id`, `agent_type` and `effort`; in addition:\n",
     );
     for event in HookEvent::ALL.iter().filter(|event| !event.input_fields().is_empty()) {
-        page.push_str(&format!("\n## {event}\n\n| field | |\n|---|---|\n"));
+        page.push_str(&format!("\n### {event}\n\n| field | |\n|---|---|\n"));
         for (name, about) in event.input_fields() {
             page.push_str(&format!("| `{name}` | {} |\n", about.trim().replace('|', "\\|")));
         }
@@ -34,14 +40,14 @@ pub fn events_page() -> String {
 
 fn row(event: HookEvent) -> String {
     let no = match event.block_effect() {
-        _ if event == HookEvent::PermissionRequest => "answers in place of the person",
+        _ if event == HookEvent::PermissionRequest => "answers in place of the user",
         BlockEffect::Prevents => "prevents it",
-        BlockEffect::TellsModel => "is told to the model",
-        BlockEffect::Nothing => "is shown to the person",
+        BlockEffect::TellsModel => "is reported to the model",
+        BlockEffect::Nothing => "is shown to the user",
     };
     let broken = match event.default_on_error() {
-        ErrorEffect::Closed => "counts as a no; a failing command does not",
-        ErrorEffect::Open => "counts as nothing said",
+        ErrorEffect::Closed => "counts as a denial; a failing command does not",
+        ErrorEffect::Open => "is ignored",
     };
     let time = event.default_timeout(HandlerKind::Command).as_secs_f64();
     let about = event.about().trim_end_matches('.');

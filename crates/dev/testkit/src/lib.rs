@@ -3,7 +3,7 @@
 //!
 //! Supported APIs: Anthropic Messages (also with the paths of Vertex and Foundry), the Bedrock event
 //! stream, OpenAI Chat Completions, OpenAI Responses and Google's Gemini API, all from the same
-//! [`Script`]. A script can be a JSON file; its format is described in `docs/mock-model.md`.
+//! [`Script`]. A script can be a JSON file; its format is described in `docs/reference/mock-model.md`.
 //!
 //! **Independent of** Haft's own client: it shares no code with `haft-model`, so that a bug in one cannot be hidden by the other.
 //!

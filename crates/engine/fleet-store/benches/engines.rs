@@ -1,5 +1,5 @@
-//! Throughput and latency of the engines, for docs/fleet-engines.md: `cargo bench -p haft-fleet-store
-//! --bench engines`.
+//! Throughput and latency of the engines, for docs/concepts/fleet.md:
+//! `cargo bench -p haft-fleet-store --bench engines`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

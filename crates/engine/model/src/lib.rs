@@ -28,6 +28,7 @@ mod http_engine;
 mod http_error;
 mod lint;
 mod login_renewal;
+mod models_page;
 mod provider;
 mod provider_env;
 mod ptr_map;
@@ -57,6 +58,7 @@ pub use lint::{
     ThinkingRule,
 };
 pub use login_renewal::LoginRenewal;
+pub use models_page::models_page;
 pub use provider::{
     AnthropicLogin, FoundryLogin, HttpProvider, Provider, ProviderFuture, ProviderOptions, VertexLocation,
     VertexLogin,

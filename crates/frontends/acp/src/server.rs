@@ -11,6 +11,7 @@ use haft_session::{
     AnswerableQuestions, ApproverSpec, CloseMode, Command, DenialText, EventStream, LogStart, OpenError,
     Session, SessionHandle, SessionSpec,
 };
+use haft_types::exit_codes;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -104,8 +105,8 @@ impl AcpServer {
             tokio::select! {
                 biased;
                 Some(signal) = signals.recv() => match signal {
-                    AcpShutdown::Terminate => break (143, CloseMode::AtOnce),
-                    AcpShutdown::Interrupt => break (130, CloseMode::Orderly),
+                    AcpShutdown::Terminate => break (exit_codes::TERMINATED, CloseMode::AtOnce),
+                    AcpShutdown::Interrupt => break (exit_codes::INTERRUPTED, CloseMode::Orderly),
                 },
                 () = broken.cancelled() => break (1, CloseMode::AtOnce),
                 line = lines.recv() => match line {

@@ -165,7 +165,7 @@ pub(crate) enum SessionsCommand {
 /// Flags of `haft dev mock-model`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct MockModelArgs {
-    /// The script: see docs/mock-model.md.
+    /// The script: see docs/reference/mock-model.md.
     pub(crate) script: PathBuf,
     /// Listen on this port; a free one by default. The address is the first line of output.
     #[arg(long, default_value_t = 0)]
@@ -391,7 +391,7 @@ pub(crate) enum CronCommand {
         /// Of this stored prompt only.
         id: Option<String>,
     },
-    /// Set up one timer for you: systemd, launchd, or a line in your crontab.
+    /// Install the timer: a systemd unit, or a line in your crontab.
     Install {
         /// Only show what would be set up.
         #[arg(long)]

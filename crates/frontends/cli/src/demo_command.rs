@@ -116,7 +116,7 @@ async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Comma
     let Some(end) = end else { return Err(CliError::Message(String::from("the demo broke off"))) };
     watcher.line(&closing(look, &end, &counts, passes, started.elapsed()))?;
     Ok(match end.reason {
-        EndReason::Interrupted => ExitCode::from(130),
+        EndReason::Interrupted => ExitCode::from(haft_types::exit_codes::INTERRUPTED),
         EndReason::Completed if passes => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })

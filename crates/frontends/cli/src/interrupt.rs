@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU8, Ordering},
 };
 
+use haft_types::exit_codes;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +24,8 @@ impl Interrupt {
     /// Listens from now on, on a thread of its own: it hears also while the thread
     /// of the session is at work.
     pub(crate) fn listen() -> Self {
-        let it = Self { cancel: CancellationToken::new(), code: Arc::new(AtomicU8::new(130)) };
+        let it =
+            Self { cancel: CancellationToken::new(), code: Arc::new(AtomicU8::new(exit_codes::INTERRUPTED)) };
         let heard = it.clone();
         let listening = std::thread::Builder::new().name(String::from("signals")).spawn(move || heard.hear());
         if let Err(err) = listening {
@@ -37,8 +39,11 @@ impl Interrupt {
     fn hear(&self) {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
         runtime.block_on(async {
-            let kinds =
-                [(SignalKind::interrupt(), 130), (SignalKind::terminate(), 143), (SignalKind::hangup(), 129)];
+            let kinds = [
+                (SignalKind::interrupt(), exit_codes::INTERRUPTED),
+                (SignalKind::terminate(), exit_codes::TERMINATED),
+                (SignalKind::hangup(), exit_codes::HANGUP),
+            ];
             let heeded = kinds.into_iter().filter(|(kind, _)| !is_ignored(*kind));
             let taken = heeded.filter_map(|(kind, code)| Some(self.take(signal(kind).ok()?, code)));
             futures_util::future::join_all(taken).await;

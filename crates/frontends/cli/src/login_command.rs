@@ -154,7 +154,7 @@ fn asked_key(provider: &str) -> Result<String, CliError> {
     }
     if key.chars().any(|it| it.is_control() || it.is_whitespace()) {
         return Err(CliError::Message(String::from(
-            "this is more than one word, so it is no key; nothing is kept",
+            "the key contains spaces or control characters; nothing was saved",
         )));
     }
     Ok(key.to_owned())

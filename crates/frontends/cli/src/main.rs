@@ -241,10 +241,10 @@ fn keep_one_heap() {
 fn finished(ended: output::CommandExit) -> ExitCode {
     match ended {
         Ok(code) => code,
-        Err(CliError::ClosedPipe) => ExitCode::from(141),
+        Err(CliError::ClosedPipe) => ExitCode::from(haft_types::exit_codes::CLOSED_PIPE),
         Err(CliError::Message(message)) => {
             output::complain(&message);
-            ExitCode::from(2)
+            ExitCode::from(haft_types::exit_codes::USAGE)
         }
     }
 }

@@ -142,7 +142,7 @@ async fn serve(
         // The SDKs turn this frame into the text of their error.
         Err(err) => {
             print_line(&bounded_line(&failed_start(&wanted, &err.to_string()))).ok();
-            return ExitCode::from(1);
+            return ExitCode::FAILURE;
         }
     };
     let Some(signals) = signals() else {
@@ -205,5 +205,5 @@ fn failed(failure: &CliError) -> ExitCode {
     if let CliError::Message(problem) = failure {
         write_error(&format!("Error: {problem}"));
     }
-    ExitCode::from(1)
+    ExitCode::FAILURE
 }

@@ -76,7 +76,9 @@ fn list(triggers: &BTreeMap<String, Trigger>, options: &GlobalArgs) -> CommandEx
         print_bytes(show::clean(&text).as_bytes())?;
     }
     if triggers.is_empty() && !options.json {
-        print_line("no triggers are set up; `triggers` in your settings names them (docs/web.md)")?;
+        print_line(
+            "no triggers are set up; add them to `triggers` in your settings (docs/guides/scheduled-and-webhooks.md)",
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

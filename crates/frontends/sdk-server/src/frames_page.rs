@@ -96,10 +96,13 @@ pub(crate) fn is_known(kind: &str) -> bool {
 /// Every line of `--output-format stream-json`, as a page.
 pub fn frames_page() -> String {
     let mut page = String::from(
-        "# Lines of stream-json\n\nWhat `haft -p --output-format stream-json` and the Agent SDKs read, one \
-         JSON object per line. Written by `cargo xtask docs`; do not edit.\n\nEvery line has a `type`; those of the \
-         session are `system` with a `subtype` (`system/…` here). Nearly all name their `session_id` and have a \
-         `uuid`. Fields that say nothing are left out; others may come.\n\n| line | when | fields |\n|---|---|---|\n",
+        "# stream-json\n\nThe lines that `haft -p --output-format stream-json` prints and the Agent SDKs read: one JSON \
+         object per line. Written by `cargo xtask docs`; do not edit.\n\n```json\n{\"type\": \"assistant\", \
+         \"message\": {\"role\": \"assistant\", \"content\": [{\"type\": \"text\", \"text\": \"Done.\"}]}, \
+         \"parent_tool_use_id\": null, \"session_id\": \"…\", \"uuid\": \"…\"}\n```\n\nEvery line has a `type`; lines \
+         about the session have the type `system` and a `subtype` (written `system/…` here). Nearly all have a \
+         `session_id` and a `uuid`. Empty fields are left out. Ignore fields and types you do not know: others may be \
+         added. Exit codes and `outcome`: [exit codes](exit-codes.md).\n\n| line | when | fields |\n|---|---|---|\n",
     );
     for (kind, when, fields) in FRAMES {
         let fields: Vec<String> = fields.split(' ').map(|field| format!("`{field}`")).collect();

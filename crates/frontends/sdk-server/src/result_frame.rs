@@ -2,7 +2,7 @@
 
 use haft_agent::{EndReason, LimitReached, TurnEnd};
 use haft_model::Catalog;
-use haft_types::{AgentId, SessionId, Usage};
+use haft_types::{AgentId, SessionId, Usage, exit_codes};
 use serde_json::{Value, json};
 
 use haft_session::{AgentUsage, ApiFailure, PromptAuthor, TurnInfo, UsageTotals};
@@ -33,18 +33,18 @@ pub(crate) fn by_model(bill: &UsageTotals) -> Value {
 /// calls were not allowed and that this counts.
 pub fn run_outcome(reason: &EndReason, denied: bool) -> (u8, &'static str) {
     match reason {
-        EndReason::Completed if !denied => (0, "success"),
-        EndReason::Completed => (3, "denied"),
-        EndReason::Exhausted(LimitReached::Turns(_)) => (4, "incomplete"),
-        EndReason::Exhausted(_) => (5, "incomplete"),
-        EndReason::Failed(_) => (6, "failed"),
-        EndReason::Interrupted => (130, "interrupted"),
+        EndReason::Completed if !denied => (exit_codes::SUCCESS, "success"),
+        EndReason::Completed => (exit_codes::DENIED, "denied"),
+        EndReason::Exhausted(LimitReached::Turns(_)) => (exit_codes::OUT_OF_TURNS, "incomplete"),
+        EndReason::Exhausted(_) => (exit_codes::OUT_OF_BUDGET, "incomplete"),
+        EndReason::Failed(_) => (exit_codes::PROVIDER_FAILED, "failed"),
+        EndReason::Interrupted => (exit_codes::INTERRUPTED, "interrupted"),
         EndReason::Stopped(_)
         | EndReason::NoProgress(_)
         | EndReason::Incomplete(_)
         | EndReason::OutputTruncated
         | EndReason::NoStructuredOutput(_)
-        | EndReason::Refused => (1, "incomplete"),
+        | EndReason::Refused => (exit_codes::FAILURE, "incomplete"),
     }
 }
 

@@ -53,7 +53,7 @@ pub const SLASH_COMMANDS: &[SlashEntry] = &[
     entry("cost", &["usage"], "", "what the session has used", SlashTarget::Face),
     entry("resume", &["sessions"], "", "go on with another session", SlashTarget::Face),
     entry("model", &[], "[name]", "another model from the next request on", SlashTarget::Face),
-    entry("effort", &[], "[low|medium|high|max]", "how hard the model tries", SlashTarget::Face),
+    entry("effort", &[], "[low|medium|high|xhigh|max]", "how hard the model tries", SlashTarget::Face),
     entry("mode", &[], "[name]", "another permission mode", SlashTarget::Face),
     entry(
         "permissions",
@@ -154,11 +154,34 @@ pub(crate) fn help_page() -> String {
     format!("# Commands\n\n{}\n# Keys\n\n{}", commands_page(), key_table())
 }
 
-/// Returns the page about keys and commands of the documentation.
+/// The reference of slash commands.
+pub fn slash_commands_page() -> String {
+    let mut page = String::from(
+        "# Slash commands\n\nWhat you can type at the prompt of a session beside a message. Written by `cargo xtask docs`; \
+         do not edit.\n\n```text\n/help\n```\n\n`/` lists the commands while you type. Skills and commands of the user, \
+         the project and plugins ([Skills and commands](../guides/skills-and-commands.md)) and prompts of MCP servers \
+         are in the same list.\n\n| command | other names | what it does |\n|---|---|---|\n",
+    );
+    for it in SLASH_COMMANDS {
+        let hint =
+            if it.hint.is_empty() { String::new() } else { format!(" {}", it.hint.replace('|', "\\|")) };
+        let others: Vec<String> = it.aliases.iter().map(|name| format!("`/{name}`")).collect();
+        page.push_str(&format!("| `/{}{hint}` | {} | {} |\n", it.name, others.join(", "), it.about));
+    }
+    page.push_str(
+        "| `!command` | | run a shell command yourself; the model sees the output with your next message |\n\
+         | `#note` | | add a note to the project's memory file |\n\
+         | `@file` | | attach a file |\n",
+    );
+    page
+}
+
+/// The reference of keys.
 pub fn keys_page() -> String {
     format!(
-        "# Keys and commands of the terminal\n\nWritten by `cargo xtask docs`; do not edit. Other keys: `terminal.keys` in the settings (`docs/terminal.md`).\n\n## Commands\n\n{}\n## Keys\n\n{}",
-        commands_page(),
-        key_table()
+        "# Keys\n\nThe keys of the terminal, how to change them, and the settings of its look. Written by `cargo xtask \
+         docs`; do not edit. `?` on an empty prompt shows the keys in force.\n\n{}{}",
+        key_table(),
+        include_str!("keys_page_settings.md")
     )
 }

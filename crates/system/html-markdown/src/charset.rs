@@ -39,8 +39,8 @@ pub fn decode_all(bytes: Vec<u8>, content_type: &str) -> (String, &'static str) 
     }
 }
 
-/// Whether bytes that are called UTF-8 are hardly so: more of them make no
-/// character than make one beyond ASCII.
+/// Whether text labelled UTF-8 is probably in another encoding: it has more invalid
+/// sequences than valid characters beyond ASCII.
 fn is_something_else(bytes: &[u8]) -> bool {
     let (mut good, mut bad) = (0_usize, 0_usize);
     for chunk in bytes.utf8_chunks() {

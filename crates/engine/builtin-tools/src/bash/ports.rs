@@ -32,9 +32,9 @@ pub trait CommandInspector: Send + Sync {
     /// What to do instead where it would ask a person at a terminal.
     fn without_person(&self, reading: &SharedAnalysis) -> Option<InteractiveHint>;
 
-    /// The place it would remove and that nobody may remove: the root of the file
-    /// system, the home, a workspace, and what is above these. Links are
-    /// followed.
+    /// Returns the protected directory this command would delete, if any: `/`, any
+    /// directory directly below `/`, the home directory, a workspace root, or an
+    /// ancestor of one of these. Resolves symbolic links, so it reads the disk.
     fn refused_removal(&self, reading: &SharedAnalysis) -> Option<PathBuf>;
 
     /// Directories to guard while it runs, because what it removes is known only

@@ -137,7 +137,8 @@ struct LintState {
 /// Number of requests after which dropped messages are removed from the cache.
 pub(crate) const SWEPT_EVERY: u32 = 16;
 
-/// A checked message and its repaired form.
+/// A checked message and its repaired form. Weak references, because strong ones would keep every
+/// message of a session in memory.
 #[derive(Clone)]
 struct SeenBlocks {
     original: Weak<Message>,

@@ -40,7 +40,8 @@ pub(crate) fn adapt(request: &mut Request, info: &ModelInfo, report: &mut LintRe
     }
     let thinks = matches!(request.thinking, Thinking::Adaptive | Thinking::Budget { .. });
     if request.temperature.is_some() && (!info.sampling || thinks) {
-        changed("temperature", "left out: the model takes none".to_owned());
+        let why = if info.sampling { "it cannot be combined with thinking" } else { "the model takes none" };
+        changed("temperature", format!("left out: {why}"));
         request.temperature = None;
     }
     if request.output_schema.is_some() && !info.structured_output {

@@ -155,7 +155,7 @@ fn settings(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Imp
                 );
             }
             ("security" | "selectedAuthType", _) => plan.not_taken(theirs, "`haft login gemini` keeps a key"),
-            ("hooks", _) => plan.not_taken(theirs, "events and answers differ: see docs/hooks.md"),
+            ("hooks", _) => plan.not_taken(theirs, "events and answers differ: see docs/guides/hooks.md"),
             (_, _) => plan.not_taken(theirs, "Haft has nothing of the kind"),
         }
     }

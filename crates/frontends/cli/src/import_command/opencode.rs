@@ -164,7 +164,10 @@ fn config(path: &Path, scope: SettingsScope, servers: McpScope, plan: &mut Impor
                 plan.not_taken(theirs, format!("say --model {model} with --provider, or set HAFT_MODEL"));
             }
             ("provider" | "disabled_providers" | "enabled_providers", _) => {
-                plan.not_taken(theirs, "set the provider's variables, or `haft login`; see docs/models.md");
+                plan.not_taken(
+                    theirs,
+                    "set the provider's variables, or `haft login`; see docs/guides/models.md",
+                );
             }
             ("instructions", _) => {
                 plan.not_taken(theirs, "name the files in AGENTS.md with @path: Haft reads them from there");

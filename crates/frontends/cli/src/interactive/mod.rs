@@ -39,6 +39,7 @@ use haft_tui::{
     driver::{OpenTerminal, TermSender, TerminalEnd, TerminalSetup, is_there},
     line_mode::{PlainInput, PlainTerminal},
 };
+use haft_types::exit_codes;
 use rustix::process::Signal;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -234,7 +235,7 @@ impl InteractiveSession {
                     SignalAction::Interrupt => match &news {
                         UpdateSink::Plain(sender) => drop(sender.send(PlainInput::Interrupt)),
                         // A terminal that is ours sends a key: this came from somebody else.
-                        UpdateSink::Drawn(_) => break 130,
+                        UpdateSink::Drawn(_) => break exit_codes::INTERRUPTED,
                     },
                     SignalAction::Suspended => if let UpdateSink::Drawn(sender) = &news { sender.suspended() },
                     SignalAction::Resumed => if let UpdateSink::Drawn(sender) = &news { sender.resumed() },
@@ -405,9 +406,9 @@ impl Signals {
             (SignalKind::window_change(), || SignalAction::SizeChanged),
             (SignalKind::from_raw(Signal::CONT.as_raw()), || SignalAction::Resumed),
             (SignalKind::interrupt(), || SignalAction::Interrupt),
-            (SignalKind::terminate(), || SignalAction::End(143)),
-            (SignalKind::hangup(), || SignalAction::End(129)),
-            (SignalKind::quit(), || SignalAction::End(131)),
+            (SignalKind::terminate(), || SignalAction::End(exit_codes::TERMINATED)),
+            (SignalKind::hangup(), || SignalAction::End(exit_codes::HANGUP)),
+            (SignalKind::quit(), || SignalAction::End(exit_codes::QUIT)),
         ];
         // Who writes lines only took nothing that had to be given back first.
         if matches!(news, UpdateSink::Drawn(_)) {

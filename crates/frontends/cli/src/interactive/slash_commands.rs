@@ -498,7 +498,7 @@ fn list_hooks(handle: &SessionHandle, news: &UpdateSink) {
         Value::Object(map) if !map.is_empty() => {
             serde_json::to_string_pretty(&hooks).unwrap_or_default().lines().map(str::to_owned).collect()
         }
-        _ => vec![String::from("There are no hooks. docs/hooks.md says what they are.")],
+        _ => vec![String::from("There are no hooks. docs/guides/hooks.md explains them.")],
     };
     news.tell(listed("Hooks", lines));
 }

@@ -4,25 +4,18 @@
 
 use std::{os::unix::fs::symlink, path::Path, process::Stdio};
 
-use serde_json::json;
-
 use crate::common::Haft;
 
 /// Beginnings of lines that are not run, and what they need.
-const ONLY_PARSED: &[(&str, &str)] = &[
-    ("haft -p", "a model"),
-    ("git diff | haft -p", "a model"),
-    ("haft mcp list", "the network: the server of the line before comes from a registry"),
-    ("haft sandbox run", "npm, and a machine with walls"),
-    ("haft sandbox check", "a machine with walls: it fails where there are none"),
-];
-
-/// Commands that answer "not without being asked" with 1.
-const MAY_SAY_NO: &[(&str, &str)] = &[("haft permissions explain", "1 is an answer, 2 is a mistake")];
+const ONLY_PARSED: &[(&str, &str)] =
+    &[("haft -p", "a model"), ("git diff | haft -p", "a model"), ("haft login", "a key")];
 
 /// Beginnings of lines that are not about the built program.
-const NOT_OURS: &[(&str, &str)] =
-    &[("cargo run --release", "builds the program"), ("cargo xtask", "runs this test"), ("export ", "a key")];
+const NOT_OURS: &[(&str, &str)] = &[
+    ("cargo run --release", "builds the program"),
+    ("cargo xtask", "runs this test"),
+    ("cargo install", "builds it"),
+];
 
 fn readme() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../README.md");
@@ -71,13 +64,9 @@ fn commands_of_the_readme_work() {
     haft.write("README.md", "# A project\n");
     std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
     symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
-    // Something to take back.
-    let change = [json!({"name": "Write", "input": {"file_path": "new.txt", "content": "x\n"}})];
-    let reports = haft.reports(&["--permission-mode", "acceptEdits"], &change);
-    assert_eq!(reports[0]["is_error"], json!(false), "{reports:?}");
 
     let lines = shell_lines(&readme());
-    assert!(20 < lines.len(), "{lines:?}");
+    assert!(5 < lines.len(), "{lines:?}");
     for line in &lines {
         let begins = |table: &[(&str, &str)]| table.iter().any(|(start, _)| line.starts_with(start));
         if begins(NOT_OURS) {
@@ -87,10 +76,8 @@ fn commands_of_the_readme_work() {
         let output = shell(&haft, &run);
         let said =
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let is_no = begins(MAY_SAY_NO) && output.status.code() == Some(1);
-        assert!(output.status.success() || is_no, "{run}: {:?}\n{said}", output.status);
-        let is_quiet = ["haft mcp serve", "haft tasks", "haft undo", "haft redo"];
-        assert!(!said.is_empty() || is_quiet.iter().any(|it| line.starts_with(it)), "{run} says nothing");
+        assert!(output.status.success(), "{run}: {:?}\n{said}", output.status);
+        assert!(!said.is_empty(), "{run} says nothing");
     }
 }
 
@@ -100,7 +87,7 @@ fn the_first_project_goes_as_it_is_told() {
     let haft = Haft::new();
     std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
     symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/tutorial.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/start/tutorial.md");
     let page = std::fs::read_to_string(page).unwrap();
     let blocks: Vec<&str> =
         page.split("```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect();

@@ -152,7 +152,7 @@ async fn a_key_is_kept_used_and_forgotten() {
     assert!(!file.exists());
     assert!(haft.ok(&["logout"], "").contains("no key"));
     for (input, why) in
-        [("", "no key was given"), ("  \n", "no key was given"), ("two words", "more than one word")]
+        [("", "no key was given"), ("  \n", "no key was given"), ("two words", "contains spaces")]
     {
         let output = run_with(&haft, &["login"], &[], input);
         assert_eq!(output.status.code(), Some(2), "{input:?}");

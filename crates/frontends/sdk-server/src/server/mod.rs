@@ -16,6 +16,7 @@ use haft_session::{
     CloseMode, Command, EventStream, QuestionAnswer, QuestionOutcome, QuestionSubject, SessionEvent,
     SessionEventKind, SessionHandle, SessionQuestion, read_permission_answer,
 };
+use haft_types::exit_codes;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -123,7 +124,7 @@ impl SdkServer {
                 biased;
                 Some(signal) = signals.recv() => match signal {
                     EndSignal::Terminate => {
-                        code.get_or_insert(143);
+                        code.get_or_insert(exit_codes::TERMINATED);
                         self.host.close();
                         self.handle.send(Command::Close(CloseMode::AtOnce));
                     }

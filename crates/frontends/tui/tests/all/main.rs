@@ -3,7 +3,6 @@
 
 mod asks;
 mod broken;
-mod documents;
 mod foreign;
 mod live;
 mod resize;

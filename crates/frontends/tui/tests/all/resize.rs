@@ -157,14 +157,14 @@ fn table(rows: usize) -> String {
 
 #[test]
 fn streaming_costs_at_most_thirteen_bytes_per_token() {
-    let shell = include_str!("../../../../../docs/shell.md");
-    let shell = shell.get(..shell.floor_char_boundary(8400)).unwrap().to_owned();
-    let keys = include_str!("../../../../../docs/terminal-keys.md").to_owned();
+    let shell = include_str!("../../../../../docs/concepts/sandbox.md");
+    let shell = shell.to_owned();
+    let hooks = include_str!("../../../../../docs/reference/hooks.md").to_owned();
     let architecture = include_str!("../../../../../docs/architecture.md").to_owned();
     let code = format!("```rust\n{}\n```\n", include_str!("../../src/paint.rs"));
     for (name, source) in [
-        ("prose and a wide table", shell),
-        ("long tables", keys),
+        ("prose and wide tables", shell),
+        ("long tables", hooks),
         ("wide tables", architecture),
         ("code", code),
         ("small tables", (2..12).map(table).collect::<String>()),

@@ -10,22 +10,18 @@ pub(crate) use key_table::KEYS;
 
 /// Returns the documentation page of all settings keys, as Markdown.
 pub fn settings_page() -> String {
-    let mut page = String::from(
-        "# Keys of settings files\n\nWhat each key is for. Written by `cargo xtask docs`; do not edit. Where the files \
-         are and how they are joined: [Settings and trust](settings.md).\n\n\"together\" means that all files count; \
-         else the strongest wins. What a project says before it is trusted: **nothing** where the last column is \
-         empty.\n\n| key | value | an untrusted project may say | |\n|---|---|---|---|\n",
-    );
+    let mut page = String::from(include_str!("settings_intro.md"));
+    page.push_str("| key | value | an untrusted project may set | meaning |\n|---|---|---|---|\n");
     for (name, about) in descriptions::ABOUT {
         if let Some(key) = key_named(name) {
-            let managed = if key.from == AllowedLayers::Managed { "Only the organisation. " } else { "" };
+            let managed = if key.from == AllowedLayers::Managed { "Managed settings only. " } else { "" };
             let (shape, may) = (key.shape.words(), key.from_project.words());
             page.push_str(&format!("| `{name}` | {shape} | {may} | {managed}{about} |\n"));
         }
     }
     page.push_str(
-        "\n## Known, without effect\n\nHaft does not complain about these keys, which other programs read, and does \
-         nothing with them. `haft doctor` names those that your files hold.\n\n",
+        "\n## Keys without effect\n\nOther programs read these keys. Haft accepts and ignores them; `haft doctor` names \
+         those in your files.\n\n",
     );
     let unused: Vec<String> = all_names().into_iter().filter(|name| !has_effect(name)).collect();
     page.push_str(&unused.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "));
@@ -73,17 +69,17 @@ impl SettingShape {
         match self {
             Self::Flag => String::from("true, false"),
             Self::Number => String::from("number"),
-            Self::Text => String::from("text"),
+            Self::Text => String::from("string"),
             Self::Word(words) => words.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", "),
-            Self::List => String::from("texts"),
-            Self::Texts => String::from("texts, together"),
+            Self::List => String::from("list of strings"),
+            Self::Texts => String::from("list of strings, together"),
             Self::Values => String::from("list, together"),
-            Self::TextMap => String::from("texts by name, together"),
-            Self::FlagMap => String::from("true, false by name, together"),
-            Self::Map => String::from("object, together by name"),
+            Self::TextMap => String::from("map of strings, together"),
+            Self::FlagMap => String::from("map of true, false, together"),
+            Self::Map => String::from("map, together"),
             Self::Object(_) => String::from("object"),
             Self::Hooks => String::from("hooks, together"),
-            Self::Any => String::from("anything"),
+            Self::Any => String::from("any"),
         }
     }
 }
@@ -92,10 +88,10 @@ impl ProjectTrustRule {
     fn words(self) -> &'static str {
         match self {
             Self::NeedsTrust => "",
-            Self::Tightens | Self::Harmless => "everything",
-            Self::TightensIf(_) => "what is stricter",
-            Self::Never => "nothing, trusted or not",
-            Self::NeverIf { .. } => "what is stricter; some values never",
+            Self::Tightens | Self::Harmless => "any value",
+            Self::TightensIf(_) => "stricter values",
+            Self::Never => "none, trusted or not",
+            Self::NeverIf { .. } => "stricter values; some never",
         }
     }
 }

@@ -132,7 +132,8 @@ impl BaselineGuard for StateGuard {
         if let Some(walls) = built.iter().find(|it| *it.policy() == policy) {
             return Some(Arc::clone(walls));
         }
-        // What cannot be had is said by `haft sandbox check`.
+        // Without the right to mount, the home stays unprotected, and then Haft's own directory as
+        // well. `haft sandbox check` reports the latter only.
         let walls = BaselineSandbox::build(policy.clone())
             .or_else(|_| BaselineSandbox::build(BaselinePolicy { home: None, ..policy }))
             .ok()?;

@@ -1,5 +1,5 @@
 //! File attributes besides content and mode: times, owners and extended attributes. Stored beside the
-//! log, one file per entry of a command.
+//! log, one file per entry of a command, so that the log's lines stay small.
 
 use std::{
     collections::HashSet,

@@ -18,23 +18,32 @@ use self::table::{How, TABLE};
 use crate::common::Haft;
 
 /// Pages that `crate::readme` types word by word, and one that is what `--help` says.
-const ELSEWHERE: &[&str] = &["tutorial.md", "flags.md"];
+const ELSEWHERE: &[&str] = &["docs/start/tutorial.md", "docs/reference/cli.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// The pages by name, and their texts.
+/// The pages by their path in the repository, and their texts.
 fn pages() -> Vec<(String, String)> {
-    let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|it| it.unwrap().path());
-    let files = docs.chain(["README.md", "CONTRIBUTING.md", "AGENTS.md"].map(|it| root().join(it)));
-    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
-    let files = files.filter(|it| it.extension().is_some_and(|it| it == "md"));
-    let files = files.filter(|it| !ELSEWHERE.contains(&name(it).as_str()));
-    let mut pages: Vec<(String, String)> =
-        files.map(|it| (name(&it), std::fs::read_to_string(&it).unwrap())).collect();
-    pages.sort();
-    pages
+    let mut names = ["README.md", "CONTRIBUTING.md", "AGENTS.md"].map(String::from).to_vec();
+    pages_below("docs", &mut names);
+    names.retain(|it| !ELSEWHERE.contains(&it.as_str()));
+    names.sort();
+    let text = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    names.into_iter().map(|name| (name.clone(), text(&name))).collect()
+}
+
+/// The Markdown files of a directory and of those in it.
+fn pages_below(dir: &str, names: &mut Vec<String>) {
+    for entry in std::fs::read_dir(root().join(dir)).unwrap().map(|it| it.unwrap()) {
+        let name = format!("{dir}/{}", entry.file_name().to_string_lossy());
+        match entry.file_type().unwrap().is_dir() {
+            true => pages_below(&name, names),
+            false if name.ends_with(".md") => names.push(name),
+            false => (),
+        }
+    }
 }
 
 /// The commands of a page, with their lines: whole lines of shell blocks, and what stands in
