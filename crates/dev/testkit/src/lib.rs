@@ -5,11 +5,14 @@
 //! stream, OpenAI Chat Completions, OpenAI Responses and Google's Gemini API, all from the same
 //! [`Script`]. A script can be a JSON file; its format is described in `docs/reference/mock-model.md`.
 //!
-//! **Independent of** Haft's own client: it shares no code with `haft-model`, so that a bug in one cannot be hidden by the other.
+//! **Independent of** Haft's own client: it shares no code with `haft-model`, so that a bug in one
+//! cannot be hidden by the other.
 //!
-//! **Invariant:** a request that the real service would reject never uses up a turn of the script, and every request, rejected or not, is recorded byte for byte.
+//! **Invariant:** a request that the real service would reject never uses up a turn of the script, and
+//! every request, rejected or not, is recorded byte for byte.
 //!
-//! **Invariant:** nothing is random, and only the recorded times depend on the clock: the same requests get the same bytes.
+//! **Invariant:** nothing is random, and only the recorded times depend on the clock: the same requests
+//! get the same bytes.
 
 mod allocations;
 mod connection;

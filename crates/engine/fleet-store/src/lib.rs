@@ -3,13 +3,16 @@
 //! Four traits ([`JobQueue`], [`LogStore`], [`BlobStore`], [`ScheduleStore`]) combined in a
 //! [`FleetStore`], implemented on three engines: SQLite in a file, NATS JetStream, PostgreSQL.
 //!
-//! **Out of scope**: sessions, models, tools, workspaces. A job is an id, some labels and a JSON body that is not interpreted.
+//! **Out of scope**: sessions, models, tools, workspaces. A job is an id, some labels and a JSON body
+//! that is not interpreted.
 //!
-//! **Invariant:** operations that name a lease are checked against the owner's epoch where the data is stored; a replaced owner gets [`StoreError::Stale`] and has changed nothing.
+//! **Invariant:** operations that name a lease are checked against the owner's epoch where the data is
+//! stored; a replaced owner gets [`StoreError::Stale`] and has changed nothing.
 //!
 //! **Invariant:** an operation that returned `Ok` is on disk.
 //!
-//! **Invariant:** leases expire by monotonic clocks: a worker is declared dead by processes that received no renewal for a whole lease according to their own clock.
+//! **Invariant:** leases expire by monotonic clocks: a worker is declared dead by processes that
+//! received no renewal for a whole lease according to their own clock.
 
 mod engine;
 mod error;

@@ -7,7 +7,8 @@
 //!
 //! **Out of scope**: the MCP protocol, transports, opening a browser.
 //!
-//! **Invariant:** a login contacts no address closer to this machine than the server that names it, and errors contain no secrets.
+//! **Invariant:** a login contacts no address closer to this machine than the server that names it, and
+//! errors contain no secrets.
 //!
 //! Start reading at `login` (users) and `client_grants` (no user interaction); `token` uses and
 //! refreshes tokens, `token_file` stores them, `discovery` finds the authorization server, `oauth_http`

@@ -1,6 +1,7 @@
 //! Sends all requests to authorization servers.
 //!
-//! **Invariant:** requests are limited in time and size and sent only to permitted addresses, and errors never repeat secrets that were sent.
+//! **Invariant:** requests are limited in time and size and sent only to permitted addresses, and errors
+//! never repeat secrets that were sent.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},

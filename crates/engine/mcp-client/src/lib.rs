@@ -7,15 +7,21 @@
 //! Start reading at [`declared_servers`] and [`resolve`], which decide what servers may run, and
 //! [`McpManager`], which runs them.
 //!
-//! **Out of scope**: settings files, terminals, models, concrete tools, obtaining tokens (`haft-mcp-auth`) and serving tools (`haft-mcp-server`). The embedding program provides user interaction ([`ElicitationHandler`]), model access ([`SamplingHandler`]), storage of binary data ([`MediaSink`]) and opening of login pages ([`LoginFlow`]).
+//! **Out of scope**: settings files, terminals, models, concrete tools, obtaining tokens
+//! (`haft-mcp-auth`) and serving tools (`haft-mcp-server`). The embedding program provides user
+//! interaction ([`ElicitationHandler`]), model access ([`SamplingHandler`]), storage of binary data
+//! ([`MediaSink`]) and opening of login pages ([`LoginFlow`]).
 //!
-//! **Invariant:** an invalid tool, result, message or server affects nothing else, and its effect is visible in [`ServerStatus`].
+//! **Invariant:** an invalid tool, result, message or server affects nothing else, and its effect is
+//! visible in [`ServerStatus`].
 //!
-//! **Invariant:** every request ends: with its answer, an error, or a timeout. A cancelled request is withdrawn from the server, which keeps running.
+//! **Invariant:** every request ends: with its answer, an error, or a timeout. A cancelled request is
+//! withdrawn from the server, which keeps running.
 //!
 //! **Invariant:** no server process outlives Haft, not even after SIGKILL.
 //!
-//! **Invariant:** a server declared by a project runs only after the user has approved exactly this declaration, and a tool whose definition has changed since its approval prompts before it runs.
+//! **Invariant:** a server declared by a project runs only after the user has approved exactly this
+//! declaration, and a tool whose definition has changed since its approval prompts before it runs.
 
 mod adapt;
 mod client;

@@ -8,7 +8,8 @@
 //!
 //! **Out of scope**: the client side of the protocol, settings files, terminals, concrete tools.
 //!
-//! **Invariant:** a call runs only if the permission rules allow it or the client's user approves it; without a user it is denied.
+//! **Invariant:** a call runs only if the permission rules allow it or the client's user approves it;
+//! without a user it is denied.
 
 mod accept_loop;
 mod bounded_sessions;

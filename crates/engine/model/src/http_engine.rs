@@ -1,6 +1,8 @@
 //! Sends one request over HTTP: lint, encode, send, decode, and retry where that is safe.
 //!
-//! **Invariant:** once a tool call was emitted, the request is not sent again. A stream that breaks later ends as [`StopReason::Interrupted`](crate::StopReason), and the results of those calls go into the next request.
+//! **Invariant:** once a tool call was emitted, the request is not sent again. A stream that breaks
+//! later ends as [`StopReason::Interrupted`](crate::StopReason), and the results of those calls go into
+//! the next request.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -6,9 +6,11 @@
 //! change, sends it, decodes the answer and retries where that is safe. The result is a stream of
 //! [`ModelEvent`]s; dropping it cancels the request.
 //!
-//! **Out of scope**: running tools, permissions, sessions and compaction. The caller decides what is in the conversation and what happens with a call.
+//! **Out of scope**: running tools, permissions, sessions and compaction. The caller decides what is in
+//! the conversation and what happens with a call.
 //!
-//! **Invariant:** a tool call is emitted at most once, and a call that may be truncated is never emitted as executable.
+//! **Invariant:** a tool call is emitted at most once, and a call that may be truncated is never emitted
+//! as executable.
 //!
 //! **Invariant:** the caller's conversation is never modified, only the copy that is sent.
 //!

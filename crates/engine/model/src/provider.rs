@@ -40,8 +40,7 @@ pub trait Provider: Send + Sync {
         request.estimate_tokens()
     }
 
-    /// Prepares what the first request would otherwise wait for, such as the HTTP client. Must not
-    /// block.
+    /// Prepares what the first request would otherwise wait for, such as the HTTP client.
     fn warm_up(&self) {}
 
     /// Loads what [`info`](Self::info) needs to know about a model. Call it before the model's first

@@ -6,9 +6,13 @@
 //! `ssh`, a socket, or a WebSocket. A host behind a router can connect out ([`serve_through`]) to a
 //! rendezvous server ([`serve_meeting`]).
 //!
-//! **Out of scope**: which tools exist, settings files, opening sessions: the server gets sessions from a [`SessionFactory`].
+//! **Out of scope**: which tools exist, settings files, opening sessions: the server gets sessions from
+//! a [`SessionFactory`].
 //!
-//! **Invariants:** a call with side effects is synced to its run's journal before it runs, and runs at most once whatever happens to connections and processes. A client with an outdated epoch runs nothing. Only calls and answers leave the client: no environment variables, no keys. The host's permission rules decide on the host; a permission granted at the client is not valid there.
+//! **Invariants:** a call with side effects is synced to its run's journal before it runs, and runs at
+//! most once whatever happens to connections and processes. A client with an outdated epoch runs
+//! nothing. Only calls and answers leave the client: no environment variables, no keys. The host's
+//! permission rules decide on the host; a permission granted at the client is not valid there.
 
 mod client;
 mod host_address;

@@ -6,13 +6,16 @@
 //! (`updates`), from data that both events and log lines contain, so that a loaded session looks like
 //! the live one.
 //!
-//! **Out of scope**: terminals, flags, building a session: the caller passes a function that returns the spec for a location.
+//! **Out of scope**: terminals, flags, building a session: the caller passes a function that returns the
+//! spec for a location.
 //!
-//! **Invariant:** every line is one JSON-RPC 2.0 message of at most [`MAX_LINE`](haft_json_lines::MAX_LINE) bytes; every request is answered exactly once.
+//! **Invariant:** every line is one JSON-RPC 2.0 message of at most
+//! [`MAX_LINE`](haft_json_lines::MAX_LINE) bytes; every request is answered exactly once.
 //!
 //! **Invariant:** a missing or invalid response of the editor never counts as approval.
 //!
-//! **Invariant:** outside of a prompt the editor gets only titles, options, commands and usage. Other updates are sent with the next prompt, and permission requests are denied.
+//! **Invariant:** outside of a prompt the editor gets only titles, options, commands and usage. Other
+//! updates are sent with the next prompt, and permission requests are denied.
 
 mod client_capabilities;
 mod config_options;

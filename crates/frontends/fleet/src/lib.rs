@@ -7,7 +7,8 @@
 //!
 //! **Out of scope**: the storage engines (`haft-fleet-store`), command line flags, terminals.
 //!
-//! **Invariant:** a tool call with side effects starts only after the store has acknowledged its `started` line under this worker's epoch, and while the lease is fresh by the boot clock.
+//! **Invariant:** a tool call with side effects starts only after the store has acknowledged its
+//! `started` line under this worker's epoch, and while the lease is fresh by the boot clock.
 //!
 //! **Invariant:** the value of a secret leaves a worker in no line, blob, summary or result.
 

@@ -3,7 +3,8 @@
 //!
 //! **Out of scope**: sessions, and the meaning of the lines.
 //!
-//! **Invariant:** every written line is JSON of at most [`MAX_LINE`] bytes, and lines are written in the order in which they were submitted.
+//! **Invariant:** every written line is JSON of at most [`MAX_LINE`] bytes, and lines are written in the
+//! order in which they were submitted.
 //!
 //! **Invariant:** an invalid answer never counts as approval.
 

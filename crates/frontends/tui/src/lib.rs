@@ -4,13 +4,16 @@
 //! [`fn@view`] renders the state to lines; [`Painter`] converts lines to bytes, knowing what is on the
 //! screen. The thread of [`driver`] owns the tty and connects them.
 //!
-//! **Out of scope**: tools, agents, permissions, MCP servers, sessions. A frontend converts session events to [`UiUpdate`]s and carries out [`TermEffect`]s.
+//! **Out of scope**: tools, agents, permissions, MCP servers, sessions. A frontend converts session
+//! events to [`UiUpdate`]s and carries out [`TermEffect`]s.
 //!
-//! **Invariant:** a finished line is written once. It stays where the terminal scrolled it and is never painted again, moved or erased.
+//! **Invariant:** a finished line is written once. It stays where the terminal scrolled it and is never
+//! painted again, moved or erased.
 //!
 //! **Invariant:** only [`SafeText`] is painted, which cannot contain control characters.
 //!
-//! **Invariant:** a key typed before a question was visible never answers it, and no option that allows something is preselected.
+//! **Invariant:** a key typed before a question was visible never answers it, and no option that allows
+//! something is preselected.
 //!
 //! **Invariant:** the terminal's state is restored however the program ends.
 

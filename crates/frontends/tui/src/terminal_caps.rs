@@ -33,7 +33,8 @@ pub struct TerminalCaps {
     pub links: bool,
     /// Whether the terminal wraps existing rows again after a resize.
     pub reflows: bool,
-    /// Whether it does so some time before it reports the new size, as multiplexers do.
+    /// Whether the terminal wraps existing rows again some time before it reports a resize, as
+    /// multiplexers do.
     pub wraps_early: bool,
     /// Whether the window title shows the session's state.
     pub titles: bool,

@@ -7,11 +7,14 @@
 //!
 //! **Out of scope**: running sessions, terminals, flags.
 //!
-//! **Invariant:** log content never becomes markup. Only literals of this crate are written unescaped (`Html`).
+//! **Invariant:** log content never becomes markup. Only literals of this crate are written unescaped
+//! (`Html`).
 //!
-//! **Invariant:** the file loads nothing, runs no script and has no links. Pages load from their own server only, which returns data only to requests with the token.
+//! **Invariant:** the file loads nothing, runs no script and has no links. Pages load from their own
+//! server only, which returns data only to requests with the token.
 //!
-//! **Invariant:** viewing changes nothing; only a server started with the permission to undo can revert changes.
+//! **Invariant:** viewing changes nothing; only a server started with the permission to undo can revert
+//! changes.
 
 mod agent_list;
 #[cfg(test)]

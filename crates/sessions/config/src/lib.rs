@@ -5,13 +5,17 @@
 //! the remaining units are merged: lists of all layers are concatenated, single values come from the
 //! highest-precedence layer. Every value keeps its file and line.
 //!
-//! **Out of scope**: the meaning of rules, sandbox settings and MCP servers; callers get them as text with their origin. Hooks are parsed by `haft-hooks`.
+//! **Out of scope**: the meaning of rules, sandbox settings and MCP servers; callers get them as text
+//! with their origin. Hooks are parsed by `haft-hooks`.
 //!
-//! **Invariant:** a user's file that cannot be parsed is never overwritten, and its last valid version stays in effect.
+//! **Invariant:** a user's file that cannot be parsed is never overwritten, and its last valid version
+//! stays in effect.
 //!
-//! **Invariant:** a successful update is on disk and survives concurrent writers, `kill -9` and a full disk; readers see the old or the new text, never a partial one.
+//! **Invariant:** a successful update is on disk and survives concurrent writers, `kill -9` and a full
+//! disk; readers see the old or the new text, never a partial one.
 //!
-//! **Invariant:** until the user has trusted exactly this content, a project's files can only restrict, never widen.
+//! **Invariant:** until the user has trusted exactly this content, a project's files can only restrict,
+//! never widen.
 //!
 //! **Invariant:** only files under `.haft` and `~/.haft` are written.
 

@@ -161,7 +161,8 @@ const MAX_INCOMING: usize = 32;
 /// The client's end of a connection: matches answers to requests, enforces deadlines, answers the
 /// server's requests.
 ///
-/// **Invariant:** every request ends: with its answer, an error, or a timeout. Closing the connection ends all of them at once.
+/// **Invariant:** every request ends: with its answer, an error, or a timeout. Closing the connection
+/// ends all of them at once.
 #[derive(Clone)]
 pub(crate) struct Peer(Arc<PeerInner>);
 

@@ -1,7 +1,8 @@
 //! Tool calls for servers without tool support: the system prompt describes the tools, calls and results
 //! are sent as text, and the decoder searches the answer for calls.
 //!
-//! **Invariant:** the added text depends only on the tools, so that the bytes of a session's prefix do not change.
+//! **Invariant:** the added text depends only on the tools, so that the bytes of a session's prefix do
+//! not change.
 
 use haft_types::{Message, MessageBlock, Role};
 use serde_json::{Value, json};

@@ -1,6 +1,8 @@
 //! Assembles blocks from fragments, for all wire formats.
 //!
-//! **Invariant:** a call is emitted when its block has ended *and* the answer is known not to have been cut off there: when another block starts, or when the stop reason is known. Until then it is held back; a held call with a complete input object is announced as [`ModelEvent::CallWritten`].
+//! **Invariant:** a call is emitted when its block has ended *and* the answer is known not to have been
+//! cut off there: when another block starts, or when the stop reason is known. Until then it is held
+//! back; a held call with a complete input object is announced as [`ModelEvent::CallWritten`].
 
 use std::{collections::BTreeMap, sync::Arc};
 
