@@ -8,8 +8,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let lines = args.get(1).map_or("1000000", String::as_str);
     let seed = args.get(2).map_or("1", String::as_str);
     let tests = [
-        "fuzz::what_is_free_does_nothing_but_read",
-        "fuzz::edits::free_lines_that_edit_stay_inside_and_start_nothing",
+        "fuzz::fuzzed_allowed_lines_only_read",
+        "fuzz::edits::fuzzed_edit_lines_stay_inside_and_start_no_program",
     ];
     for test in tests {
         let words = ["test", "-p", "haft-permission", "--test", "all", "--", "--exact", test, "--nocapture"];

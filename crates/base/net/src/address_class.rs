@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_an_address_is_judged_as_where_it_leads() {
+    fn address_class_of_embedded_ipv4_equals_that_of_the_ipv4_address() {
         use AddressClass::{Loopback, Machine, Private, Public, Reserved};
         for (text, want) in [
             ("8.8.8.8", Public),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_urls() {
+    fn host_of_url_is_lower_case_without_brackets() {
         for (text, host, literal, here) in [
             ("http://LocalHost:80/x", "localhost", false, true),
             ("http://127.1/x", "127.0.0.1", true, true),

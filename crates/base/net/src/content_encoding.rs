@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_every_make() {
+    fn body_decoder_decodes_gzip_zlib_and_raw_deflate_and_rejects_damage() {
         use ContentEncoding::{Deflate, Gzip};
         let framed = |text: &[u8]| {
             let mut packer = write::ZlibEncoder::new(Vec::new(), Compression::best());
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_say() {
+    fn content_encoding_header_is_parsed_outermost_first() {
         use ContentEncoding::{Deflate, Gzip};
         for (said, want) in [
             ("", Some(vec![])),

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_judged_as_far_as_they_tell() {
+    fn allows_url_checks_ip_literals_and_defers_names() {
         for (url, want) in [
             ("https://8.8.8.8/x", true),
             ("https://10.0.0.1/x", false),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_are_judged_by_where_they_lead() {
+    async fn checked_resolver_drops_addresses_the_rule_refuses() {
         let resolver = CheckedResolver::new(Arc::new(OnlyPublic));
         let name = "LOCALHOST".parse().expect("a name");
         let refused = resolver.resolve(name).await.err().expect("this machine is not public");

@@ -53,7 +53,7 @@ pub struct WebPage {
     /// Final URL, after redirects.
     pub url: Url,
     pub response: Response,
-    /// The proxy used. The proxy resolved the name, so the address was not checked here.
+    /// The proxy used. It resolves the name itself, so the address it contacts is unknown here.
     pub proxy: Option<ProxyChoice>,
 }
 

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_in_one_way_or_not_at_all() {
+    fn web_url_rejects_ambiguous_and_local_urls() {
         let (near, wrong) =
             PrivateHosts::parse(["127.0.0.1:3000", "[::1]:80", "intranet:443", "nonsense", "a:0"]);
         assert_eq!(wrong, ["nonsense", "a:0"]);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_public_names_are_encrypted_unasked() {
+    fn encrypted_upgrades_only_public_http_names_without_port() {
         let (near, _) = PrivateHosts::parse(["dev.test:80"]);
         for (text, want) in [
             ("http://a.test/x", "https://a.test/x"),

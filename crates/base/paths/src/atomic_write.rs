@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_and_what_is_left() {
+    fn replace_file_sets_mode_and_leaves_no_temporary_file() {
         for (mode, before, after) in [
             (ModeOnReplace::KeptOr(0o644), None, 0o644),
             (ModeOnReplace::KeptOr(0o600), Some(0o640), 0o640),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_unfinished_files_are_swept() {
+    fn sweep_unfinished_removes_only_temporary_files_of_haft() {
         let directory = tempfile::tempdir().unwrap();
         let ours = unfinished_name(&directory.path().join("settings.json"));
         fs::write(ours, "").unwrap();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_changes_nothing() {
+    fn failed_replace_file_keeps_old_content() {
         let directory = tempfile::tempdir().unwrap();
         // A directory cannot be replaced by a file.
         let target = directory.path().join("d");

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expansion_and_folding() {
+    fn expand_and_lexical_resolve_home_and_dots() {
         let (cwd, home) = (Path::new("/ws"), Path::new("/home/u"));
         for (text, want) in [
             ("a", "/ws/a"),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_paths_are_errors() {
+    fn expand_rejects_unusable_paths() {
         for (text, want) in
             [("", PathError::Empty), ("a\0b", PathError::Nul), (&*"x".repeat(4097), PathError::TooLong)]
         {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn containment_is_by_component() {
+    fn is_inside_compares_whole_components() {
         for (path, dir, want) in
             [("/ws", "/ws", true), ("/ws/a", "/ws", true), ("/ws-evil/a", "/ws", false), ("/", "/ws", false)]
         {

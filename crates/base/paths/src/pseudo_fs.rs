@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_made_up_are_told_from_stored_ones() {
+    fn is_of_kernel_distinguishes_proc_from_stored_files() {
         for (path, want) in [("/proc/self/stat", true), ("/sys", true), ("/etc", false), ("/dev", false)] {
             if let Ok(stat) = rustix::fs::statfs(path) {
                 assert_eq!(is_kernel_interface(&stat), want, "{path}");

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_and_missing_leaves_kept() {
+    fn real_follows_symlinks_and_keeps_missing_components() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("a/b")).unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_working_directory_is_the_one_of_the_session() {
+    fn locate_maps_proc_self_cwd_to_the_session_directory() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         symlink("/proc/self/cwd", root.join("p")).unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quick_way_gives_the_same_answers() {
+    fn fast_path_resolution_equals_step_by_step() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("a/b")).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_end() {
+    fn symlink_loop_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         symlink("b", dir.path().join("a")).unwrap();
         symlink("a", dir.path().join("b")).unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_kernel_on_what_exists() {
+    fn real_equals_canonicalize_for_existing_paths() {
         for path in ["/proc/self/root/usr", "/usr/bin/../lib", "/bin/sh", "/etc/alternatives"] {
             if let Ok(want) = std::fs::canonicalize(path) {
                 assert_eq!(real(Path::new(path)), Ok(want), "{path}");

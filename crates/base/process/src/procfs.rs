@@ -116,14 +116,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_do_not_confuse() {
+    fn stat_with_parentheses_in_name_is_parsed() {
         let line = b"42 (a) b (c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 2 3\n";
         let got = parse_stat(42, line).expect("parses");
         assert_eq!((got.id.start, got.parent, got.state), (987_654, 7, b'S'));
     }
 
     #[test]
-    fn we_know_ourselves() {
+    fn own_process_is_found_in_procfs() {
         let own = i32::try_from(std::process::id()).expect("fits");
         let stat = stat(own).expect("is there");
         assert!(!stat.is_dead() && stat.id.start <= ticks_since_boot());

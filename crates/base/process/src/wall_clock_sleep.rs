@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn times_come_and_are_not_early() {
+    async fn until_wall_clock_returns_at_or_after_the_time() {
         for ahead in [0, 1, 30] {
             let at = SystemTime::now() + Duration::from_millis(ahead);
             until_wall_clock(at).await;

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_what_a_person_would_see() {
+    fn ansi_stripper_shows_final_state_of_lines() {
         for (raw, want) in [
             (&b"plain\n"[..], "plain\n"),
             (b"a\tb", "a\tb"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_comes_in_pieces() {
+    fn ansi_stripper_emits_long_line_in_pieces() {
         let raw = vec![b'x'; 100_000];
         let mut pieces = 0;
         let mut total = 0;
@@ -322,7 +322,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
         #[test]
-        fn how_it_is_cut_does_not_matter(
+        fn ansi_stripper_output_is_independent_of_chunk_size(
             raw in proptest::collection::vec(prop_oneof![any::<u8>(), Just(0x1b), Just(b'['), Just(b'\r'), Just(b'\n'), Just(0xe6), Just(0x97)], 0..200),
             size in 1_usize..7,
         ) {

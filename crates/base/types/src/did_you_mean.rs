@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_was_meant() {
+    fn nearest_finds_intended_name() {
         let names = ["Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "TaskOutput", "file_path"];
         for (word, want) in [
             ("Raed", vec!["Read"]),

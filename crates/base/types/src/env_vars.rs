@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_of_a_session_are_its_own() {
+    fn env_vars_with_and_without_return_changed_copies() {
         let base: EnvVars = [("HOME", "/a"), ("FLAG", "0")].into_iter().collect();
         let other = base.clone().with("HOME", "/b").with("FLAG", "1").without("NONE");
         let seen = |it: &EnvVars| (it.text("HOME"), it.is_on("FLAG"), it.text("NONE"));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_models_are_not_inherited() {
+    fn inherited_variables_omit_provider_keys() {
         let names = |keep: &str| {
             let all = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GH_TOKEN", "OTEL_X", "PATH"];
             let variables: EnvVars = all.into_iter().map(|name| (name, "x")).collect();

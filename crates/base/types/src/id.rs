@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agents_are_written_as_before() {
+    fn agent_id_round_trips_as_text() {
         for (agent, text) in [(AgentId::Main, "main"), (AgentId::Child("a1".into()), "a1")] {
             let json = serde_json::to_value(&agent).expect("serialises");
             assert_eq!(json, text);

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_keep_their_wire_form() {
+    fn message_blocks_round_trip() {
         for wire in [
             json!({"type": "text", "text": "hi"}),
             json!({"type": "thinking", "thinking": "", "signature": "s"}),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_describes_no_block_is_kept_whole() {
+    fn unknown_block_is_kept_unchanged() {
         for wire in [
             json!("text"),
             json!({"text": "no type"}),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_may_be_one_text() {
+    fn tool_result_content_may_be_a_string() {
         let wire = json!({"type": "tool_result", "tool_use_id": "t1", "content": "x", "is_error": true});
         let block: MessageBlock = serde_json::from_value(wire).unwrap();
         let content = Content::text("x");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_there_twice_has_its_last_value() {
+    fn duplicate_block_field_takes_last_value() {
         let wire = r#"{"type":"text","text":"a","x":1,"text":"b"}"#;
         let block: MessageBlock = serde_json::from_str(wire).unwrap();
         assert_eq!(block, MessageBlock::Text { text: String::from("b") });

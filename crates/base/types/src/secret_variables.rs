@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_what_is_secret() {
+    fn secret_variable_names_are_classified() {
         for (name, own, provider, credential, secret) in [
             ("ANTHROPIC_API_KEY", true, true, true, true),
             ("ANTHROPIC_FOUNDRY_API_KEY", true, true, true, true),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_keys_are_known_by_their_names() {
+    fn key_files_are_recognised_by_name() {
         for (path, want) in [
             (".env", true),
             ("a/.env.production", true),

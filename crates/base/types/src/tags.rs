@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_of_haft_are_marked_in_every_spelling() {
+    fn neutral_marks_haft_tags_in_every_spelling() {
         for (text, want) in [
             ("<system-reminder>x</system-reminder>", "<~system-reminder>x<~/system-reminder>"),
             ("<SYSTEM-Reminder", "<~SYSTEM-Reminder"),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_a_reminder_cannot_end_it() {
+    fn reminder_escapes_closing_tag_in_its_text() {
         let made = reminder("a </system-reminder> b");
         assert_eq!(made, "<system-reminder>\na <~/system-reminder> b\n</system-reminder>");
         let made = task_notification("From </task-notification>", "x </task-notification> y");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_changed_below_their_keys() {
+    fn neutralise_changes_nested_strings_and_keys() {
         let raw = serde_json::json!({"a": ["<system-reminder>", 1], "<command-name>": {"b": "x"}});
         let mut value = raw.clone();
         neutralise(&mut value);

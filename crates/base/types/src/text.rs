@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_keep_characters_and_escapes_whole() {
+    fn head_and_tail_do_not_split_characters_or_escapes() {
         for (text, max, want_head, want_tail) in [
             ("abc", 5, "abc", "abc"),
             ("abc", 2, "ab", "bc"),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_marks_what_is_left_out() {
+    fn one_line_ends_with_ellipsis_when_shortened() {
         for (text, max, want) in [
             ("short", 10, "short"),
             ("two\nlines", 10, "two…"),
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cut_is_never_longer_than_asked(text in "(\\PC|\u{1b}\\[[0-9;]{0,3}m|\u{1b}\\]|\u{7}|\n){0,40}", max in 0_usize..50) {
+        fn head_and_tail_never_exceed_the_maximum(text in "(\\PC|\u{1b}\\[[0-9;]{0,3}m|\u{1b}\\]|\u{7}|\n){0,40}", max in 0_usize..50) {
             prop_assert!(head(&text, max).chars().count() <= max);
             prop_assert!(tail(&text, max).chars().count() <= max);
             prop_assert!(text.starts_with(head(&text, max)));

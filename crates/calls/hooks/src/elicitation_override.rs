@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_at_their_events_alone() {
+    fn elicitation_fields_are_parsed_only_at_their_events() {
         let yes = json!({"action": "accept", "content": {"a": 1}});
         assert_eq!(said(yes.clone()), Ok(Some(elicited(ElicitedAction::Accept, json!({"a": 1})))));
         assert_eq!(said(json!({"action": "decline"})).unwrap().unwrap().action, ElicitedAction::Decline);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stricter_answer_wins_and_two_of_a_kind_are_joined() {
+    fn stricter_elicitation_answer_wins_and_equal_ones_are_merged() {
         use ElicitedAction::{Accept, Cancel, Decline};
         let yes = |content: Value| elicited(Accept, content);
         for (first, second, want) in [

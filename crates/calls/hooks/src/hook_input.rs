@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_shape_is_flat_and_ordered() {
+    fn hook_input_json_is_flat_and_ordered() {
         let mut input = HookInput::new(
             base(),
             PreToolUse {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_field_wins_over_a_common_one_and_paths_never_silence_a_hook() {
+    fn hook_input_event_fields_override_common_ones_and_lossy_paths_serialise() {
         use std::os::unix::ffi::OsStringExt;
         let mut base = base();
         base.agent_id = Some("parent".into());

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_answer_is_read_and_unknown_fields_are_ignored() {
+    fn complete_answer_is_parsed_and_unknown_fields_are_ignored() {
         let answer = json!({
             "continue": false, "stopReason": "enough", "systemMessage": "note", "suppressOutput": true, "x": 1,
             "hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask",
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_answer_keeps_its_no_and_loses_its_yes() {
+    fn malformed_answer_keeps_denials_and_drops_permissions() {
         let said = |decision: &str| json!({"systemMessage": 5, "hookSpecificOutput": {"permissionDecision": decision}});
         for (answer, want) in [
             (said("deny"), Some(PermissionDecision::Deny)),

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_does_not_leave_its_part() {
+    fn url_wildcard_does_not_cross_into_the_path() {
         for (pattern, url, want) in [
             ("https://a.example/x", "https://a.example/x", true),
             ("https://a.example/x", "https://a.example/xy", false),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_in_headers() {
+    fn header_variables_are_expanded_if_allowed() {
         let variable = |name: &str| format!("<{name}>");
         for (text, want) in [
             ("Bearer $T", "Bearer <T>"),

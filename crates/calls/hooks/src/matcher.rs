@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_forms() {
+    fn matcher_supports_all_names_and_regex_forms() {
         for (matcher, name, want) in [
             ("", "Bash", true),
             ("*", "Bash", true),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_pattern_never_says_no() {
+    fn invalid_matcher_is_unknown_never_no() {
         for text in ["(", "[a", "(?<x", "*foo"] {
             let matcher = HookMatcher::parse(text);
             assert!(matcher.problem().is_some(), "{text}");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn any_name_of_the_subject_counts() {
+    fn matcher_accepts_any_alias_of_the_subject() {
         assert_eq!(HookMatcher::parse("Task").matches(["Agent", "Task"]), MatchResult::Yes);
         assert_eq!(HookMatcher::parse("^Task$").matches(["Agent", "Task"]), MatchResult::Yes);
     }

@@ -32,7 +32,7 @@ fn rewrites(input: &Value) -> Value {
 }
 
 #[test]
-fn the_strictest_wins_with_the_reasons_of_all_who_said_it() {
+fn merged_decision_is_strictest_with_joined_reasons() {
     let allow = |reason: &str| HookDecision::Allow { reason: reason.into() };
     let block = |reason: &str| HookDecision::Block { reason: reason.into(), cause: BlockCause::SaidNo };
     for (kinds, want) in [
@@ -51,7 +51,7 @@ fn the_strictest_wins_with_the_reasons_of_all_who_said_it() {
 }
 
 #[test]
-fn rewrites_are_joined_field_by_field() {
+fn rewritten_inputs_are_merged_field_by_field() {
     let original = json!({"command": "rm x", "timeout": 1, "extra": true});
     let check = |answers: &[Value], want: Option<Value>, by: &[&str]| {
         let contributions = answers.iter().enumerate().map(|(i, it)| says(&i.to_string(), &rewrites(it)));
@@ -80,7 +80,7 @@ fn rewrites_are_joined_field_by_field() {
 }
 
 #[test]
-fn a_no_makes_every_rewrite_void() {
+fn denial_discards_rewritten_input() {
     let outcome =
         merge(vec![says("a", &rewrites(&json!({"x": 1}))), says("b", &decision("deny", "r"))], None);
     assert_eq!(outcome.updated_input, None);
@@ -90,7 +90,7 @@ proptest! {
     /// The outcome is at least as strict as every single answer and depends only on the configuration
     /// order.
     #[test]
-    fn no_answer_can_loosen_another(kinds in prop::collection::vec(0_usize..5, 0..6)) {
+    fn merged_outcome_is_never_looser_than_any_answer(kinds in prop::collection::vec(0_usize..5, 0..6)) {
         let words = ["allow", "ask", "defer", "deny", "none"];
         let strictness = |decision: &HookDecision| match decision {
             HookDecision::NoOpinion => 4,

@@ -244,19 +244,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn exit_status_two_is_always_a_no(stdout in prop_oneof![outputs(), ".*"], stderr in ".*") {
+        fn exit_status_two_always_denies(stdout in prop_oneof![outputs(), ".*"], stderr in ".*") {
             prop_assert_eq!(verdict(HookEnd::Status(2), &stdout, &stderr), Some(PermissionDecision::Deny));
         }
 
         #[test]
-        fn a_process_that_crashed_or_hung_never_allows(stdout in prop_oneof![outputs(), ".*"]) {
+        fn crashed_or_hung_process_never_allows(stdout in prop_oneof![outputs(), ".*"]) {
             for end in [HookEnd::Signal(11), HookEnd::TimedOut] {
                 prop_assert_ne!(verdict(end, &stdout, ""), Some(PermissionDecision::Allow));
             }
         }
 
         #[test]
-        fn a_clean_answer_means_what_it_says(stdout in outputs(), status in prop_oneof![Just(0), Just(1)]) {
+        fn only_well_formed_answer_can_allow(stdout in outputs(), status in prop_oneof![Just(0), Just(1)]) {
             let clean: Option<Value> = serde_json::from_str(stdout.trim()).ok();
             let allows = verdict(HookEnd::Status(status), &stdout, "") == Some(PermissionDecision::Allow);
             // Only a complete, well-formed answer can allow.

@@ -9,7 +9,7 @@ fn parse(hooks: &Value) -> (Vec<HookDefinition>, Vec<String>) {
 }
 
 #[test]
-fn a_full_definition_is_read() {
+fn complete_definition_is_parsed() {
     let (definitions, problems) = parse(&json!({"PreToolUse": [{"matcher": "Bash|Edit", "hooks": [
         {"type": "command", "command": "check", "args": ["a b"], "timeout": 1.5, "if": "Bash(git *)",
          "statusMessage": "checking", "once": true, "onFailure": "continue", "id": "mine"},
@@ -33,7 +33,7 @@ fn a_full_definition_is_read() {
 }
 
 #[test]
-fn ids_are_stable_and_speak_of_what_the_hook_does() {
+fn hook_ids_are_stable_and_depend_on_the_handler() {
     let hooks = json!({"PreToolUse": [
         {"matcher": "Bash", "hooks": [{"type": "command", "command": "a"}]},
         {"matcher": "Bash", "hooks": [{"type": "command", "command": "a", "timeout": 3}]},
@@ -48,7 +48,7 @@ fn ids_are_stable_and_speak_of_what_the_hook_does() {
 }
 
 #[test]
-fn what_is_wrong_is_named_and_a_gate_stays_in_the_list() {
+fn invalid_definition_is_reported_and_kept_as_unusable_gate() {
     let gate = |hook: Value| json!({"PreToolUse": [{"hooks": [hook]}]});
     for (hooks, problem, unusable) in [
         (json!([]), "must be an object of events", 0),
@@ -77,7 +77,7 @@ fn what_is_wrong_is_named_and_a_gate_stays_in_the_list() {
 }
 
 #[test]
-fn conflicting_words_about_errors_close() {
+fn conflicting_error_policies_resolve_to_closed() {
     let hook = json!({"type": "command", "command": "x", "on_error": "open", "onFailure": "block"});
     let (definitions, problems) = parse(&json!({"PreToolUse": [{"hooks": [hook]}]}));
     assert_eq!(definitions[0].when_broken(), ErrorEffect::Closed);
@@ -88,7 +88,7 @@ fn conflicting_words_about_errors_close() {
 }
 
 #[test]
-fn what_cannot_work_as_asked_is_said() {
+fn unsupported_definition_fields_are_reported() {
     let hook = json!({"type": "command", "command": "x", "if": "Bash", "onFailure": "block"});
     let (_, problems) = parse(&json!({"SessionEnd": [{"hooks": [hook]}]}));
     assert_eq!(problems.len(), 2, "{problems:?}");
@@ -122,7 +122,7 @@ proptest::proptest! {
     /// An invalid definition is never silently dropped: a hook or a problem remains, unless the list was
     /// empty.
     #[test]
-    fn any_definition_is_kept_or_named(groups in any_json()) {
+    fn arbitrary_definition_is_kept_or_reported(groups in any_json()) {
         let (definitions, problems) = parse(&json!({"PreToolUse": groups}));
         let wanted = match &groups {
             Value::Array(groups) => groups.iter().any(|it| it["hooks"].as_array().is_none_or(|it| !it.is_empty())),

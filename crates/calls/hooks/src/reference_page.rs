@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_is_made_to_happen_somewhere() {
+    fn event_happens_matches_where_events_are_created() {
         let mut source = String::new();
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &mut source);
         // Typed events are created where their type is used.

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn only_proof_counts() {
+    fn never_ran_requires_proof() {
         for (line, status, stderr, want) in [
             ("python3 missing.py", 2, "", true),
             ("python3 -u missing.py a b", 2, "", true),

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_and_says_so() {
+    fn fit_truncates_long_text_with_note() {
         let id = HookId::new("h");
         for text in [String::new(), "é".repeat(TEXT_LIMIT)] {
             assert_eq!(fit(text.clone(), &id, None), text);

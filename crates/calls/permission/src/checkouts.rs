@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_start_where_the_rule_would_in_every_other_checkout() {
+    fn rule_start_is_mapped_to_other_checkouts() {
         let found = checkouts(&["/p", "/p/.claude/worktrees/a", "/else/b"]);
         let all = |rows: &[(&str, &str)]| -> Vec<Twin> {
             let twin = |(base, prefix): &(&str, &str)| Twin { base: base.into(), prefix: prefix.into() };

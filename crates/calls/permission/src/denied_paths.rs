@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_become_paths() -> std::io::Result<()> {
+    fn fence_expands_deny_patterns_to_paths() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         let root = dir.path().canonicalize()?;
         std::fs::create_dir_all(root.join("a/secrets/deep"))?;

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deceptive_characters_are_spelt_out() {
+    fn deceptive_characters_are_escaped() {
         for (given, want) in [
             ("plain ünïcode 漢", "plain ünïcode 漢"),
             ("a\nb\tc", "a\\nb\\tc"),

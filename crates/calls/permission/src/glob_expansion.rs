@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_find_what_a_shell_would_find_and_hidden_files() {
+    fn glob_expansion_includes_shell_matches_and_hidden_files() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         for file in [".env", "a/x.txt", "b/x.txt", "b/y.md", "b/c/z.txt"] {

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_words_are_certain_and_nothing_else_is() {
+    fn plain_words_judge_is_certain_only_about_plain_words() {
         let place = CommandContext { cwd: Path::new("/ws"), home: None, roots: &[] };
         for (line, certain) in [
             ("npm run test", true),

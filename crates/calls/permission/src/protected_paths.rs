@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn protected_names_in_every_spelling() {
+    fn protected_names_match_in_every_spelling() {
         for (path, want) in [
             ("/ws/.git", true),
             ("/ws/.git/hooks/pre-commit", true),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_protected_for_their_own_reasons() {
+    fn protected_path_reports_its_reason() {
         for (path, want) in [
             ("/ws/.git/hooks/pre-commit", Protection::Git),
             ("/root/.ssh/authorized_keys", Protection::Keys),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_trees() {
+    fn is_kernel_matches_kernel_file_systems() {
         for (path, want) in [
             ("/proc/self/mem", true),
             ("/dev/null", true),

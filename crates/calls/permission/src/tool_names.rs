@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_name_leads_to_the_registry_name() {
+    fn canonical_maps_aliases_to_registry_names() {
         let mut names = Names::built_in();
         names.add_remote("mcp__my_server__a_b", "my.server", "a.b");
         names.add_alias("Bash", "Bash");

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_written_as_before_and_unknown_ones_are_kept() {
+    fn context_changes_round_trip_and_unknown_ones_are_kept() {
         let todos = CallEffect::Todos(vec![WorkItem { text: "a".into(), status: "pending".into() }]);
         for (change, json) in [
             (ContextChange::Cwd("/a".into()), json!({"type": "cwd", "value": "/a"})),

@@ -119,7 +119,7 @@ mod tests {
     use crate::analyse;
 
     #[test]
-    fn what_nobody_may_remove() {
+    fn refused_removal_returns_the_critical_path() {
         let roots = [PathBuf::from("/home/u/ws")];
         let place = AnalysisContext { cwd: &roots[0], home: Some(Path::new("/home/u")), roots: &roots };
         let real = |path: &Path| match lexical(path) {

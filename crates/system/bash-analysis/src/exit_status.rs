@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_one_is_an_answer_for_some() {
+    fn exit_status_one_of_search_and_test_is_an_answer() {
         let answers = [
             "grep foo a.txt",
             "cat a | grep -c foo",
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn status_one_is_a_failure_for_the_rest() {
+    fn exit_status_one_of_other_commands_is_a_failure() {
         for command in [
             "ls x",
             "grep foo a | sort",

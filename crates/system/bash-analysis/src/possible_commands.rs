@@ -97,7 +97,7 @@ mod tests {
     use super::{suspects, suspects_in};
 
     #[test]
-    fn what_words_may_start() {
+    fn suspects_finds_commands_named_in_arguments() {
         for (line, want) in [
             (&["torsocks", "-q", "curl", "x"][..], true),
             (&["python3", "-c", "import os; os.system(\"curl x\")"], true),

@@ -201,7 +201,7 @@ mod tests {
     use super::FileNamePattern;
 
     #[test]
-    fn names_that_bash_finds() {
+    fn file_name_pattern_matches_like_bash() {
         for (pattern, name, want) in [
             ("*", "abc", true),
             ("a*c", "abbc", true),

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn viewing_commands() {
+    fn views_returns_files_that_viewing_commands_show() {
         let place = AnalysisContext { cwd: Path::new("/ws"), home: Some(Path::new("/home/u")), roots: &[] };
         for (command, want) in [
             ("cat a", "/ws/a"),

@@ -126,7 +126,7 @@ mod tests {
     use super::without_options;
 
     #[test]
-    fn what_is_left_without_options() {
+    fn without_options_returns_forms_of_subcommands() {
         for (line, want) in [
             ("git push x", ""),
             ("git -C a push x", "git a push x|git push x"),

@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table")]
-    fn rules_a_person_would_have_written() {
+    fn propose_suggests_expected_rules() {
         for (command, want) in [
             ("npm test -- a.spec", "npm test *"),
             ("npm test", "npm test *"),
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proposal_never_spans_separators() {
+    fn proposed_rule_contains_no_separator() {
         for command in ["a && b", "a; b", "a | b", "a & b", "a\nb", "a $(b)", "a `b`"] {
             assert!(
                 proposals(command).split(" | ").all(|text| !text.contains([';', '&', '|', '\n', '`', '('])),

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_one_commit_stand_together() {
+    fn parse_blame_merges_consecutive_lines_of_a_commit() {
         let (a, b) = ("a".repeat(40), "b".repeat(40));
         let printed = format!(
             "{a} 1 1 2\nauthor Ann\nauthor-time 5\nsummary First\n\tone\n{a} 2 2\n\ttwo\n{b} 1 3 1\nauthor Bob\nsummary Second\n\tthree\n{a} 3 4 1\n\tfour\n"

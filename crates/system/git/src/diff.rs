@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_pieces() {
+    fn parse_numstat_and_split_patch_return_files() {
         let files = parse_numstat(b"1\t2\ta b\0-\t-\tbin\x003\t0\t\0old\0new\n\0");
         let seen: Vec<_> = files.iter().map(|it| (it.path.as_str(), it.from.as_deref(), it.added)).collect();
         assert_eq!(seen, [("a b", None, Some(1)), ("bin", None, None), ("new\n", Some("old"), Some(3))]);

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_branch_or_a_commit_or_unknown() {
+    fn parse_head_returns_branch_commit_or_none() {
         let branch = |name: &str| Some(HeadState::Branch(name.to_owned()));
         for (text, want) in [
             (&b"ref: refs/heads/main\n"[..], branch("main")),

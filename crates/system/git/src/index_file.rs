@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_the_tree_are_read() {
+    fn index_file_reads_paths_and_root_tree() {
         let long = "x".repeat(5_000);
         for hash in [SHA_1, SHA_256] {
             let entries = [("a/b c", 0), ("a/d", 0x8000), ("z", 0), (&*long, 0)];
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_surely_understood_is_left_to_git() {
+    fn index_file_rejects_unsupported_forms() {
         let good = written(SHA_1, &[("a", 0)], &[tree(true, SHA_1)]);
         let mut version = good.clone();
         version[7] = 4;
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), count in 0_u8..9) {
+        fn index_file_never_panics_on_arbitrary_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), count in 0_u8..9) {
             prop_assert!(IndexFile::read(&bytes).is_none());
             bytes.splice(0..0, *b"DIRC\0\0\0\x02\0\0\0");
             bytes.insert(11, count);

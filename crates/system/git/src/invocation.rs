@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay_words() {
+    fn quoted_produces_one_shell_word() {
         for (word, want) in [
             ("plain-1.txt", "plain-1.txt"),
             ("a b", "'a b'"),

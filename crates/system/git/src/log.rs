@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commits_with_and_without_patches() {
+    fn parse_log_reads_commits_with_and_without_patches() {
         let sha = "0123456789abcdef0123456789abcdef01234567";
         let one = format!(
             "{sha}\x1f0123456\x1fA B\x1f2026-01-02\x1fHEAD -> main\x1fSubject\x1fBody\nmore\n\x1f\x1e"

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_as_text() {
+    fn path_text_quotes_unusual_bytes() {
         for (bytes, want) in [
             (&b"plain.txt"[..], "plain.txt"),
             (b"caf\xe9.txt", "\"caf\\351.txt\""),
@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_comes_back(bytes in prop::collection::vec(1_u8.., 0..40)) {
+        fn path_text_round_trips(bytes in prop::collection::vec(1_u8.., 0..40)) {
             prop_assert_eq!(path_bytes(&path_text(&bytes)), bytes);
         }
     }

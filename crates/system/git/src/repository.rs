@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_repository_names_itself_is_switched_off() {
+    fn sinks_contain_only_programs_of_repository_settings() {
         let printed = b"false\n/r/.git\n/r/.git\n/r\n\0global\0file:/home/u/.gitconfig\0filter.lfs.clean\ngit-lfs clean\0local\0file:.git/config\0filter.x.clean\nrun\0\
             local\0file:.git/config\0diff.Y.textconv\nrun\0local\0file:.git/config\0commit.gpgsign\ntrue\0global\0file:/home/u/.gitconfig\0user.email\na@b.test\0local\0file:.git/config\0core.bare\nfalse\0";
         let facts = parse_facts(printed).expect("a repository");
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(parse_facts(b""), None);
     }
     #[test]
-    fn filters_of_the_person_stay_where_nothing_directs_them() {
+    fn user_filter_is_kept_unless_repository_settings_redirect_it() {
         for (local, lfs, other) in [
             ("remote.origin.url\nx", true, true),
             ("core.hooksPath\n.husky", true, true),

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_entry() {
+    fn parse_status_reads_all_entry_types() {
         let printed = "# branch.oid abc\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -1\0# stash 3\0\
             1 M. N... 100644 100644 100644 a b staged file\0\
             1 .D N... 100644 100644 000000 a b gone\0\
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn parse_status_never_panics_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             parse_status(&bytes);
             crate::parse_numstat(&bytes);
             crate::parse_log(&bytes);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_and_what_is_none() {
+    async fn frame_reader_reads_messages_and_reports_invalid_framing() {
         for (bytes, want) in [
             (&b"Content-Length: 2\r\n\r\n{}"[..], vec!["{}"]),
             (b"content-length:2\r\nContent-Type: x\r\n\r\n{}Content-Length: 3\r\n\r\n[1]", vec!["{}", "[1]"]),

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn old_reports_do_not_count() {
+    async fn wait_ignores_diagnostics_of_older_versions() {
         let (ledger, path) = (DiagnosticStore::default(), Path::new("/a.py"));
         let (now, short, none) = (Instant::now(), Duration::from_millis(20), Duration::ZERO);
         assert_eq!(ledger.wait(path, 1, now, short, none).await, CheckState::NotYet);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_reports_is_not_kept() {
+    fn diagnostic_store_bounds_flood_of_reports() {
         let ledger = DiagnosticStore::default();
         let items =
             Diagnostic::read_all(&Value::Array(vec![said(None, "x")["diagnostics"][0].clone(); 9_000]));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_of_a_project_and_their_servers() {
+    fn survey_lists_project_languages_and_servers() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let (bin, work) = (top.join("bin"), top.join("work"));

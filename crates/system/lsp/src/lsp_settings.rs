@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_read_and_mistakes_told() {
+    fn read_servers_returns_valid_entries_and_reports_invalid_ones() {
         let mut settings = LspSettings::default();
         let wrong = settings.read_servers(&serde_json::json!({
             "x": {"command": "x-ls", "args": ["--stdio"], "extensionToLanguage": {".X": "xlang"}},

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_told_what_changed_and_no_more() {
+    fn documents_send_only_changes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.py");
         std::fs::write(&path, "1").unwrap();

@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_of_servers() {
+    fn column_encoding_converts_columns_and_bytes() {
         let line = "a🦀ü b";
         for (encoding, columns) in [
             (ColumnEncoding::Utf8, [0, 1, 5, 7, 8]),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_means() {
+    fn resolve_finds_symbol_by_position_or_name() {
         check(Some(3), Some(8), None, "3:8 größe");
         check(Some(3), Some(10), None, "3:8 größe");
         check(Some(3), Some(13), None, "3:8 größe");
@@ -418,7 +418,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_place_is_outside(text in "[a-z üß🦀(.\n]{0,60}", line in 0_u32..8, character in 0_u32..40) {
+        fn resolved_position_is_always_inside_the_line(text in "[a-z üß🦀(.\n]{0,60}", line in 0_u32..8, character in 0_u32..40) {
             if let Ok(found) = resolve(&text, Some(line), Some(character), None) {
                 let content = line_at(&text, found.place.line).unwrap_or_default();
                 proptest::prop_assert!(content.is_char_boundary(found.place.byte));

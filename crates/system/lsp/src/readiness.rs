@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn works_come_and_go() {
+    fn progress_makes_server_busy_until_it_ends() {
         let mut it = ServerReadiness::default();
         assert!(!it.is_busy() && !it.speaks());
         it.progress(&json!({"token": 1, "value": {"kind": "begin", "title": "Indexing", "percentage": 0}}));

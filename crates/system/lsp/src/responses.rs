@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_in_all_shapes() {
+    fn spots_parses_all_location_forms() {
         let range = json!({"start": {"line": 1, "character": 2}, "end": {"line": 1, "character": 3}});
         let one = json!({"uri": "file:///a.rs", "range": range});
         let link = json!({"targetUri": "file:///b.rs", "targetRange": range, "targetSelectionRange": range});
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn hovers_in_all_shapes() {
+    fn hover_text_parses_all_hover_forms() {
         for (answer, want) in [
             (Value::Null, Ok(None)),
             (json!({"contents": "x"}), Ok(Some("x"))),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_read() {
+    fn call_items_and_links_are_parsed() {
         let range = json!({"start": {"line": 1, "character": 2}, "end": {"line": 1, "character": 3}});
         let item =
             json!({"name": "f", "kind": 12, "uri": "file:///a.rs", "range": range, "selectionRange": range});

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn which_server_and_where() {
+    fn plan_selects_server_and_root() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let (bin, work) = (top.join("bin"), top.join("work"));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_first() {
+    fn plan_prefers_configured_servers() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let (bin, work) = (top.join("bin"), top.join("work"));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn typescript_is_its_own_server_from_seven_on() {
+    fn typescript_7_is_its_own_server() {
         for (version, want) in [("7.0.2", true), ("5.9.3", false)] {
             let dir = tempfile::tempdir().unwrap();
             let top = dir.path().canonicalize().unwrap();

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_question_has_an_answer() {
+    fn server_request_always_gets_an_answer() {
         let plan = ServerPlan {
             name: String::from("x"),
             program: "/x".into(),

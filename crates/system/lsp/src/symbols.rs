@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_all_shapes() {
+    fn symbols_parses_flat_and_nested_forms() {
         let range = json!({"start": {"line": 3, "character": 2}, "end": {"line": 9, "character": 3}});
         let nested = json!([{"name": "A", "kind": 5, "range": range, "selectionRange": range,
             "children": [{"name": "b\nc", "kind": 6, "range": range, "detail": "()"}]}]);

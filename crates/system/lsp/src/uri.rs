@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back() {
+    fn uri_of_path_round_trips() {
         for path in ["/a/b.rs", "/a b/ü%.py", "/a#b?c.ts", "/x/[y].c"] {
             let uri = uri_of(Path::new(path)).unwrap();
             assert!(uri.starts_with("file:///"), "{uri}");

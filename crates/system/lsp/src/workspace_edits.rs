@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proposals_in_all_shapes() {
+    fn workspace_change_parses_all_edit_forms() {
         let edit = |line: u32| json!({"range": {"start": {"line": line, "character": 0}, "end": {"line": line, "character": 1}}, "newText": "x"});
         let old = json!({"changes": {"file:///a": [edit(5), edit(1)]}});
         let got = workspace_change(&old).unwrap();

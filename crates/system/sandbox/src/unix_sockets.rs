@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_list() {
+    fn bound_parses_proc_net_unix() {
         let list = "Num       RefCount Protocol Flags    Type St Inode Path\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 12345 /run/a b.sock\n\
             0000000000000000: 00000003 00000000 00000000 0001 03 12346\n\

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_eight_digits() {
+    fn job_id_parse_accepts_eight_hexadecimal_digits() {
         for (text, is_one) in [
             ("0a1b2c3d", true),
             ("0A1B2C3D", true),

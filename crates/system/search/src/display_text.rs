@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_told_apart() {
+    fn path_text_quotes_unusual_names() {
         for (path, want) in [
             (&b"src/main.rs"[..], "src/main.rs"),
             ("caf\u{e9}".as_bytes(), "caf\u{e9}"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_shown_around_the_match() {
+    fn clipped_shows_long_line_around_the_match() {
         let line = format!("{}needle{}", "é".repeat(1000), "x".repeat(1000));
         let text = clipped(line.as_bytes(), &(2000..2006));
         assert!(text.starts_with("…é") && text.contains("needlex"), "{text}");
@@ -132,14 +132,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_is_safe_and_bounded(line in prop::collection::vec(any::<u8>(), 0..2000), at in 0_usize..3000) {
+        fn line_text_is_safe_and_bounded(line in prop::collection::vec(any::<u8>(), 0..2000), at in 0_usize..3000) {
             let text = clipped(&line, &(at..at + 1));
             prop_assert!(text.chars().all(|char| char == '\t' || !is_unsafe(char)));
             prop_assert!(text.len() <= MAX_LINE * 4 + 80);
         }
 
         #[test]
-        fn different_paths_look_different(a in prop::collection::vec(any::<u8>(), 1..6), b in prop::collection::vec(any::<u8>(), 1..6)) {
+        fn path_text_is_distinct_for_distinct_paths(a in prop::collection::vec(any::<u8>(), 1..6), b in prop::collection::vec(any::<u8>(), 1..6)) {
             prop_assert_eq!(path_text(&a) == path_text(&b), a == b);
         }
     }

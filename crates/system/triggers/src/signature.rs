@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn github() {
+    fn github_signature_is_verified() {
         // A signature computed independently.
         let known = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let secret = b"It's a Secret to Everybody";
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_signed_and_fresh() {
+    fn stale_and_modified_signed_times_are_rejected() {
         let stripe = |at: i64, body: &[u8]| {
             let time = at.to_string();
             format!("t={time},v1={},v0=xx", hexed(&mac(b"key", &[time.as_bytes(), b".", body])))

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_counts_once_and_a_run_begins_once() {
+    fn delivery_is_deduplicated_and_run_is_taken_once() {
         let dir = tempfile::tempdir().unwrap();
         let store = TriggerStore::at(dir.path().join("triggers"));
         assert_eq!(store.accept(&run("1")).unwrap(), AcceptOutcome::Waits("1".into()));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_wait_than_may() {
+    fn full_queue_rejects_deliveries() {
         let dir = tempfile::tempdir().unwrap();
         let store = TriggerStore::at(dir.path());
         for number in 0..MAX_WAITING {

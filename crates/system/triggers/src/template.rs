@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_filled_once() {
+    fn template_placeholders_are_filled_once() {
         let body = br#"{"pull": {"title": "{{body}} and {{trigger}}", "n": 7}, "all": [{"x": true}]}"#;
         for (template, want) in [
             ("plain", "plain"),

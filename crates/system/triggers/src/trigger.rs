@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn triggers_are_read_and_mistakes_told() {
+    fn read_triggers_returns_valid_entries_and_reports_invalid_ones() {
         let (found, wrong) = read_triggers(&json!({
             "review": {"prompt": "Look at {{body.x}}", "dir": "/w", "scheme": "github", "secret": {"env": "KEY"}},
             "by-hand": {"prompt": "x", "dir": "/w", "mode": "plan"},

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_small_files_without_links() {
+    fn read_at_hand_reads_only_small_regular_files_without_symlinks() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         fs::write(root.join("f"), "content").unwrap();

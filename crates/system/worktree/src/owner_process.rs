@@ -48,7 +48,7 @@ mod tests {
     use super::OwnerProcess;
 
     #[test]
-    fn a_number_alone_is_nobody() {
+    fn process_with_other_start_time_is_not_alive() {
         let own = OwnerProcess::of_this_one();
         assert!(own.is_alive() && own.is_this_one() && own.start != 0);
         assert!(!OwnerProcess { start: own.start + 1, ..own }.is_alive());

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checkouts_are_read() {
+    fn worktree_list_is_parsed() {
         let printed = b"worktree /r\0HEAD abc\0branch refs/heads/main\0\0worktree /r/w x\0HEAD abc\0detached\0locked why not\0\0";
         let all = parse_list(printed);
         assert_eq!((all.len(), all[0].branch.as_deref()), (2, Some("main")));

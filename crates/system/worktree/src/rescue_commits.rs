@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_name_is_one_line() {
+    fn c_quoted_path_is_one_line() {
         for (name, want) in
             [("a b", "\"a b\"\n"), ("a\"\\\n", "\"a\\\"\\\\\\012\"\n"), ("ä", "\"\\303\\244\"\n")]
         {

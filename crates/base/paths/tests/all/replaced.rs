@@ -54,7 +54,7 @@ fn whole(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_killed_writer_leaves_a_whole_file_and_what_it_left_is_swept() {
+fn killed_writer_leaves_complete_file_and_its_temporary_file_is_swept() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("f");
     for round in 0..12 {
@@ -87,7 +87,7 @@ fn role_limited() {
 }
 
 #[test]
-fn a_write_that_fails_in_the_middle_changes_nothing() {
+fn write_beyond_size_limit_keeps_old_content() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("f");
     fs::write(&target, content(1)).unwrap();

@@ -31,7 +31,7 @@ async fn role_program() {
 }
 
 #[test]
-fn the_guardian_ends_what_it_guards_and_the_next_session_the_rest() {
+fn killed_program_guarded_trees_end_and_others_stay_in_registry() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let mut program = std::process::Command::new(std::env::current_exe().unwrap());

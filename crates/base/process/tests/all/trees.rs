@@ -5,7 +5,7 @@ use haft_process::{Lifetime, OnParentKilled, ProcessOwner, ProcessPurpose, every
 use crate::support::{WAYS, escaping, eventually, lives, numbers, tree};
 
 #[tokio::test]
-async fn a_dropped_tree_leaves_nothing_however_its_processes_got_away() {
+async fn dropped_tree_kills_escaped_processes() {
     let dir = tempfile::tempdir().unwrap();
     let owner = ProcessOwner::unrecorded("s");
     let (tree, _child) = tree(&owner, "x", &escaping(dir.path(), &WAYS), OnParentKilled::NextSession);
@@ -17,7 +17,7 @@ async fn a_dropped_tree_leaves_nothing_however_its_processes_got_away() {
 }
 
 #[tokio::test]
-async fn what_is_released_goes_on_and_what_is_in_the_group_can_be_ended_alone() {
+async fn kill_in_group_spares_escaped_processes_and_release_keeps_them() {
     let dir = tempfile::tempdir().unwrap();
     let owner = ProcessOwner::unrecorded("s");
     let script = escaping(dir.path(), &["child", "session"]).replace("wait; sleep 600", "exit 3");
@@ -37,7 +37,7 @@ async fn what_is_released_goes_on_and_what_is_in_the_group_can_be_ended_alone() 
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_start_leaves_no_trace() {
+async fn failed_spawn_leaves_no_registry_entry() {
     let dir = tempfile::tempdir().unwrap();
     let owner = ProcessOwner::open(dir.path(), "s").unwrap();
     let about = haft_process::SpawnIntent {
@@ -90,7 +90,7 @@ async fn ending_one_session_touches_no_process_of_another() {
 }
 
 #[test]
-fn lines_of_older_programs_are_commands() {
+fn registry_line_without_purpose_reads_as_command() {
     let dir = tempfile::tempdir().unwrap();
     let owner = ProcessOwner::open(dir.path(), "s").unwrap();
     let about =

@@ -22,7 +22,7 @@ use haft_hooks::{
 use serde_json::{Map, Value, json};
 
 #[tokio::test]
-async fn matchers_conditions_twins_and_once() {
+async fn hooks_run_by_matcher_condition_identity_and_once() {
     let rig = Rig::default();
     let said = |text: &str| command(&format!("echo '{{\"systemMessage\":\"{text}\"}}'"), 30.0);
     let hooks = rig.hooks(&json!({"PreToolUse": [
@@ -41,7 +41,7 @@ async fn matchers_conditions_twins_and_once() {
 }
 
 #[tokio::test]
-async fn a_twin_makes_the_shared_handler_stricter() {
+async fn identical_handler_takes_the_strictest_error_policy() {
     let rig = Rig::default();
     let broken = command("exit 1", 30.0);
     let hooks = rig.hooks(&json!({"PreToolUse": [
@@ -55,7 +55,7 @@ async fn a_twin_makes_the_shared_handler_stricter() {
 }
 
 #[tokio::test]
-async fn json_and_exit_status_together() {
+async fn answer_json_combines_with_exit_status() {
     let rig = Rig::default();
     let allow = r#"{"systemMessage":"m","hookSpecificOutput":{"permissionDecision":"allow"}}"#;
     let ask = r#"{"hookSpecificOutput":{"permissionDecision":"ask","permissionDecisionReason":"sure?"}}"#;
@@ -92,7 +92,7 @@ async fn json_and_exit_status_together() {
 }
 
 #[tokio::test]
-async fn text_is_context_where_the_event_says_so() {
+async fn plain_output_is_context_only_at_some_events() {
     let rig = Rig::default();
     let hook = command("echo remember this", 30.0);
     let hooks = rig.hooks(&json!({"SessionStart": [{"matcher": "resume", "hooks": [hook]}], "UserPromptSubmit": [{"hooks": [hook]}]}));
@@ -104,7 +104,7 @@ async fn text_is_context_where_the_event_says_so() {
 }
 
 #[tokio::test]
-async fn permission_requests_are_answered_and_a_no_wins() {
+async fn permission_request_answers_merge_with_deny_winning() {
     let rig = Rig::default();
     let answer = |behavior: &str, message: &str| {
         command(
@@ -137,7 +137,7 @@ async fn permission_requests_are_answered_and_a_no_wins() {
 }
 
 #[tokio::test]
-async fn events_without_a_type_use_the_same_machinery() {
+async fn untyped_events_run_like_typed_ones() {
     let rig = Rig::default();
     let line = "grep -q '\"path\":\"/x\"' && echo '{\"hookSpecificOutput\":{\"displayContent\":\"d\"}}'";
     let hooks =
@@ -162,7 +162,7 @@ where
 }
 
 #[tokio::test]
-async fn callbacks_answer_typed_or_as_json_and_fail_as_data() {
+async fn callback_answers_typed_or_json_and_failures_are_reported() {
     let rig = Rig::default();
     let json =
         callback(
@@ -214,7 +214,7 @@ impl ExternalHandlers for Outside {
 }
 
 #[tokio::test]
-async fn other_crates_run_their_own_kinds() {
+async fn external_handlers_run_through_their_port() {
     let mut rig = Rig::default();
     rig.ports.external = Some(Arc::new(Outside));
     let hook = |tool: &str| json!({"type": "mcp_tool", "server": "s", "tool": tool});
@@ -232,7 +232,7 @@ impl TextStore for Shelf {
 }
 
 #[tokio::test]
-async fn long_texts_are_kept_elsewhere_and_an_input_is_never_cut() {
+async fn long_texts_are_stored_and_inputs_are_never_truncated() {
     let mut rig = Rig::default();
     rig.ports.keep_text = Some(Arc::new(Shelf(rig.directory.path().to_owned())));
     let long = "y".repeat(30_000);
@@ -269,7 +269,7 @@ impl HookObserver for Log {
 }
 
 #[tokio::test]
-async fn hooks_nobody_waits_for() {
+async fn background_hooks_do_not_decide_and_may_wake_the_model() {
     let mut rig = Rig::default();
     let log = Arc::new(Log::default());
     rig.ports.observer = Some(log.clone());
@@ -320,7 +320,7 @@ async fn background_hooks_end_with_the_session() {
 }
 
 #[tokio::test]
-async fn aliases_of_a_tool_are_guarded_too() {
+async fn hook_matcher_covers_tool_aliases() {
     let rig = Rig::default();
     let hooks = rig.hooks(&json!({"PreToolUse": [{"matcher": "Task", "hooks": [command("exit 2", 30.0)]}]}));
     let mut input = rig.pre("Agent", json!({}));
@@ -330,7 +330,7 @@ async fn aliases_of_a_tool_are_guarded_too() {
 }
 
 #[test]
-fn without_hooks_an_event_is_one_test() {
+fn listens_is_false_for_events_without_hooks() {
     let hooks = Hooks::default();
     assert!(HookEvent::ALL.iter().all(|event| !hooks.listens(*event)));
     let rig = Rig::default();

@@ -46,7 +46,7 @@ async fn fate(rig: &Rig, hook: Value) -> (Fate, String) {
 }
 
 #[tokio::test]
-async fn every_gate_under_both_policies() {
+async fn gate_result_matches_table_for_both_error_policies() {
     let rig = Rig::default();
     std::fs::write(rig.path("plain.sh"), "#!/bin/sh\nexit 0\n").unwrap();
     let deny = r#"{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"policy"}}"#;
@@ -111,7 +111,7 @@ async fn every_gate_under_both_policies() {
 }
 
 #[tokio::test]
-async fn the_public_spelling_and_the_default_mean_the_same_machinery() {
+async fn on_failure_spelling_sets_the_error_policy() {
     let rig = Rig::default();
     let broken = command("exit 7", 60.0);
     assert_eq!(fate(&rig, with(broken.clone(), "onFailure", "block")).await.0, CouldNotRun);
@@ -166,7 +166,7 @@ async fn failing_commands_block_only_with_status_two_unless_strict() {
 
 /// Hooks of two plugins with the same command are two hooks, each with its own variables.
 #[tokio::test]
-async fn variables_of_a_hook_are_its_own() {
+async fn identical_commands_keep_their_own_variables() {
     let rig = Rig::default();
     let line = "echo \"$CLAUDE_PLUGIN_ROOT\" >> \"$CLAUDE_PROJECT_DIR/seen\"";
     let hooks = json!({"PreToolUse": [{"hooks": [command(line, 60.0), command(line, 60.0)]}]});
@@ -182,7 +182,7 @@ async fn variables_of_a_hook_are_its_own() {
 }
 
 #[tokio::test]
-async fn a_broken_matcher_fails_as_its_policy_says() {
+async fn hook_with_invalid_matcher_fails_by_its_error_policy() {
     let rig = Rig::default();
     for (policy, blocked) in [("closed", true), ("open", false)] {
         let hook = with(command("exit 0", 60.0), "on_error", policy);
@@ -201,7 +201,7 @@ async fn a_broken_matcher_fails_as_its_policy_says() {
 }
 
 #[tokio::test]
-async fn observers_that_break_stay_out_of_the_way() {
+async fn failing_observer_hook_does_not_block() {
     let rig = Rig::default();
     let hook = command("exit 9", 60.0);
     let hooks = rig.hooks(&json!({"Stop": [{"hooks": [hook]}], "PreCompact": [{"hooks": [hook]}]}));
@@ -242,7 +242,7 @@ async fn after_three_crashes_the_message_says_how_to_disable_the_hook() {
 }
 
 #[tokio::test]
-async fn a_row_of_refused_rewrites_is_counted_too() {
+async fn rejected_rewrites_are_counted_as_failures() {
     let rig = Rig::default();
     let answer = r#"{"hookSpecificOutput":{"updatedInput":{"command":7}}}"#;
     let hooks = rig.gate(with(command(&format!("echo '{answer}'"), 60.0), "id", "rewriter"));

@@ -80,7 +80,7 @@ async fn read_request(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn only_json_in_a_success_decides() {
+async fn http_hook_decides_only_by_json_in_successful_response() {
     let rig = Rig::default();
     let deny = r#"{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"server"}}"#;
     let redirect = "302 Found\r\nlocation: http://127.0.0.1:1/";
@@ -115,7 +115,7 @@ async fn only_json_in_a_success_decides() {
 }
 
 #[tokio::test]
-async fn the_input_is_posted_with_only_the_allowed_secrets() {
+async fn http_hook_headers_contain_only_allowed_variables() {
     let mut rig = Rig::default();
     rig.ports.environment.set = vec![
         ("TOKEN".into(), "secret".into()),
@@ -141,7 +141,7 @@ async fn the_input_is_posted_with_only_the_allowed_secrets() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_allowed_is_not_asked() {
+async fn http_hook_with_disallowed_url_is_not_requested() {
     let mut rig = Rig::default();
     let server = Server::saying("200 OK", "{}").await;
     for (pattern, asked) in [("http://127.0.0.1:*/hook", true), ("https://hooks.example/*", false)] {
@@ -159,7 +159,7 @@ async fn an_address_that_is_not_allowed_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_silent_or_absent_server_is_a_gate_that_could_not_run() {
+async fn unreachable_http_hook_is_a_failed_gate() {
     let rig = Rig::default();
     let silent = Server::answering(None).await;
     let started = Instant::now();
@@ -179,7 +179,7 @@ async fn a_silent_or_absent_server_is_a_gate_that_could_not_run() {
 }
 
 #[tokio::test]
-async fn an_endless_answer_ends() {
+async fn http_hook_response_is_bounded() {
     let rig = Rig::default();
     let body = "x".repeat(9 << 20);
     let server = Server::saying("200 OK", &body).await;

@@ -26,7 +26,7 @@ fn tell_pid(name: &str) -> String {
 const LIMITS: [u32; 3] = [3, 15, 60];
 
 #[tokio::test]
-async fn a_timeout_is_kept_and_the_whole_group_ends() {
+async fn timeout_kills_the_whole_process_group() {
     // The leader ignores SIGTERM; its child holds the pipes open and ignores SIGTERM too.
     let line = format!(
         "trap '' TERM; ( {}; while :; do sleep 600; done ) & {}; while :; do sleep 600; done",
@@ -57,7 +57,7 @@ async fn a_timeout_is_kept_and_the_whole_group_ends() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_left_the_group_ends_with_the_timeout() {
+async fn timeout_kills_daemon_outside_the_group() {
     let line = format!("setsid setsid bash -c '{}; exec sleep 600' & sleep 600", tell_pid("daemon"));
     for limit in LIMITS {
         let rig = Rig::default();
@@ -72,7 +72,7 @@ async fn a_daemon_that_left_the_group_ends_with_the_timeout() {
 }
 
 #[tokio::test]
-async fn an_answer_does_not_wait_for_what_a_hook_leaves_behind() {
+async fn answer_does_not_wait_for_leftover_processes() {
     let rig = Rig::default();
     let deny = r#"{"decision":"block","reason":"no"}"#;
     let line = format!(
@@ -92,7 +92,7 @@ async fn an_answer_does_not_wait_for_what_a_hook_leaves_behind() {
 }
 
 #[tokio::test]
-async fn what_a_hook_leaves_behind_ends_when_its_time_is_up() {
+async fn leftover_processes_end_at_the_timeout() {
     let line = format!("( {}; exec sleep 600 ) & until test -e left; do sleep 0.01; done", tell_pid("left"));
     for limit in LIMITS {
         let rig = Rig::default();
@@ -110,7 +110,7 @@ async fn what_a_hook_leaves_behind_ends_when_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn dropping_the_future_ends_everything() {
+async fn dropped_future_kills_all_hook_processes() {
     let rig = Rig::default();
     let line = format!(
         "trap '' TERM; setsid bash -c '{}; exec sleep 600' & {}; while :; do sleep 600; done",
@@ -134,7 +134,7 @@ async fn dropping_the_future_ends_everything() {
 }
 
 #[tokio::test]
-async fn a_hook_that_does_not_read_its_input_is_no_problem() {
+async fn hook_that_does_not_read_input_succeeds() {
     let rig = Rig::default();
     let large = json!({"command": "x".repeat(4 << 20)});
     for line in ["exit 0", "exec 0<&-; exit 0", "head -c 1 > /dev/null; exit 0", "exec 0<&-; sleep 0.1"] {
@@ -144,7 +144,7 @@ async fn a_hook_that_does_not_read_its_input_is_no_problem() {
 }
 
 #[tokio::test]
-async fn the_input_arrives_whole_and_ends() {
+async fn hook_input_arrives_completely_with_end_of_file() {
     let rig = Rig::default();
     let input = rig.pre("Bash", json!({"command": "é".repeat(1 << 20)}));
     let outcome = rig.gate(command("cat > seen.json", 30.0)).run(&input).await;
@@ -154,7 +154,7 @@ async fn the_input_arrives_whole_and_ends() {
 }
 
 #[tokio::test]
-async fn megabytes_of_output_neither_block_nor_reach_anybody() {
+async fn large_hook_output_does_not_block_and_is_truncated() {
     let rig = Rig::default();
     let flood = "head -c 20000000 /dev/zero | tr '\\0' x";
     let event = PostToolUse {
@@ -201,7 +201,7 @@ async fn twenty_hooks_of_one_event_run_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn the_environment_of_a_hook() {
+async fn hook_environment_contains_documented_variables() {
     let mut rig = Rig::default();
     rig.ports.environment.set = vec![("FROM_SETTINGS".into(), "yes".into())];
     rig.ports.environment.remove = vec!["CARGO_PKG_NAME".into()];
@@ -217,7 +217,7 @@ async fn the_environment_of_a_hook() {
 }
 
 #[tokio::test]
-async fn the_exec_form_has_no_shell_between() {
+async fn exec_form_runs_without_shell() {
     let rig = Rig::default();
     let args =
         json!(["-c", "printf '%s|' \"$@\" > args.txt", "sh", "a b", "$HOME", "${CLAUDE_PROJECT_DIR}/x"]);
@@ -228,7 +228,7 @@ async fn the_exec_form_has_no_shell_between() {
 }
 
 #[tokio::test]
-async fn a_working_directory_that_is_gone_does_not_open_the_gate() {
+async fn missing_working_directory_does_not_open_the_gate() {
     let rig = Rig::default();
     let mut input = rig.pre("Bash", json!({}));
     input.base.cwd = rig.path("deleted");
@@ -237,7 +237,7 @@ async fn a_working_directory_that_is_gone_does_not_open_the_gate() {
 }
 
 #[tokio::test]
-async fn no_zombies_and_no_descriptors_are_left() {
+async fn hooks_leave_no_zombies_or_descriptors() {
     let rig = Rig::default();
     let hooks = rig.gate(with(command("cat > /dev/null; echo '{}'", 30.0), "on_error", "closed"));
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();

@@ -184,7 +184,7 @@ impl PartChange {
                         .any(|it| areas.iter().any(|area| it.starts_with(area) || area.starts_with(it))),
                 }
             }
-            // Asks for other reasons.
+            // A part with an unknown target asks anyway.
             EffectTarget::Unknown(_) => false,
         }
     }

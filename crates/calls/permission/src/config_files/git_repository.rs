@@ -174,7 +174,7 @@ mod tests {
     "#;
 
     #[test]
-    fn what_a_repository_obeys() {
+    fn repository_with_program_settings_is_not_plain() {
         for (script, place, want) in [
             ("new a", "a", true),
             ("new a; mkdir -p a/b/c", "a/b/c", true),
@@ -265,7 +265,7 @@ mod tests {
 
     /// If nothing named in settings runs, it only matters whose repository it is.
     #[test]
-    fn what_is_shown_where_nothing_runs() {
+    fn guarded_repository_must_not_show_other_repositories() {
         for (script, place, want) in [
             ("new a; git -C a config core.fsmonitor ./evil; git -C a config alias.x '!evil'", "a", true),
             ("new a; git -C a config include.path ../x; echo > a/.git/hooks/post-index-change", "a", true),

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_git() {
+    fn git_config_with_harmless_settings_is_plain() {
         let dir = tempfile::tempdir().unwrap();
         let outer = dir.path().canonicalize().unwrap();
         let top = outer.join("top");

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_every_version_are_read() {
+    fn gitlinks_reads_all_index_versions() {
         for (form, version) in [("sha1", "2"), ("sha1", "3"), ("sha1", "4"), ("sha256", "2"), ("sha256", "4")]
         {
             let dir = tempfile::tempdir().unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_leave_the_repository_are_not_understood() {
+    fn gitlinks_rejects_names_outside_the_repository() {
         let dir = tempfile::tempdir().unwrap();
         let script = "git init -q . && h=$(git hash-object -t tree /dev/null)
             git update-index --add --cacheinfo 160000,$h,aa/last";
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_not_understood() {
+    fn gitlinks_rejects_invalid_index() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(gitlinks(dir.path()), Some(Vec::new()));
         for bytes in [&b"DIRC"[..], b"DIRC\0\0\0\x02\0\0\0\x01", b"DIRC\0\0\0\x09\0\0\0\0", b"x"] {

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_programs_obey() {
+    fn config_files_of_other_programs_are_classified() {
         let (_dir, root) = tree(&[
             ("plain/Cargo.toml", ""),
             ("plain/Cargo.lock", ""),

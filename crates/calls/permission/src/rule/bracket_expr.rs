@@ -235,7 +235,7 @@ mod tests {
     use crate::{rule::compile, spelling::fold};
 
     #[test]
-    fn sets_mean_what_they_mean_to_the_shell() {
+    fn bracket_expressions_match_like_the_shell() {
         for (pattern, name, want) in [
             ("[[:alpha:]]x", "ax", true),
             ("[[:alpha:]]x", "1x", false),

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_end_at_words() {
+    fn command_prefix_ends_at_word_boundary() {
         for reading in [PatternReading::Cautious, PatternReading::Eager] {
             for spec in ["npm run test:*", "npm run test *"] {
                 check(spec, &["npm", "run", "test"], reading, true);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_inside_a_word_is_no_separator_for_an_allow() {
+    fn allow_rule_does_not_treat_space_in_word_as_separator() {
         check("git log:*", &["git log"], PatternReading::Cautious, false);
         check("git log:*", &["git log"], PatternReading::Eager, true);
         check("git * main", &["git x main"], PatternReading::Cautious, false);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_is_known_or_not() {
+    fn command_pattern_first_word_is_literal_or_none() {
         for (spec, want) in [
             ("git log:*", Some("git")),
             ("git * x", Some("git")),

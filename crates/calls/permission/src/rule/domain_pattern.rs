@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_compared_in_one_form() {
+    fn domain_patterns_match_canonical_hosts() {
         for (pattern, address, want) in [
             ("example.com", "https://example.com/", true),
             ("example.com", "https://EXAMPLE.com:8443/x?y#z", true),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_has_no_host() {
+    fn host_of_rejects_ambiguous_urls() {
         for address in [
             "",
             "example.com",

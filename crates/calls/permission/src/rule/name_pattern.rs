@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_servers_and_tools() {
+    fn name_pattern_matches_servers_and_tools() {
         let mut names = Names::built_in();
         names.add_remote("mcp__a__b__x", "a__b", "x");
         names.add_remote("mcp__my_server__t_u", "my.server", "t/u");

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scalars_compare_by_their_text() {
+    fn param_pattern_compares_scalars_as_text() {
         let input =
             json!({"model": "opus", "run_in_background": true, "timeout": 5, "list": ["x"], "none": null});
         for (spec, want) in [

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn anchors_depth_and_cover() {
+    fn path_pattern_parses_anchor_depth_and_coverage() {
         use Behavior::{Allow, Deny};
         check(".env", Deny, "Cwd^0  **/.env rwb");
         check(".env", Allow, "Cwd^0  **/.env rwb");

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_span_anything() {
+    fn wildcard_star_matches_any_text() {
         for (pattern, text, want) in [
             ("abc", "abc", true),
             ("abc", "abcd", false),
@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_the_definition(pattern in "[ab*]{0,7}", text in "[ab]{0,8}") {
+        fn wildcard_equals_reference_definition(pattern in "[ab*]{0,7}", text in "[ab]{0,8}") {
             let (p, t): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
             prop_assert_eq!(Wildcard::new(&pattern).matches(&text), by_definition(&p, &t));
         }

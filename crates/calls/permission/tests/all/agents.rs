@@ -34,7 +34,7 @@ fn check(policy: &Policy, tool: &str, call: &Call, want: Behavior) {
 }
 
 #[test]
-fn no_agent_does_more_than_those_above() {
+fn agent_rights_never_exceed_its_parents() {
     let parent = policy(
         PermissionMode::Plan,
         Rules { deny: &["Write"], allow: &["Bash(git status:*)", "Custom"], ..Rules::default() },
@@ -54,7 +54,7 @@ fn no_agent_does_more_than_those_above() {
 }
 
 #[test]
-fn a_child_keeps_what_it_was_given() {
+fn child_inherits_allow_rules() {
     let parent = policy(
         PermissionMode::Default,
         Rules {
@@ -86,7 +86,7 @@ fn a_child_keeps_what_it_was_given() {
 }
 
 #[test]
-fn a_list_of_tools_is_a_limit() {
+fn tool_list_of_definition_limits_the_agent() {
     let parent = Policy::builder("/ws").build();
     let listed = AgentRights {
         tools: Some(vec![String::from("read_file"), String::from("mcp__a__*"), String::from("Bash(git *)")]),
@@ -104,7 +104,7 @@ fn a_list_of_tools_is_a_limit() {
 }
 
 #[test]
-fn rights_that_may_only_be_passed_on() {
+fn delegated_rights_can_be_passed_on_but_not_used() {
     let root =
         policy(PermissionMode::AcceptEdits, Rules { deny: &["Edit(./secrets/**)"], ..Rules::default() });
     let coordinator = root.child(&AgentRights {
@@ -155,7 +155,7 @@ fn rights_that_may_only_be_passed_on() {
 }
 
 #[test]
-fn a_root_s_denies_are_not_lifted_by_its_delegations() {
+fn deny_rules_of_main_agent_apply_despite_delegation() {
     let builder =
         Policy::builder("/ws").mode(PermissionMode::AcceptEdits).delegation(delegation("Write", "writer"));
     let open = builder.clone().build();
@@ -175,7 +175,7 @@ fn list(behavior: Behavior, tool: &str, spec: Option<&str>, destination: Destina
 }
 
 #[test]
-fn a_session_changes() {
+fn live_permissions_apply_updates() {
     let project = RuleSource::new("project settings", Destination::ProjectSettings).rooted(Path::new("/ws"));
     let start = Policy::builder("/ws")
         .rules(&project, Allow, ["Custom", "Bash(make)"])
@@ -231,7 +231,7 @@ fn a_session_changes() {
 }
 
 #[test]
-fn an_agent_sees_what_the_session_learns() {
+fn child_permissions_follow_parent_updates() {
     let session = Arc::new(LivePermissions::new(Policy::builder("/ws").build()));
     let child = Arc::new(session.child(rights("child", &[])));
     let grandchild = child.child(rights("grandchild", &[(Deny, "Other")]));
@@ -249,7 +249,7 @@ fn an_agent_sees_what_the_session_learns() {
 }
 
 #[test]
-fn the_mode_of_a_child_is_its_own() {
+fn child_mode_does_not_affect_parent() {
     let session = Arc::new(LivePermissions::new(Policy::builder("/ws").build()));
     let child = Arc::new(session.child(rights("child", &[])));
     let grandchild = child.child(rights("grandchild", &[]));
@@ -278,7 +278,7 @@ fn the_mode_of_a_child_is_its_own() {
 }
 
 #[test]
-fn many_threads_see_whole_policies() {
+fn concurrent_readers_see_consistent_policies() {
     let session = Arc::new(LivePermissions::new(Policy::builder("/ws").build()));
     std::thread::scope(|scope| {
         for worker in 0..4 {
@@ -296,7 +296,7 @@ fn many_threads_see_whole_policies() {
 }
 
 #[test]
-fn updates_are_spelt_like_the_sdks_spell_them() {
+fn permission_updates_use_the_sdk_format() {
     let json = r#"{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"npm test:*"}],"behavior":"allow","destination":"localSettings"}"#;
     let update: PermissionUpdate = serde_json::from_str(json).unwrap();
     assert_eq!(update, add(Allow, "Bash", Some("npm test:*"), Destination::LocalSettings));
@@ -304,7 +304,7 @@ fn updates_are_spelt_like_the_sdks_spell_them() {
 }
 
 #[test]
-fn agents_below_narrow_what_a_search_shows() {
+fn child_rules_restrict_search_results() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     let parent = Policy::builder(&root).rules(&RuleSource::fixed("managed"), Deny, ["Read(.env)"]).build();

@@ -133,7 +133,7 @@ fn table() -> (Value, Vec<Value>) {
 }
 
 #[test]
-fn every_row() {
+fn file_path_table_rows_are_decided_as_expected() {
     let (base, rows) = table();
     assert!(50 < rows.len());
     let mut failures = Vec::new();
@@ -230,7 +230,7 @@ fn neighbours(fixture: &Fixture, path: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn neighbours_of_every_row() {
+fn file_path_table_rows_hold_for_other_spellings() {
     let (base, rows) = table();
     let mut failures = Vec::new();
     let mut checked = 0;

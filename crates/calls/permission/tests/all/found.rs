@@ -51,7 +51,7 @@ impl Rig {
 
 /// Globs have bash's meaning, so that rules and symlinks are not missed.
 #[test]
-fn patterns_find_what_rules_forbid() {
+fn glob_that_matches_forbidden_file_is_not_allowed() {
     let rig = Rig::new(&[(".env", "x"), ("data", "y")], &[("link", "../out/secret")]);
     let deny = [(Behavior::Deny, "Read(.env)")];
     for line in [
@@ -84,7 +84,7 @@ fn patterns_find_what_rules_forbid() {
 /// A command that follows symlinks may leave the workspace through one, with any spelling of its
 /// options.
 #[test]
-fn links_are_followed_by_long_options_too() {
+fn long_options_that_follow_symlinks_ask() {
     let rig = Rig::new(&[("src/a", "x")], &[("src/out", "../../out")]);
     for line in [
         "rg --follow x",
@@ -111,7 +111,7 @@ fn links_are_followed_by_long_options_too() {
 
 /// Programs that depend on configuration in the current directory, wherever earlier calls changed to.
 #[test]
-fn what_obeys_files_asks_where_they_name_something() {
+fn command_depending_on_unsafe_config_asks() {
     let rig = Rig::new(
         &[
             (".git/config", "[core]\n\tbare = false\n"),
@@ -163,7 +163,7 @@ fn what_obeys_files_asks_where_they_name_something() {
 
 /// No mode and no rule lets any tool write protected files.
 #[test]
-fn protected_files_are_nobodys_to_write() {
+fn protected_file_write_asks_in_every_mode_and_rule() {
     let rig = Rig::new(
         &[
             ("tpl/.git/hooks/post-checkout", "x"),
@@ -224,7 +224,7 @@ fn protected_files_are_nobodys_to_write() {
 
 /// Git commands that show content of forbidden files.
 #[test]
-fn history_shows_no_forbidden_files() {
+fn git_history_of_forbidden_file_asks() {
     let rig = Rig::new(&[(".git/config", "[core]\n\tbare = false\n"), (".env", "x"), ("src/a.rs", "x")], &[]);
     let deny = [(Behavior::Deny, "Read(.env)")];
     for line in [
@@ -253,7 +253,7 @@ fn history_shows_no_forbidden_files() {
 
 /// Without the read-only sandbox, weakly classified commands ask.
 #[test]
-fn without_walls_fewer_commands_are_free() {
+fn weakly_classified_command_asks_without_sandbox() {
     let rig = Rig::new(&[("a", "x")], &[]);
     let policy = |held| Policy::builder(&rig.ws).commands(Arc::new(BashJudge)).reading(held).build();
     let cx = context(Path::new(&rig.ws), None);
@@ -270,7 +270,7 @@ fn without_walls_fewer_commands_are_free() {
 
 /// Commands that walk the current directory without naming it.
 #[test]
-fn links_lead_out_also_without_a_name() {
+fn walk_of_current_directory_asks_if_symlink_leads_out() {
     let rig = Rig::new(&[("data", "y")], &[("link", "../out")]);
     let plain = Rig::new(&[("data", "y")], &[]);
     for line in

@@ -60,7 +60,7 @@ const FED: &[&str] = &[
 ];
 
 #[test]
-fn names_of_the_workspace_may_be_handed_on() {
+fn piped_workspace_file_names_are_allowed() {
     let place = Place::new();
     for line in FED {
         place.check(line, Allow);
@@ -71,20 +71,20 @@ fn names_of_the_workspace_may_be_handed_on() {
 }
 
 #[test]
-fn a_name_that_falls_apart_asks() {
+fn piped_name_with_separator_asks() {
     for name in ["a /etc/passwd", "a\n/etc/passwd", "a\t/etc/passwd", "'x", "\"x", "x\\y"] {
         let place = Place::new();
         fs::write(place.ws().join("other").join(name.replace('/', "_")), "").unwrap();
         for line in FED {
             place.check(line, Ask);
         }
-        // In its own directory it is allowed.
+        // Allowed below a directory without that name.
         place.check("find src -type f | xargs cat", Allow);
     }
 }
 
 #[test]
-fn a_link_that_leads_out_asks() {
+fn piped_symlink_to_outside_asks() {
     let place = Place::new();
     symlink(place.root.join("out/secret"), place.ws().join("other/link")).unwrap();
     for line in FED {
@@ -97,7 +97,7 @@ fn a_link_that_leads_out_asks() {
 }
 
 #[test]
-fn a_denied_file_may_not_be_among_them() {
+fn piped_names_including_denied_file_are_not_allowed() {
     let place = Place::new();
     fs::write(place.ws().join(".env"), "KEY").unwrap();
     for line in FED {
@@ -108,7 +108,7 @@ fn a_denied_file_may_not_be_among_them() {
 }
 
 #[test]
-fn git_may_be_told_to_go_where_the_same_repository_is() {
+fn git_c_into_same_repository_is_allowed() {
     let place = Place::new();
     place.check("git -C . status", Allow);
     place.check("git -C src status", Allow);
@@ -124,7 +124,7 @@ fn git_may_be_told_to_go_where_the_same_repository_is() {
 }
 
 #[test]
-fn another_repository_inside_asks() {
+fn git_c_into_nested_repository_asks() {
     type Make = fn(&Path);
     let ways: [Make; 5] = [
         |dir| fs::create_dir(dir.join(".git")).unwrap(),

@@ -32,7 +32,7 @@ fn row(rules: Rules<'_>, tool: &str, call: &Call, want: [Behavior; 6]) {
 }
 
 #[test]
-fn what_each_mode_does() {
+fn calls_without_rules_are_decided_by_mode() {
     let none = Rules::default();
     // default, acceptEdits, plan, auto, dontAsk, bypassPermissions.
     row(none, "Read", &Call::read("/ws/x"), [Allow; 6]);
@@ -51,7 +51,7 @@ fn what_each_mode_does() {
 }
 
 #[test]
-fn rules_in_each_mode() {
+fn calls_with_rules_are_decided_in_each_mode() {
     let deny = Rules { deny: &["Custom"], ask: &["Custom"], allow: &["Custom"] };
     row(deny, "Custom", &Call::undeclared(), [Deny; 6]);
     let ask = Rules { ask: &["Custom"], allow: &["Custom"], ..Rules::default() };
@@ -70,7 +70,7 @@ fn rules_in_each_mode() {
 }
 
 #[test]
-fn what_the_tool_says() {
+fn tool_verdict_is_applied_in_each_mode() {
     let none = Rules::default();
     let allow = Rules { allow: &["Custom"], ..Rules::default() };
     let call = |verdict: Verdict| Call::undeclared().with_verdict(verdict);
@@ -88,7 +88,7 @@ fn what_the_tool_says() {
 }
 
 #[test]
-fn what_a_hook_says() {
+fn hook_opinion_is_applied_in_each_mode() {
     let check = |mode, rules, tool: &str, call: &Call, hook: &HookOpinion, want| {
         let decision = judge_with(&policy(mode, rules), tool, call, hook);
         assert_eq!(decision.behavior, want, "{mode} {tool} {hook:?} {decision:?}");
@@ -123,7 +123,7 @@ fn what_a_hook_says() {
 }
 
 #[test]
-fn permits_only_for_what_may_run() {
+fn permit_is_issued_only_for_allowed_or_approved_calls() {
     let policy = policy(Default, Rules { deny: &["Denied"], allow: &["Allowed"], ..Rules::default() });
     let ask = judge(&policy, "Custom", &Call::undeclared());
     assert!(ask.clone().permit().is_err());
@@ -156,7 +156,7 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn a_classifier_answers_what_would_ask() {
+fn classifier_answers_prompts_in_auto_mode() {
     let scripted = |answers: Vec<ClassifierAnswer>| {
         Arc::new(Scripted { answers: Mutex::new(answers), seen: Mutex::default() })
     };
@@ -257,7 +257,7 @@ fn line(
 }
 
 #[test]
-fn the_strictest_part_of_a_line_decides() {
+fn strictest_part_of_line_decides() {
     use CommandNature::{EditsFiles, Other, ReadOnly};
     use FileMention::{Operand, Redirection};
     use FileUseKind::{Read, Write};
@@ -336,7 +336,7 @@ fn the_strictest_part_of_a_line_decides() {
 }
 
 #[test]
-fn a_near_miss_says_which_word_differs() {
+fn near_miss_reason_names_the_differing_word() {
     let rules =
         Rules { allow: &["Bash(npm run test:*)", "Bash(npm install)", "Bash(make all)"], ..Rules::default() };
     let reason = |text: &str| line(Default, rules, &[part(text, CommandNature::Other)], None, Ask).reason;
@@ -358,7 +358,7 @@ fn at_most_five_rules_are_proposed() {
 
 /// A real directory, because globs and trees are looked up.
 #[test]
-fn patterns_trees_and_files_nobody_knows() {
+fn globs_trees_and_unknown_files_are_checked_against_rules() {
     use CommandNature::{EditsFiles, Other, ReadOnly};
     use FileUseKind::{Read, Write};
     let dir = tempfile::tempdir().unwrap();

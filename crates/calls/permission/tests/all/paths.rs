@@ -57,7 +57,7 @@ impl Place {
 }
 
 #[test]
-fn a_workspace_reached_through_a_link() {
+fn workspace_opened_through_symlink_is_recognised() {
     let place = Place::new();
     let deny = Rules { deny: &["Read(./.env)"], ..Rules::default() };
     for path in [".env", "../ws/.env", "../link/.env", "src/../.env"] {
@@ -82,7 +82,7 @@ fn a_workspace_reached_through_a_link() {
 }
 
 #[test]
-fn rules_mean_the_session_s_directory_after_cd() {
+fn relative_rules_use_session_directory_after_cd() {
     let place = Place::new();
     let deny = Rules { deny: &["Read(./.env)"], allow: &["Edit(./src/**)"], ..Rules::default() };
     place.check(place.builder("ws"), deny, "ws/src", &Call::read("../.env"), Deny);
@@ -92,7 +92,7 @@ fn rules_mean_the_session_s_directory_after_cd() {
 }
 
 #[test]
-fn a_deny_holds_where_the_named_directory_leads() {
+fn deny_rule_applies_to_symlink_target() {
     let place = Place::new();
     fs::create_dir_all(place.at("vault")).unwrap();
     fs::write(place.at("vault/key"), "x").unwrap();
@@ -108,7 +108,7 @@ fn a_deny_holds_where_the_named_directory_leads() {
 }
 
 #[test]
-fn an_allow_needs_both_names() {
+fn allow_rule_must_match_lexical_and_real_path() {
     let place = Place::new();
     symlink(place.at("out"), place.at("ws/o")).unwrap();
     symlink(place.at("out/secret.txt"), place.at("ws/src/s")).unwrap();
@@ -145,7 +145,7 @@ fn hard_links_of_denied_files() {
 }
 
 #[test]
-fn protected_paths_ask_whatever_allows() {
+fn protected_path_asks_despite_allow_rules() {
     let place = Place::new();
     symlink(".git/hooks", place.at("ws/hooks")).unwrap();
     let own = place.at("state");
@@ -190,7 +190,7 @@ fn protected_paths_ask_whatever_allows() {
 }
 
 #[test]
-fn the_kernel_s_files_belong_to_no_workspace_above_them() {
+fn kernel_files_are_outside_a_root_workspace() {
     let place = Place::new();
     for path in ["/dev/zero", "/proc/self/environ", "/sys/kernel"] {
         place.check(Policy::builder("/"), Rules::default(), "ws", &Call::read(path), Ask);
@@ -220,7 +220,7 @@ fn unusable_paths_are_denied_in_every_mode() {
 }
 
 #[test]
-fn names_that_are_not_text() {
+fn non_utf8_paths_are_decided() {
     let place = Place::new();
     let odd = place.at("ws").join(OsStr::from_bytes(b"\xff\xfe.env"));
     let deny = Rules { deny: &["Read(*.env)"], ..Rules::default() };
@@ -233,7 +233,7 @@ fn names_that_are_not_text() {
 }
 
 #[test]
-fn boundaries_can_be_closed() {
+fn outside_workspace_deny_is_enforced() {
     let place = Place::new();
     let closed =
         || place.builder("ws").reads_outside(OutsideWorkspace::Deny).writes_outside(OutsideWorkspace::Deny);
@@ -247,7 +247,7 @@ fn boundaries_can_be_closed() {
 }
 
 #[test]
-fn grants_say_where_the_kernel_ends_up() {
+fn permit_grants_contain_real_paths() {
     let place = Place::new();
     symlink("src/main.rs", place.at("ws/m")).unwrap();
     let policy = place.builder("ws").build();
@@ -260,7 +260,7 @@ fn grants_say_where_the_kernel_ends_up() {
 }
 
 #[test]
-fn what_a_search_may_show() {
+fn may_read_excludes_forbidden_files() {
     let place = Place::new();
     symlink(place.at("out"), place.at("ws/dir")).unwrap();
     symlink("../.env", place.at("ws/src/e")).unwrap();

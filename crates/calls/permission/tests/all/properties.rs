@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn a_no_never_weakens_and_a_yes_never_beats_a_no(
+    fn added_deny_never_weakens_and_allow_never_beats_deny(
         mut given in rules(6), added in sample::select(RULES), says in behavior(), question in question(),
         outside in sample::select(&[OutsideWorkspace::Ask, OutsideWorkspace::Deny][..]),
     ) {
@@ -264,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn a_call_is_as_strict_as_its_strictest_part(
+    fn call_decision_equals_its_strictest_part(
         given in rules(6), a in unnamed_access(), b in unnamed_access(), mode in mode(), tool in sample::select(TOOLS),
     ) {
         let policy = policy(mode, &given);
@@ -277,7 +277,7 @@ proptest! {
     }
 
     #[test]
-    fn a_child_never_exceeds_its_parent(
+    fn child_decision_never_exceeds_its_parent(
         above in rules(6), below in rules(6), child_mode in prop::option::of(mode()), question in question(),
     ) {
         let parent = policy(question.mode, &above);
@@ -289,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn delegations_never_exceed_the_level_above(
+    fn delegated_decision_never_exceeds_the_level_above(
         above in rules(5), coordinator in rules(5), passed in sample::select(RULES), below in rules(4),
         question in question(),
     ) {
@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_can_be_a_rule(
+    fn rule_parser_never_panics_on_arbitrary_text(
         text in "[A-Za-z_*(){}\\[\\]!/~.:,; \\\\\\PC]{0,20}", says in behavior(), question in question(),
     ) {
         let builder = Policy::builder("/ws").mode(question.mode).rules(&settings(), says, [text]);

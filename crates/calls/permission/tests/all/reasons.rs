@@ -44,7 +44,7 @@ const RULES: Rules<'_> = Rules {
 };
 
 #[test]
-fn every_reason() {
+fn decision_reason_texts_match() {
     let text = || String::from("because");
     let none = HookOpinion::None;
     let undeclared = Call::undeclared;
@@ -113,7 +113,7 @@ fn every_reason() {
 }
 
 #[test]
-fn reasons_of_links_and_agents() {
+fn symlink_and_agent_reason_texts_match() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     let at = |path: &str| root.join(path);
@@ -160,7 +160,7 @@ fn reasons_of_links_and_agents() {
 /// A grant for one agent only is labelled as such. Its parents and siblings do not have it, its children
 /// do, and deny rules still apply.
 #[test]
-fn what_one_agent_alone_may_do() {
+fn agent_only_grant_applies_to_agent_and_children() {
     let deny = Policy::builder("/ws").rules(&settings(), Behavior::Deny, ["Bash(make denied)"]);
     let main = std::sync::Arc::new(LivePermissions::new(deny.build()));
     let of = |name: &str, above: &std::sync::Arc<LivePermissions>| {
@@ -203,7 +203,7 @@ fn what_one_agent_alone_may_do() {
 }
 
 #[test]
-fn nobody_is_there() {
+fn unattended_decision_texts_match() {
     let mut out = String::new();
     for (tool, call) in [
         ("Custom", Call::undeclared()),
@@ -227,7 +227,7 @@ fn nobody_is_there() {
 }
 
 #[test]
-fn explanations_for_people() {
+fn explain_texts_match() {
     let call = Call::touching(vec![
         Access::Command("npm publish".into()),
         Access::Command("make x".into()),
@@ -242,7 +242,7 @@ fn explanations_for_people() {
 }
 
 #[test]
-fn previews_of_changes() {
+fn update_preview_texts_match() {
     let rule = |tool: &str, spec: Option<&str>| RuleText {
         tool_name: tool.to_owned(),
         rule_content: spec.map(str::to_owned),
@@ -287,7 +287,7 @@ fn previews_of_changes() {
 }
 
 #[test]
-fn every_warning() {
+fn rule_warning_texts_match() {
     let texts = [
         "",
         "(x)",
@@ -317,7 +317,7 @@ fn every_warning() {
 }
 
 #[test]
-fn suggestions_let_the_same_call_run() {
+fn suggested_updates_allow_the_same_call() {
     for (tool, call) in [
         ("Custom", Call::undeclared()),
         ("mcp__a__c", Call::undeclared()),

@@ -31,7 +31,7 @@ fn deny(rule: &str, tool: &str, call: Call, want: Behavior) {
 }
 
 #[test]
-fn bare_names() {
+fn bare_tool_rule_matches_only_its_tool() {
     for rule in ["Custom", "Custom(*)"] {
         allow(rule, "Custom", Call::undeclared(), Allow);
         deny(rule, "Custom", Call::undeclared().reading(), Deny);
@@ -45,7 +45,7 @@ fn bare_names() {
 }
 
 #[test]
-fn the_families_of_read_and_edit() {
+fn read_and_edit_rules_cover_their_families() {
     for tool in ["Read", "Glob", "Grep", "LS", "Search", "Custom"] {
         deny("Read", tool, Call::read("/ws/x"), Deny);
         deny("Read(./x)", tool, Call::read("x"), Deny);
@@ -66,7 +66,7 @@ fn the_families_of_read_and_edit() {
 }
 
 #[test]
-fn path_rules_that_name_another_tool() {
+fn write_rule_with_path_only_restricts() {
     for rule in ["Write(./x)", "MultiEdit(./x)", "NotebookEdit(./x)"] {
         allow(rule, "Write", Call::write("x"), Ask);
         deny(rule, "Write", Call::write("x"), Deny);
@@ -142,7 +142,7 @@ fn path_patterns() {
 }
 
 #[test]
-fn allows_reach_no_further_than_they_must() {
+fn path_allow_rule_has_narrowest_coverage() {
     for (rule, path, allowed) in [
         ("./out/**", "/ws/out/x/y", true),
         ("./out/**", "/ws/out", false),
@@ -168,7 +168,7 @@ fn allows_reach_no_further_than_they_must() {
 }
 
 #[test]
-fn a_slash_starts_where_the_settings_stand() {
+fn leading_slash_in_path_rule_is_relative_to_settings() {
     let origin = common::settings().rooted(std::path::Path::new("/ws/project"));
     let policy = Policy::builder("/ws").rules(&origin, Deny, ["Read(/x)"]).build();
     assert_eq!(judge(&policy, "Read", &Call::read("/ws/project/x")).behavior, Deny);
@@ -213,7 +213,7 @@ fn commands() {
 }
 
 #[test]
-fn every_part_of_a_decision_names_its_rule() {
+fn decision_parts_name_their_rules() {
     let rules = Rules { allow: &["Bash(make:*)"], deny: &["Read(./.env)"], ..Rules::default() };
     let policy = policy(PermissionMode::Default, rules);
     let call = Call::touching(vec![
@@ -268,7 +268,7 @@ fn domains() {
 
 /// The `if` of a hook matches if any file of the call matches.
 #[test]
-fn a_rule_is_about_a_call_with_any_of_its_paths() {
+fn is_about_matches_any_path_of_the_call() {
     use haft_tool::Access::{Read, Write};
     let policy = Policy::builder("/ws").home("/home/u").build();
     let several = Call::touching(vec![Write("/ws/a.txt".into()), Write("/ws/secret/b".into())]);
@@ -327,7 +327,7 @@ fn skills_agents_and_inputs() {
 }
 
 #[test]
-fn servers_and_shapes_of_names() {
+fn server_and_wildcard_tool_rules_match() {
     let call = Call::undeclared;
     allow("mcp__github", "mcp__github__get_issue", call(), Allow);
     allow("mcp__github__*", "mcp__github__get_issue", call(), Allow);
@@ -350,7 +350,7 @@ fn servers_and_shapes_of_names() {
 }
 
 #[test]
-fn what_cannot_be_read_asks_and_says_so() {
+fn invalid_rule_asks_and_warns() {
     let check = |rule: &str, tool: &str, call: Call, want: Behavior| {
         for behavior in [Deny, Ask] {
             let policy = Policy::builder("/ws").rules(&common::settings(), behavior, [rule]).build();
@@ -379,7 +379,7 @@ fn what_cannot_be_read_asks_and_says_so() {
 }
 
 #[test]
-fn a_no_about_something_the_call_does_not_say_asks() {
+fn deny_rule_about_missing_input_asks() {
     let call = || Call::undeclared().reading();
     deny("mcp__x__y(dangerous)", "mcp__x__y", call(), Ask);
     deny("mcp__x__y(mode:dangerous)", "mcp__x__y", call(), Allow);
@@ -388,7 +388,7 @@ fn a_no_about_something_the_call_does_not_say_asks() {
 }
 
 #[test]
-fn bare_denies_remove_tools() {
+fn bare_deny_rule_removes_the_tool() {
     let rules = Rules { deny: &["Write", "mcp__x", "Bash(rm:*)", "Task"], ..Rules::default() };
     let policy = policy(PermissionMode::Default, rules);
     for (tool, removed) in

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misspelt_schemas_are_named() {
+    fn schema_problem_names_misspelt_keywords() {
         for (schema, want) in [
             (
                 json!({"type": "object", "properties": {"a": {"type": ["string", "null"]}}, "required": ["a"]}),

@@ -72,7 +72,7 @@ fn parse(input: Value) -> Result<Value, String> {
 }
 
 #[test]
-fn coercion_is_lossless_or_does_not_happen() {
+fn coercion_is_lossless() {
     for (given, want) in [
         (json!({"count": "10"}), json!({"count": 10})),
         (json!({"count": " +10 "}), json!({"count": 10})),
@@ -112,7 +112,7 @@ fn coercion_is_lossless_or_does_not_happen() {
 }
 
 #[test]
-fn what_would_lose_something_is_refused() {
+fn lossy_coercion_is_rejected() {
     for given in [
         json!({"count": "ten"}),
         json!({"count": "1.5"}),
@@ -149,7 +149,7 @@ fn what_would_lose_something_is_refused() {
 }
 
 #[test]
-fn every_problem_is_reported_at_once() {
+fn all_input_problems_are_reported_at_once() {
     let given = json!({
         "txt": "hello", "count": "two", "at": {"y": "q"}, "shape": {"kind": "square", "side": -1, "hue": 1},
         "color": "dark_blu", "many": [{"x": 1}, {"x": "?"}], "who": [1],
@@ -158,12 +158,12 @@ fn every_problem_is_reported_at_once() {
 }
 
 #[test]
-fn schemas_are_strict_tidy_and_ordered() {
+fn derived_schema_is_strict_simplified_and_ordered() {
     insta::assert_json_snapshot!(args_tool().spec().input_schema);
 }
 
 #[test]
-fn a_root_union_is_flattened_for_the_wire_and_checked_as_it_is() {
+fn root_union_is_flattened_on_the_wire_and_checked_unflattened() {
     #[derive(Deserialize, JsonSchema, Serialize)]
     #[serde(tag = "action", rename_all = "snake_case")]
     enum Action {
@@ -182,7 +182,7 @@ fn a_root_union_is_flattened_for_the_wire_and_checked_as_it_is() {
 }
 
 #[test]
-fn tools_without_parameters_take_nothing() {
+fn tool_without_parameters_rejects_input() {
     #[derive(Deserialize, JsonSchema, Serialize)]
     struct None;
     for tool in [
@@ -198,7 +198,7 @@ fn tools_without_parameters_take_nothing() {
 }
 
 #[test]
-fn recursive_types_work() {
+fn recursive_input_type_is_checked() {
     #[derive(Deserialize, JsonSchema, Serialize)]
     struct Node {
         name: String,
@@ -215,7 +215,7 @@ fn recursive_types_work() {
 }
 
 #[test]
-fn flattened_parts_count_as_known() {
+fn flattened_fields_are_accepted() {
     #[derive(Deserialize, JsonSchema, Serialize)]
     struct Common {
         verbose: Option<bool>,
@@ -239,7 +239,7 @@ fn flattened_parts_count_as_known() {
 
 /// Arbitrary schemas must not make the check panic or hang.
 #[test]
-fn odd_schemas_are_survived() {
+fn arbitrary_schema_neither_panics_nor_hangs() {
     for schema in [
         json!(true),
         json!(null),
@@ -312,7 +312,7 @@ fn values() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn the_example_is_valid(schema in schemas()) {
+    fn generated_example_passes_its_schema(schema in schemas()) {
         let mut shown = example(&schema);
         let before = shown.clone();
         prop_assert_eq!(check_input("X", &schema, &mut shown).map_err(|err| err.message), Ok(()));
@@ -320,7 +320,7 @@ proptest! {
     }
 
     #[test]
-    fn checking_twice_changes_nothing_more(schema in schemas(), value in values()) {
+    fn checking_input_is_idempotent(schema in schemas(), value in values()) {
         let mut once = value;
         if check_input("X", &schema, &mut once).is_ok() {
             let mut twice = once.clone();
@@ -332,7 +332,7 @@ proptest! {
 
 /// Conditional keywords, as in schemas of real servers.
 #[test]
-fn conditions_are_checked() {
+fn conditional_keywords_are_checked() {
     let sized = json!({
         "type": "object",
         "properties": {"kind": {"type": "string"}, "size": {"type": "integer"}, "by": {"type": "string"}},

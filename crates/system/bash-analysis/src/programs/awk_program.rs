@@ -551,7 +551,7 @@ mod tests {
     use super::is_harmless;
 
     #[test]
-    fn programs_that_only_print() {
+    fn awk_program_that_only_prints_is_harmless() {
         for program in include_str!("../../tests/all/tables/awk_harmless.txt").lines() {
             let program = program.replace('⏎', "\n");
             assert!(is_harmless(&program), "{program}");
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_reach_out() {
+    fn awk_program_with_side_effects_is_not_harmless() {
         for program in include_str!("../../tests/all/tables/awk_dangerous.txt").lines() {
             let program = program.replace('⏎', "\n");
             assert!(!is_harmless(&program), "{program}");

@@ -35,7 +35,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn where_they_end() {
+    fn plain_bracket_expression_length_is_unambiguous() {
         for (text, want) in [
             ("[abc]x", Some(5)),
             ("[^abc]", Some(6)),

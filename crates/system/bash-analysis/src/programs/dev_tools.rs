@@ -455,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_well_formed() {
+    fn option_lists_of_queries_are_well_formed() {
         for query in QUERIES {
             for token in query.options.split_whitespace() {
                 let valued = token.ends_with([':', '?']) && !token.starts_with("--");

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_like_getopt_reads_them() {
+    fn options_parse_like_getopt() {
         let list = "-ab -n: -w? -# -f:R --all --lines: --color? --file:R";
         for (args, options, operands) in [
             ("-ab x", "a b", "x"),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_listed_is_refused() {
+    fn unlisted_option_is_rejected() {
         for args in [
             "-c",
             "-ac",

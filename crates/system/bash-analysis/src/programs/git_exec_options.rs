@@ -196,7 +196,7 @@ mod tests {
     use super::runs_named_program;
 
     #[test]
-    fn who_names_a_program() {
+    fn runs_named_program_detects_git_options_that_run_programs() {
         for (line, want) in [
             ("git status", false),
             ("git commit -m x", false),

@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_that_only_print() {
+    fn sed_script_that_only_prints_is_accepted() {
         for script in [
             "p",
             "2p",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_that_write_or_run() {
+    fn sed_script_that_writes_or_runs_is_rejected() {
         for script in [
             "w f",
             "/a/w f",

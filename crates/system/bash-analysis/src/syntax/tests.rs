@@ -147,7 +147,7 @@ fn compound_commands() {
 }
 
 #[test]
-fn what_bash_refuses_or_reads_twice() {
+fn parse_rejects_invalid_and_ambiguous_syntax() {
     for source in [
         "echo \"a",
         "echo 'a",

@@ -288,7 +288,7 @@ fn place() -> AnalysisContext<'static> {
 }
 
 #[test]
-fn what_runs_is_a_part_and_what_is_written_an_effect() {
+fn random_program_runs_only_reported_parts_and_writes() {
     let scratch = tempfile::tempdir().unwrap();
     let mut dice = Dice(seed());
     let (mut certain, mut total) = (0, 0);
@@ -405,7 +405,7 @@ fn covers(part: &AnalyzedCommand, call: &Call) -> bool {
 }
 
 #[test]
-fn what_is_read_is_an_effect() {
+fn random_program_reads_only_reported_files() {
     let scratch = tempfile::tempdir().unwrap();
     let mut dice = Dice(seed());
     let (mut known, mut total) = (0, 0);

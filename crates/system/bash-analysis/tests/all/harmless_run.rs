@@ -94,7 +94,7 @@ fn changes(before: &Picture, after: &Picture) -> impl Iterator<Item = PathBuf> {
 }
 
 #[tokio::test]
-async fn what_needs_no_question_changes_nothing() {
+async fn allowed_corpus_lines_change_no_files() {
     let rig = Rig::new();
     let (work, home) = (rig.work(), rig.dir.path().join("home"));
     std::fs::create_dir(&home).unwrap();

@@ -41,7 +41,7 @@ fn harmless_commands_run_unasked() {
 
 /// A denied program stays denied in every command that visibly runs it.
 #[test]
-fn a_denied_program_is_denied_however_it_is_run() {
+fn denied_program_is_denied_behind_wrappers() {
     let list = |rules: &[&str]| rules.iter().map(|it| (*it).to_owned()).collect();
     let rules = Rules { allow: list(&["Bash"]), ask: Vec::new(), deny: list(&["Bash(curl *)"]) };
     let judge =
@@ -109,7 +109,7 @@ fn a_denied_program_is_denied_however_it_is_run() {
 
 /// An allow rule for a program does not cover programs named in its arguments.
 #[test]
-fn a_rule_for_git_speaks_for_git_alone() {
+fn git_rule_does_not_allow_programs_named_in_arguments() {
     let list = |rules: &[&str]| rules.iter().map(|it| (*it).to_owned()).collect();
     let rules = Rules { allow: list(&["Bash(git *)"]), ask: Vec::new(), deny: list(&["Bash(rm *)"]) };
     let judge =
@@ -165,7 +165,7 @@ fn a_rule_for_git_speaks_for_git_alone() {
 
 /// Rules for some commands, applied to compound lines: every part is decided on its own.
 #[test]
-fn compound_lines_are_judged_by_their_parts() {
+fn compound_line_is_decided_by_its_parts() {
     let list = |rules: &[&str]| rules.iter().map(|it| (*it).to_owned()).collect();
     let rules = Rules {
         allow: list(&["Bash(git *)", "Bash(grep *)", "Bash(head *)", "Bash(jq *)"]),

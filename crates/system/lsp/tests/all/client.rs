@@ -21,7 +21,7 @@ fn at(path: &Path, line: u32, character: u32) -> Value {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_in_the_columns_of_the_server() {
+async fn references_use_the_negotiated_column_encoding() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.x");
     let text = "🦀ü def größe\ncall größe\n";
@@ -41,7 +41,7 @@ async fn a_question_is_answered_in_the_columns_of_the_server() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
+async fn faulty_server_reports_reason_and_fails_only_its_requests() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.x");
     for (words, want) in [
@@ -101,7 +101,7 @@ async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
 /// A server that floods, and reports about texts it was not sent, is still understood; its made-up
 /// diagnostics are ignored.
 #[tokio::test]
-async fn floods_and_answers_for_others_change_nothing() {
+async fn server_flood_and_unrelated_responses_are_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.x");
     std::fs::write(&file, "def a\nERR b\n").unwrap();
@@ -127,7 +127,7 @@ async fn floods_and_answers_for_others_change_nothing() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_read_is_ended() {
+async fn server_that_does_not_read_is_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let client = client(dir.path(), &["--deaf"]).await;
     let large = "x".repeat(1 << 20);
@@ -145,7 +145,7 @@ async fn one_that_does_not_read_is_ended() {
 }
 
 #[tokio::test]
-async fn it_is_waited_for_as_long_as_it_says() {
+async fn settle_waits_until_indexing_has_ended() {
     let dir = tempfile::tempdir().unwrap();
     let indexed = dir.path().join("indexed");
     let client = client(dir.path(), &["--index", "0", "--index-gate", indexed.to_str().unwrap()]).await;
@@ -167,7 +167,7 @@ async fn it_is_waited_for_as_long_as_it_says() {
 }
 
 #[tokio::test]
-async fn only_what_is_said_about_the_text_as_it_is_counts() {
+async fn check_ignores_diagnostics_of_earlier_texts() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.x");
     std::fs::write(&file, "").unwrap();
@@ -187,7 +187,7 @@ async fn only_what_is_said_about_the_text_as_it_is_counts() {
 }
 
 #[tokio::test]
-async fn a_server_is_asked_about_the_whole_project_and_may_take_its_time() {
+async fn check_all_requests_workspace_diagnostics() {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in [("a.x", "ERR one"), ("b.x", "fine"), ("c.x", "WARN two\nERR three")] {
         std::fs::write(dir.path().join(name), text).unwrap();
@@ -216,7 +216,7 @@ async fn a_server_is_asked_about_the_whole_project_and_may_take_its_time() {
 }
 
 #[tokio::test]
-async fn what_others_change_is_told_before_the_next_question() {
+async fn changes_on_disk_are_sent_before_the_next_request() {
     let dir = tempfile::tempdir().unwrap();
     let (file, other) = (dir.path().join("a.x"), dir.path().join("b.x"));
     std::fs::write(&file, "def a").unwrap();
@@ -230,7 +230,7 @@ async fn what_others_change_is_told_before_the_next_question() {
 }
 
 #[tokio::test]
-async fn a_pool_starts_one_server_and_gives_up_on_one_that_keeps_ending() {
+async fn pool_starts_one_server_and_gives_up_after_repeated_exits() {
     let dir = tempfile::tempdir().unwrap();
     let pool = ServerPool::new(PoolLimits { most: 2, ..PoolLimits::default() });
     let starter = Starter::default();

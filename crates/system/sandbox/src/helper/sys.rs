@@ -45,8 +45,8 @@ pub(crate) fn read_only_mount(mount: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Unshares namespaces (`unshare`).
 pub(crate) fn leave(flags: rustix::thread::UnshareFlags) -> io::Result<()> {
-    // SAFETY: the helper has one thread and shares nothing with anybody; elsewhere a thread of our own
-    // leaves only mounts, and keeps its memory and descriptors.
+    // SAFETY: the helper has only one thread. Other callers run on a dedicated thread and unshare only
+    // mounts, which leaves memory and descriptors shared.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
@@ -90,7 +90,7 @@ pub(super) fn landlock_version() -> i64 {
 /// Takes ownership of an inherited descriptor.
 pub(super) fn inherited(fd: i32) -> std::os::fd::OwnedFd {
     use std::os::fd::FromRawFd as _;
-    // SAFETY: whoever started us put it there for us, and nobody else here
-    // knows of it.
+    // SAFETY: the process that started this helper passed the descriptor for it, and no other code here
+    // uses it.
     unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) }
 }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_compared_label_by_label() {
+    fn allowed_domain_rule_matches_host_label_by_label() {
         let domains = Domains {
             allow: vec![
                 String::from("example.com"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_nothing() {
+    fn invalid_host_and_port_is_rejected() {
         for text in [
             "evil\0.example.com:1",
             "a b:1",

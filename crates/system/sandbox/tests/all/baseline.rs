@@ -39,7 +39,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn what_is_frozen_stays_whatever_a_command_does() {
+fn baseline_frozen_paths_survive_any_command() {
     let Place { home, .. } = &place();
     let store = home.join(".haft");
     let walls = match BaselineSandbox::build(BaselinePolicy { freeze: vec![store.clone()], home: None }) {
@@ -78,7 +78,7 @@ fn what_is_frozen_stays_whatever_a_command_does() {
 }
 
 #[test]
-fn what_nobody_named_stays_in_the_home() {
+fn baseline_home_keeps_entries_the_command_does_not_name() {
     for (line, kept) in [
         ("cd ws && rm -r src; rm -rf \"$OLDPWD\"", "pictures/old/file"),
         (
@@ -112,7 +112,7 @@ fn what_nobody_named_stays_in_the_home() {
 }
 
 #[test]
-fn what_is_named_or_worked_in_is_not_kept() {
+fn baseline_home_leaves_named_and_workspace_paths_writable() {
     let Place { home, .. } = &place();
     let ws = home.join("ws");
     let of = |roots: &[&Path], named: &[&Path]| {

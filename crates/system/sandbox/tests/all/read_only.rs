@@ -84,7 +84,7 @@ impl Rig {
 }
 
 #[test]
-fn what_reads_is_not_disturbed() {
+fn read_only_sandbox_does_not_affect_reading_commands() {
     let rig = Rig::new(&["work/secret"], ReadOnlyNetwork::Off);
     for (line, want) in [
         ("cat a", "alpha\n"),
@@ -115,7 +115,7 @@ fn what_reads_is_not_disturbed() {
 }
 
 #[test]
-fn nothing_changes() {
+fn read_only_sandbox_leaves_tree_untouched() {
     let rig = Rig::new(&[], ReadOnlyNetwork::Off);
     let before = rig.picture();
     for line in [
@@ -161,7 +161,7 @@ fn nothing_changes() {
 }
 
 #[test]
-fn nobody_is_talked_to() {
+fn read_only_sandbox_blocks_network_and_sockets() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     listener.set_nonblocking(true).unwrap();
@@ -183,7 +183,7 @@ fn nobody_is_talked_to() {
 }
 
 #[test]
-fn only_what_is_installed_runs() {
+fn read_only_sandbox_runs_only_installed_programs() {
     let rig = Rig::new(&[], ReadOnlyNetwork::Off);
     for line in ["./tool", "bash -c ./tool", "cp tool /dev/null; ./tool", "find . -name tool -exec {} \\;"] {
         assert!(!rig.run(line).0.contains("ran"), "{line}");
@@ -194,7 +194,7 @@ fn only_what_is_installed_runs() {
 }
 
 #[test]
-fn what_is_hidden_stays_hidden_and_what_is_new_is_seen() {
+fn read_only_sandbox_hides_paths_and_is_rebuilt_for_new_entries() {
     let rig = Rig::new(&["work/secret", "home"], ReadOnlyNetwork::Off);
     for line in
         ["cat secret", "cat ./sub/../secret", "grep -r hidden .", "cat ../home/b", "head -c5 < secret"]

@@ -150,7 +150,7 @@ impl Runner {
 }
 
 #[test]
-fn the_usual_lines_are_not_disturbed() {
+fn common_commands_print_the_same_in_read_only_sandbox() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     let runner = Runner { work: root.join("work"), home: root.join("home"), scratch: root.join("scratch") };

@@ -18,7 +18,7 @@ fn fires(cron: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn times_in_a_plain_calendar() {
+fn next_after_in_utc_matches_expected_times() {
     for (cron, from, want) in [
         ("30 9 * * 1-5", "2026-11-13T10:00", vec!["11-16 09:30+00:00", "11-17 09:30+00:00"]),
         (
@@ -48,7 +48,7 @@ fn times_in_a_plain_calendar() {
 }
 
 #[test]
-fn clocks_that_are_changed() {
+fn next_after_handles_clock_changes() {
     for (cron, zone, from, want) in [
         // 02:30 does not exist: it fires at the clock change, once.
         ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", vec!["03-29 03:00+02:00", "03-30 02:30+02:00"]),
@@ -98,7 +98,7 @@ fn clocks_that_are_changed() {
 }
 
 #[test]
-fn a_year_of_daily_times_has_one_for_each_day() {
+fn daily_expression_fires_once_per_day_in_a_year() {
     for zone in ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Kolkata"] {
         for cron in ["30 2 * * *", "0 0 * * *", "30 1 * * *", "59 23 * * *"] {
             let all = fires(cron, zone, "2026-01-01T12:00", 365);
@@ -112,7 +112,7 @@ fn a_year_of_daily_times_has_one_for_each_day() {
 }
 
 #[test]
-fn what_is_no_expression_is_told() {
+fn invalid_expression_error_names_the_field() {
     for (text, want) in [
         ("* * * *", "has 4 fields"),
         ("0 9 * * * *", "has 6 fields"),
@@ -133,7 +133,7 @@ fn what_is_no_expression_is_told() {
 
 proptest! {
     #[test]
-    fn the_next_time_is_the_first_that_fits(
+    fn next_after_equals_minute_by_minute_search(
         minute in prop_oneof![Just("*".to_owned()), (0..60_u32).prop_map(|it| it.to_string()), (1..30_u32).prop_map(|it| format!("*/{it}"))],
         hour in prop_oneof![Just("*".to_owned()), (0..24_u32).prop_map(|it| it.to_string()), (0..12_u32).prop_map(|it| format!("{it}-{}", it + 9))],
         weekday in prop_oneof![Just("*".to_owned()), (0..8_u32).prop_map(|it| it.to_string())],
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_a_panic(text in "[ -~*/,0-9-]{0,30}") {
+    fn cron_parse_never_panics_on_arbitrary_text(text in "[ -~*/,0-9-]{0,30}") {
         CronSpec::parse(&text).ok();
     }
 }

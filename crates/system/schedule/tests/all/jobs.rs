@@ -36,7 +36,7 @@ fn is_due(job: &CronJob, now: &str, last: Option<&str>) -> Option<(Timestamp, Ru
 }
 
 #[test]
-fn what_is_due_when() {
+fn due_returns_slot_and_reason() {
     use RunReason::{CatchUp, Missed, Scheduled};
     let hourly = job("0 * * * *");
     for (now, last, want) in [
@@ -71,7 +71,7 @@ fn what_is_due_when() {
 
 /// However long nothing ran and however rare the job is, one run is due, for the latest time.
 #[test]
-fn long_sleeps_are_one_run() {
+fn due_after_long_suspend_is_one_run() {
     let time = |text: &str| -> Timestamp { text.parse().unwrap() };
     for (cron, zone, created, now, want) in [
         ("0 0 1 * *", "UTC", "2026-01-01T00:00:00Z", "2026-09-20T00:00:00Z", "2026-09-01T00:00:00Z"),
@@ -113,7 +113,7 @@ fn long_sleeps_are_one_run() {
 /// Exactly one process claims a slot: also if it looked, slept while another ran many slots, and claims
 /// then; also after the clock was wrong for long.
 #[test]
-fn claims_outlive_sleepers_and_wrong_clocks() {
+fn claim_succeeds_once_despite_suspends_and_wrong_clocks() {
     let dir = tempfile::tempdir().unwrap();
     let store = CronStore::at(dir.path());
     let claim = |second: i64| store.claim("0a1b2c3d", Timestamp::from_second(second).unwrap()).unwrap();
@@ -156,7 +156,7 @@ fn claims_outlive_sleepers_and_wrong_clocks() {
 }
 
 #[test]
-fn one_process_gets_a_slot_once() {
+fn slot_is_claimed_by_one_process() {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(CronStore::at(dir.path().join("cron")));
     for slot in 0..20 {
@@ -177,7 +177,7 @@ fn one_process_gets_a_slot_once() {
 }
 
 #[test]
-fn jobs_are_on_disk_and_damage_is_named() {
+fn store_lists_jobs_and_reports_invalid_files() {
     let dir = tempfile::tempdir().unwrap();
     let store = CronStore::at(dir.path().join("cron"));
     assert!(store.list().jobs.is_empty());
@@ -208,7 +208,7 @@ fn jobs_are_on_disk_and_damage_is_named() {
 }
 
 #[test]
-fn runs_are_written_down() {
+fn run_log_returns_latest_record_of_each_run() {
     let dir = tempfile::tempdir().unwrap();
     let store = CronStore::at(dir.path());
     for (minute, outcome) in [

@@ -79,7 +79,7 @@ fn tick(store: &CronStore, job: &CronJob, spec: &CronSpec, now: Timestamp) -> Op
 }
 
 #[test]
-fn each_slot_once_through_a_year() {
+fn simulated_year_runs_each_slot_once() {
     for (number, zone) in ZONES[..5].iter().enumerate() {
         let tz = TimeZone::get(zone).unwrap();
         let fires = fires(&tz);
@@ -160,7 +160,7 @@ fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice:
 
 /// From any starting time, the next time equals the reference, also in the hours around a clock change.
 #[test]
-fn the_next_time_is_the_same_from_everywhere() {
+fn next_after_is_independent_of_the_starting_time() {
     for zone in [ZONES[0], ZONES[2], ZONES[3], ZONES[5]] {
         let tz = TimeZone::get(zone).unwrap();
         let fires = fires(&tz);
@@ -181,7 +181,7 @@ fn the_next_time_is_the_same_from_everywhere() {
 }
 
 #[test]
-fn a_clock_that_was_far_ahead_stops_nothing() {
+fn last_slot_at_ignores_slots_claimed_far_in_the_future() {
     let dir = tempfile::tempdir().unwrap();
     let store = CronStore::at(dir.path());
     let at = |text: &str| -> Timestamp { text.parse().unwrap() };

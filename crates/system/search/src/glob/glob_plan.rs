@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_before_a_wildcard_decide_where_to_begin() {
+    fn glob_plan_starts_at_components_before_the_wildcard() {
         for (pattern, want) in [
             ("*.rs", "/ws/p"),
             ("**/*.rs", "/ws/p"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_patterns_are_errors() {
+    fn glob_plan_rejects_unusable_patterns() {
         for (pattern, want) in [
             ("", "the path is empty"),
             ("a\0b", "NUL"),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_as_everybody_expects() {
+    fn glob_pattern_matches_expected_paths() {
         let check = |pattern: &str, path: &str| {
             let plan = GlobPlan::parse(pattern, Path::new("/w"), None).unwrap();
             plan.searches.iter().any(|search| {

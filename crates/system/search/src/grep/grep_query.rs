@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alphabets() {
+    fn pattern_alphabet_is_classified() {
         for (pattern, want) in [
             ("fn main", PatternAlphabet::Ascii),
             ("[a-z]+_t", PatternAlphabet::Ascii),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_break_needs_multiline() {
+    fn pattern_with_line_break_requires_multiline() {
         let problem = GrepQuery::new(r"a\nb", GrepOptions::default()).unwrap_err();
         assert!(problem.spans_lines);
         assert!(GrepQuery::new(r"a\nb", GrepOptions { multiline: true, ..GrepOptions::default() }).is_ok());

@@ -115,7 +115,7 @@ mod tests {
     proptest! {
         /// The same lines match with and without windows.
         #[test]
-        fn windows_make_no_difference(
+        fn windowed_search_finds_the_same_lines(
             text in "([a-c ]{0,9}|needle|\n){0,60}",
             pattern in prop_oneof![Just("needle"), Just("^a"), Just("c$"), Just(r"\bb"), Just("a+b")],
             size in 40_usize..200,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_parts_of_lines_are_right() {
+    fn windowed_search_reports_line_numbers_and_excerpts() {
         let text = format!("one\n{}needle{}\nthree needle", "x".repeat(5000), "y".repeat(5000));
         let query =
             GrepQuery::new("needle", GrepOptions { mode: Mode::Content, ..GrepOptions::default() }).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_does_not_fit_is_known_by_the_error() {
+    fn line_beyond_heap_limit_is_recognised_as_out_of_memory() {
         let query = GrepQuery::new("x", GrepOptions::default()).unwrap();
         let stop = SearchStop::never();
         let mut taker = LineCollector::new(&query, &stop, 0);

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_usual_encoding_is_among_the_readings() {
+    fn readings_include_every_common_encoding() {
         for (label, text) in [
             ("shift_jis", "日本"),
             ("gbk", "中文内容"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_utf8_stays_utf8() {
+    fn damaged_utf8_is_not_a_legacy_encoding() {
         let mut bytes = "größe über älter schön Öl für süß möglich".as_bytes().to_vec();
         bytes.push(0xe9);
         assert!(!is_legacy(&bytes));

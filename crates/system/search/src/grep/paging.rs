@@ -209,7 +209,7 @@ mod tests {
     proptest! {
         /// The page does not depend on the order of files.
         #[test]
-        fn pages_tile_the_answer(sizes in prop::collection::vec(1_usize..5, 1..12), limit in 1_usize..6, seed in any::<u64>()) {
+        fn consecutive_pages_cover_the_result_exactly(sizes in prop::collection::vec(1_usize..5, 1..12), limit in 1_usize..6, seed in any::<u64>()) {
             let want: Vec<(usize, u64)> =
                 sizes.iter().enumerate().flat_map(|(file, lines)| (1..=*lines as u64).map(move |line| (file, line))).collect();
             let mut order: Vec<usize> = (0..sizes.len()).collect();

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_their_parts_are_held() {
+    fn word_set_contains_words_and_their_parts() {
         let mut set = WordSet::default();
         set.collect("fn parse_config(HTTPServer: fooBarBaz) { x9 } größe".as_bytes());
         let words = WordBloom::from_words(&set);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_names() {
+    fn parts_splits_compound_names() {
         for (name, want) in [
             ("parse_config", "parse config"),
             ("parseConfigFile", "parse config file"),
@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_word_is_lost(words in prop::collection::vec("[A-Za-z_][A-Za-z0-9_]{0,20}", 1..200)) {
+        fn word_bloom_has_no_false_negatives(words in prop::collection::vec("[A-Za-z_][A-Za-z0-9_]{0,20}", 1..200)) {
             let text = words.join(" ");
             let mut set = WordSet::default();
             set.collect(text.as_bytes());

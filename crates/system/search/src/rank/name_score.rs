@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn better_fits_have_more_points() {
+    fn name_score_ranks_closer_names_higher() {
         let wanted = QueryName { text: String::from("loadConfig"), inside: None };
         let points: Vec<i32> = [
             "loadConfig",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn typing_mistakes() {
+    fn is_near_accepts_one_typing_mistake() {
         for (name, text, want) in [
             ("parse_config", "parse_confg", true),
             ("parse_config", "parse_cofnig", true),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn kin() {
+    fn kinship_recognises_inflected_words() {
         for (a, b, want) in [
             ("parse", "parsing", true),
             ("parse", "parser", true),

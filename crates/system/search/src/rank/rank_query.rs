@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_taken_apart() {
+    fn rank_query_parses_names_and_terms() {
         for (text, name, terms) in [
             ("parse_config", "parse_config", "parse config"),
             ("where is parseConfig defined?", "parseConfig", "parse config"),

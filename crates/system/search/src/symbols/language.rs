@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_are_told_by_name_or_first_line() {
+    fn language_is_detected_by_name_or_shebang() {
         for (name, text, want) in [
             ("a.rs", "", Some("Rust")),
             ("x.test.tsx", "", Some("TypeScript")),

@@ -85,11 +85,11 @@ pub struct Unreadable {
     pub first: Vec<(Vec<u8>, String)>,
 }
 
-/// Maximum number kept with their error.
+/// Maximum number of entries kept with their error.
 const NAMED: usize = 5;
 
 impl Unreadable {
-    /// Records one.
+    /// Records an entry that could not be read.
     pub(crate) fn note(&mut self, rel: &[u8], error: &std::io::Error) {
         self.count += 1;
         self.keep(rel.to_vec(), plain(error));

@@ -46,7 +46,7 @@ fn deep(top: &Path, levels: usize) {
 }
 
 #[test]
-fn deep_trees_are_searched_to_the_bottom() {
+fn search_reaches_files_beyond_the_path_limit() {
     let dir = tempfile::tempdir().unwrap();
     deep(dir.path(), 700);
     let root = SearchRoot::open(&dir.path().canonicalize().unwrap()).unwrap();
@@ -66,7 +66,7 @@ fn deep_trees_are_searched_to_the_bottom() {
 }
 
 #[test]
-fn a_root_that_becomes_a_link_is_not_followed() {
+fn root_replaced_by_symlink_is_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     fs::create_dir_all(top.join("ws/sub")).unwrap();
@@ -89,7 +89,7 @@ fn a_root_that_becomes_a_link_is_not_followed() {
 }
 
 #[test]
-fn a_cancelled_search_ends_at_the_next_file() {
+fn cancelled_search_ends_at_the_next_file() {
     let dir = tempfile::tempdir().unwrap();
     for index in 0..1500 {
         fs::write(dir.path().join(format!("f{index}")), "needle\n").unwrap();
@@ -109,7 +109,7 @@ fn a_cancelled_search_ends_at_the_next_file() {
 }
 
 #[test]
-fn a_broken_visitor_does_not_hang_the_others() {
+fn panicking_visitor_does_not_hang_the_walk() {
     let dir = tempfile::tempdir().unwrap();
     for index in 0..50 {
         fs::create_dir(dir.path().join(format!("d{index}"))).unwrap();
@@ -123,7 +123,7 @@ fn a_broken_visitor_does_not_hang_the_others() {
 }
 
 #[test]
-fn the_kernels_files_are_not_walked_into() {
+fn walk_skips_kernel_file_systems() {
     assert!(SearchRoot::open(Path::new("/proc")).is_err());
     let root = SearchRoot::open(Path::new("/")).unwrap();
     let run = TreeRun {
@@ -141,7 +141,7 @@ fn the_kernels_files_are_not_walked_into() {
 }
 
 #[test]
-fn pages_of_everything_are_bounded() {
+fn unlimited_page_is_bounded_in_memory() {
     let dir = tempfile::tempdir().unwrap();
     let line = format!("needle {}\n", "x".repeat(400));
     for index in 0..30 {

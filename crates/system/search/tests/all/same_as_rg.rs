@@ -308,7 +308,7 @@ fn case(dice: &mut Dice) -> Case<'static> {
 }
 
 #[test]
-fn text_is_found_as_rg_finds_it() {
+fn grep_results_equal_rg() {
     let Some(rg) = rg() else { return };
     let trees = std::env::var("HAFT_RG_TREES").map_or(25, |it| it.parse().unwrap());
     let mut hits = 0;
@@ -359,7 +359,7 @@ const GLOBS: [&str; 9] =
     ["**/*", "*.rs", "src/**", "**/a/*.*", "*.{txt,md}", "**/[a-f]*", "a/b/**/*.py", "zz", "?.py"];
 
 #[test]
-fn files_are_listed_as_rg_lists_them() {
+fn glob_results_equal_rg() {
     let Some(rg) = rg() else { return };
     for seed in 0..30 {
         let dir = tempfile::tempdir().unwrap();

@@ -493,7 +493,7 @@ fn kotlin_and_swift() {
 }
 
 #[test]
-fn the_others() {
+fn symbols_in_other_languages_are_found() {
     check(
         "a.sh",
         "#!/bin/bash\nPREFIX=/usr\nexport PATH=x\nfunction build { echo; }\nrun-tests() {\n  local x=1\n  cat <<EOF\nfake() {\nEOF\n}\nalias ll='ls'\n",
@@ -568,7 +568,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     /// On arbitrary text the rules terminate, and what they find lies within the file.
     #[test]
-    fn any_text_is_survived(parts in prop::collection::vec(prop_oneof![
+    fn symbols_never_panics_on_arbitrary_text(parts in prop::collection::vec(prop_oneof![
         Just("fn"), Just("class"), Just("impl"), Just("func"), Just("("), Just(")"), Just("{"), Just("}"), Just("<"), Just(">"),
         Just("::"), Just(";"), Just(","), Just("="), Just("=>"), Just("\n"), Just("name"), Just("T"), Just("enum"), Just("case"),
         Just("\""), Just("'"), Just("/*"), Just("#define"), Just("typedef"), Just("def"), Just("create table"), Just("["), Just("]"),

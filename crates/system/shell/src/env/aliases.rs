@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_left_out_and_named() {
+    fn drop_broken_removes_unusable_definitions_with_notice() {
         let mut made = made();
         let builtins = BTreeSet::from([String::from("true")]);
         let notices = made.drop_broken(&[Path::new("/bin")], &builtins);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_gets_what_it_uses() {
+    fn needed_for_includes_only_used_definitions() {
         let made = made();
         for (command, want, without) in [
             ("echo hi", "", "function"),

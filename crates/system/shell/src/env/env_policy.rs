@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns() {
+    fn name_patterns_match_variables() {
         for (pattern, name, want) in [
             ("A", "A", true),
             ("A", "AB", false),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn our_keys_never_pass_and_the_users_do() {
+    fn env_policy_removes_own_keys_and_passes_others() {
         let policy = EnvPolicy { hide: vec![String::from("MY_PROVIDER_*")], ..EnvPolicy::default() };
         for (name, want) in [
             ("ANTHROPIC_API_KEY", false),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_login_shell_decides_about_path_only() {
+    fn environment_takes_only_path_from_login_shell() {
         let own = pairs(&[("PATH", "/own"), ("LANG", "own"), ("OPENAI_API_KEY", "x"), ("PAGER", "less")]);
         let login =
             pairs(&[("PATH", "/login"), ("LANG", "login"), ("NVM_DIR", "/nvm"), ("ANTHROPIC_API_KEY", "y")]);

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn parse_bytes_accepts_units() {
         for (text, want) in [
             ("512M", Some(512 << 20)),
             ("2 gb", Some(2 << 30)),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_hierarchies() {
+    fn cgroup_parents_are_found_in_mountinfo() {
         let mounts = "30 25 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
                       31 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let own = "5:memory:/a\n0::/user/b\n";

@@ -58,7 +58,7 @@ in two lines'
 "#;
 
 #[test]
-fn takes_what_works_and_names_what_does_not() {
+fn login_env_captures_environment_and_reports_broken_definitions() {
     let home = home(&[(".bashrc", RC), (".bash_profile", "export PATH=/from/profile:$PATH\n. ~/.bashrc\n")]);
     let empty = self::home(&[]);
     let got = capture(&plan(home.path()));
@@ -95,7 +95,7 @@ fn aliases_come_from_the_rc_file_even_if_the_login_file_does_not_read_it() {
 }
 
 #[test]
-fn a_broken_start_up_file_is_reported_and_the_rest_is_used() {
+fn broken_start_up_file_is_reported_and_rest_is_used() {
     let home = home(&[(".bash_profile", "export GOOD=1\nfi )( broken\nexport NEVER=1\n")]);
     let got = capture(&plan(home.path()));
     assert!(got.environment.iter().any(|it| it.0 == "GOOD"));
@@ -103,7 +103,7 @@ fn a_broken_start_up_file_is_reported_and_the_rest_is_used() {
 }
 
 #[test]
-fn a_start_up_file_that_hangs_or_leaves_is_survived() {
+fn hanging_or_exiting_start_up_file_is_tolerated() {
     for (text, patience) in [("sleep 600\n", 1), ("exec sleep 600\n", 1), ("exit 3\n", 60)] {
         let home = home(&[(".bash_profile", text)]);
         let plan = LoginEnvOptions { patience: Duration::from_secs(patience), ..plan(home.path()) };
@@ -116,7 +116,7 @@ fn a_start_up_file_that_hangs_or_leaves_is_survived() {
 
 /// A slow start-up file delays only the first process.
 #[test]
-fn slow_start_up_files_are_asked_once_until_something_changes() {
+fn slow_start_up_files_are_cached_until_their_inputs_change() {
     let slow = "echo ran >> ~/count; sleep 0.4; export SLOW=1; greet() { echo hello; }\n";
     let quick = "echo ran >> ~/count; export QUICK=1\n";
     let home = home(&[(".bash_profile", slow)]);
@@ -162,7 +162,7 @@ fn slow_start_up_files_are_asked_once_until_something_changes() {
 }
 
 #[tokio::test]
-async fn commands_use_it_and_are_told_once() {
+async fn commands_use_login_environment_and_notices_are_given_once() {
     let home = home(&[(".bashrc", RC), (".bash_profile", ". ~/.bashrc\n")]);
     // The shell finds its home directory through the given environment.
     let rc = home.path().join("login");

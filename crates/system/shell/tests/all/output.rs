@@ -25,7 +25,7 @@ impl haft_shell::output::Blank for Digits {
 }
 
 #[test]
-fn secrets_do_not_stay_on_disk_when_the_session_is_over() {
+fn stored_output_is_redacted_at_session_end() {
     let root = tempfile::tempdir().unwrap();
     let limits = SpoolLimits { memory: 4, cap: 1 << 20, total: u64::MAX };
     let dir = SpoolDir::create(root.path(), "s", limits, SpoolQuota::new(1 << 20)).unwrap();
@@ -43,7 +43,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn keeps_both_ends_and_counts_the_rest(
+    fn spool_keeps_both_ends_and_counts_dropped_bytes(
         sizes in proptest::collection::vec(0_usize..300, 0..40),
         cap in 64_u64..2_000,
         memory in 16_usize..64,
@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn an_excerpt_is_bounded_and_true(lines in proptest::collection::vec("[ -~]{0,40}|error: [a-z]{3}|é{1,20}", 0..300), limit in 200_usize..2_000, cap in 300_u64..20_000) {
+    fn excerpt_is_bounded_and_consistent_with_output(lines in proptest::collection::vec("[ -~]{0,40}|error: [a-z]{3}|é{1,20}", 0..300), limit in 200_usize..2_000, cap in 300_u64..20_000) {
         let dir = tempfile::tempdir().unwrap();
         let mut spool = spool(dir.path(), cap, 128);
         let full: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -166,7 +166,7 @@ fn one_endless_line_is_cut_at_characters() {
 }
 
 #[test]
-fn binary_is_named_and_text_is_not() {
+fn binary_kind_names_binary_output_only() {
     let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0, 1, 2, 3, 250, 251, 0x9c].repeat(200)].concat();
     for (bytes, want) in [
         (&b"hello\n"[..], None),
@@ -184,7 +184,7 @@ fn binary_is_named_and_text_is_not() {
 }
 
 #[test]
-fn old_output_makes_room_for_new() {
+fn quota_deletes_oldest_finished_output() {
     let dir = tempfile::tempdir().unwrap();
     let quota = SpoolQuota::new(1_000_000);
     let limits = SpoolLimits { memory: 100, cap: 400_000, total: u64::MAX };
@@ -204,7 +204,7 @@ fn old_output_makes_room_for_new() {
 }
 
 #[test]
-fn a_full_disk_costs_the_middle_and_nothing_else() {
+fn full_disk_drops_only_the_middle_of_output() {
     let dir = tempfile::tempdir().unwrap();
     let mounted =
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(dir.path()).status();
@@ -237,7 +237,7 @@ impl Drop for Unmount<'_> {
 }
 
 #[test]
-fn what_dead_sessions_left_goes_and_what_live_ones_have_stays() {
+fn sweep_removes_outputs_of_ended_sessions_only() {
     let root = tempfile::tempdir().unwrap();
     let open = |name: &str| {
         SpoolDir::create(root.path(), name, SpoolLimits::default(), SpoolQuota::new(1 << 20)).unwrap()
@@ -258,7 +258,7 @@ fn what_dead_sessions_left_goes_and_what_live_ones_have_stays() {
 
 /// Sessions that start concurrently sweep directories that are not locked yet; none is deleted.
 #[test]
-fn directories_of_sessions_that_begin_survive_those_who_clean_up() {
+fn new_session_directory_survives_concurrent_sweep() {
     let root = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
         for worker in 0..6 {

@@ -74,7 +74,7 @@ fn victim(state: &Path) -> Child {
 }
 
 #[test]
-fn what_a_killed_session_left_is_found_and_ended_and_nothing_else_is() {
+fn killed_session_leftovers_are_found_and_ended() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let mut foreign = Command::new("sleep").arg("600").spawn().unwrap();
@@ -109,7 +109,7 @@ fn what_a_killed_session_left_is_found_and_ended_and_nothing_else_is() {
 }
 
 #[test]
-fn a_torn_registry_still_tells() {
+fn truncated_registry_lists_complete_entries() {
     let dir = tempfile::tempdir().unwrap();
     let mut killed = victim(dir.path());
     eventually("the session runs", || dir.path().join("ready").exists());
@@ -140,7 +140,7 @@ fn leftovers_of(bytes: &[u8]) -> Vec<haft_shell::own::LiveProcesses> {
 }
 
 #[test]
-fn a_registry_of_another_boot_means_nothing() {
+fn registry_of_another_boot_is_ignored() {
     let cookie = format!("x:y:{:016x}", 7);
     let mut child = Command::new("sleep").arg("600").env("HAFT_CALL", &cookie).spawn().unwrap();
     let call =
@@ -155,7 +155,7 @@ fn a_registry_of_another_boot_means_nothing() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_ends_everything_but_what_was_detached() {
+async fn session_end_kills_all_but_detached_processes() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
     let (kept, end) = rig.run("sleep 600 & sleep 0").await;

@@ -42,7 +42,7 @@ async fn exit_codes_and_signals() {
 }
 
 #[tokio::test]
-async fn says_where_the_shell_was() {
+async fn job_end_reports_final_directory() {
     let rig = Rig::new();
     let work = rig.work();
     std::fs::create_dir(work.join("a b\nc")).unwrap();
@@ -67,7 +67,7 @@ async fn says_where_the_shell_was() {
 }
 
 #[tokio::test]
-async fn bash_gets_exactly_these_bytes() {
+async fn command_bytes_reach_bash_unchanged() {
     let rig = Rig::new();
     let body = "it's \"quoted\" `ticks` $HOME \\n \\\\ é日本 $(x)\n\ttab !hist {a,b} * ~\n";
     let got = rig.text(&format!("cat <<'END'\n{body}END\n")).await;
@@ -76,7 +76,7 @@ async fn bash_gets_exactly_these_bytes() {
 }
 
 #[tokio::test]
-async fn the_environment_is_the_users_without_our_keys() {
+async fn command_environment_omits_own_keys() {
     // SAFETY of the test: nextest runs every test in its own process.
     let rig = Rig::with(|config| {
         config.environment.hide.push(String::from("PATH_OF_NOBODY"));
@@ -91,7 +91,7 @@ async fn the_environment_is_the_users_without_our_keys() {
 }
 
 #[tokio::test]
-async fn commands_that_want_input_end() {
+async fn commands_waiting_for_input_end() {
     let rig = Rig::new();
     let work = rig.work();
     std::fs::write(work.join("asks"), "#!/bin/bash\nread -p 'Ok to proceed? ' x < /dev/tty && echo $x\n")
@@ -116,7 +116,7 @@ async fn commands_that_want_input_end() {
 }
 
 #[tokio::test]
-async fn what_runs_on_does_not_hold_up_the_call() {
+async fn leftover_process_does_not_delay_the_call() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
     for command in [
@@ -147,7 +147,7 @@ async fn what_runs_on_does_not_hold_up_the_call() {
 }
 
 #[tokio::test]
-async fn what_runs_on_may_go_on_printing() {
+async fn leftover_process_output_is_captured() {
     let rig = Rig::new();
     let command =
         "(while [ ! -e go ]; do sleep 0.01; done; echo late; echo worse >&2; echo ok > done) & echo early";
@@ -160,7 +160,7 @@ async fn what_runs_on_may_go_on_printing() {
 }
 
 #[tokio::test]
-async fn the_limit_holds_whatever_a_command_does() {
+async fn timeout_ends_uncooperative_commands() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
     'commands: for command in [
@@ -227,7 +227,7 @@ async fn endless_output_is_stopped_and_kept_within_bounds() {
 }
 
 #[tokio::test]
-async fn what_cannot_start_says_why() {
+async fn failed_start_reports_reason() {
     let rig = Rig::new();
     let mut spec = rig.spec("true");
     spec.cwd = PathBuf::from("/no/such/directory");
@@ -241,7 +241,7 @@ async fn what_cannot_start_says_why() {
 }
 
 #[tokio::test]
-async fn many_at_once() {
+async fn forty_concurrent_commands_leave_no_descriptors() {
     let rig = Rig::new();
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let before = open();
@@ -255,7 +255,7 @@ async fn many_at_once() {
 }
 
 #[tokio::test]
-async fn a_process_that_loses_every_mark_is_still_known_by_descent() {
+async fn untagged_process_is_found_by_descent() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
     // It drops its environment and its limit while its parent runs.
@@ -272,7 +272,7 @@ async fn a_process_that_loses_every_mark_is_still_known_by_descent() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_much_memory_is_ended() {
+async fn command_over_memory_limit_is_killed() {
     let rig = Rig::with(|config| config.memory = Some(100 << 20));
     let (job, end) = rig.run("python3 -c 'print(len(bytearray(400 << 20)))'").await;
     let notices = rig.shell.take_notices();

@@ -21,7 +21,7 @@ fn ended(status: &BackgroundStatus) -> bool {
 }
 
 #[tokio::test]
-async fn an_end_is_told_once_to_the_agent_it_belongs_to() {
+async fn task_end_is_delivered_once_to_its_agent() {
     let rig = Rig::new();
     let tasks = TaskRegistry::new(rig.shell.clone());
     let first = tasks.adopt(rig.start("echo one; exit 3"), about(TaskKind::Command, "main"), Mark::default());
@@ -41,7 +41,7 @@ async fn an_end_is_told_once_to_the_agent_it_belongs_to() {
 }
 
 #[tokio::test]
-async fn whoever_read_the_end_is_not_told_again() {
+async fn task_end_that_was_read_is_not_drained() {
     let rig = Rig::new();
     let tasks = TaskRegistry::new(rig.shell.clone());
     let id = tasks.adopt(
@@ -62,7 +62,7 @@ async fn whoever_read_the_end_is_not_told_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn readers_and_drainers_never_both_learn_of_an_end() {
+async fn task_end_reaches_reader_or_drainer_never_both() {
     let rig = Rig::new();
     let tasks = TaskRegistry::new(rig.shell.clone());
     let mut ids = Vec::new();
@@ -102,7 +102,7 @@ async fn readers_and_drainers_never_both_learn_of_an_end() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_lines_and_then_its_end() {
+async fn watch_delivers_lines_before_its_end() {
     let rig = Rig::new();
     let tasks = TaskRegistry::new(rig.shell.clone());
     let id = tasks.watch(rig.start("echo a; printf 'b\\rc\\n'; printf last"), about(TaskKind::Watch, "main"));
@@ -154,7 +154,7 @@ async fn a_flood_of_events_is_bounded_and_counted() {
 }
 
 #[tokio::test]
-async fn stopping_ends_the_whole_family_and_is_no_news() {
+async fn stopped_task_kills_descendants_without_notice() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
     let tasks = TaskRegistry::new(rig.shell.clone());
@@ -173,7 +173,7 @@ async fn stopping_ends_the_whole_family_and_is_no_news() {
 }
 
 #[tokio::test]
-async fn a_person_sends_a_call_to_the_background() {
+async fn foreground_call_is_moved_to_background() {
     let rig = Rig::new();
     let tasks = TaskRegistry::new(rig.shell.clone());
     let job = rig.shell.start(rig.spec("sleep 60")).unwrap();
@@ -188,7 +188,7 @@ async fn a_person_sends_a_call_to_the_background() {
 }
 
 #[tokio::test]
-async fn running_lists_tasks_and_waited_for_commands_until_nothing_of_them_is_left() {
+async fn running_lists_tasks_and_foreground_commands_until_gone() {
     let rig = Rig::new();
     let tasks = TaskRegistry::new(rig.shell.clone());
     let lines = || {
@@ -214,7 +214,7 @@ async fn running_lists_tasks_and_waited_for_commands_until_nothing_of_them_is_le
 }
 
 #[tokio::test]
-async fn a_feed_is_a_task_too() {
+async fn feed_job_delivers_lines_and_end_as_task() {
     let rig = Rig::new();
     let tasks = TaskRegistry::new(rig.shell.clone());
     let (job, feed) = rig.shell.feed(rig.spec("ws://x")).unwrap();

@@ -440,7 +440,7 @@ mod tests {
 
     /// Another process writes between the last check and the exchange.
     #[test]
-    fn a_change_in_the_last_moment_survives() {
+    fn concurrent_change_before_exchange_survives() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         fs::write(root.join("f"), "base").unwrap();

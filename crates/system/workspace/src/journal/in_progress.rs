@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_overwrite_is_completed() {
+    fn interrupted_overwrite_is_completed() {
         let (old, new) = (&b"the old text, some bytes long"[..], &b"THE NEW TEXT IS QUITE A BIT LONGER"[..]);
         for (old, new) in [(old, new), (new, old), (old, &b"THE OLD TEXT, SOME BYTES LONG"[..])] {
             for written in 0..=new.len() {

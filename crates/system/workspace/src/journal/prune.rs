@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_running_command_needs_is_held() {
+    fn prune_keeps_content_of_running_commands() {
         let dir = tempfile::tempdir().unwrap();
         let hash = ContentHash::hash(b"before");
         let state = crate::FileState::File { hash, len: 6, mode: 0o644 };

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_printed_is_seen() {
+    fn printed_lines_finds_only_lines_in_the_output() {
         let text = "one\n  two\n\nthree\nfour\n  two\nlast\n";
         for (output, want) in [
             (text, &[(1, 8)][..]),

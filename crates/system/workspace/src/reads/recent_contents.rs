@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_is_always_that_of_the_content() {
+    fn recent_reads_hash_always_matches_content() {
         let mut recent = RecentReads::default();
         for round in 0..200_usize {
             let path = PathBuf::from(format!("/f{}", round % 19));

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_bounded_and_the_latest_stay() {
+    fn shown_reads_are_bounded_and_keep_the_latest() {
         let mut shown = ShownReads::default();
         let agent = AgentId::Main;
         let view = |path: &'static str, first| LinesView {

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_shifts_and_what_does_not() {
+    fn shifted_detects_stateful_encodings() {
         for (bytes, want) in [
             (&b"\x1b$B$3$l$O@_Dj\x1b(B\nkey = old\n"[..], Some("ISO-2022")),
             (b"\x1b$)C\x0eGQ1[\x0f\n", Some("ISO-2022")),

@@ -18,7 +18,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn modes_and_attributes_stay() {
+fn commit_preserves_mode_and_attributes() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     for wanted in [0o644, 0o600, 0o755, 0o4755, 0o640] {
@@ -41,7 +41,7 @@ fn modes_and_attributes_stay() {
 }
 
 #[test]
-fn a_new_file_gets_usual_permissions_and_parents() {
+fn new_file_gets_default_permissions_and_parent_directories() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let setgid = scratch.root.join("shared");
@@ -56,7 +56,7 @@ fn a_new_file_gets_usual_permissions_and_parents() {
 }
 
 #[test]
-fn owners_stay() {
+fn commit_preserves_owner() {
     if !is_root() {
         eprintln!("SKIPPED: needs root");
         return;
@@ -70,7 +70,7 @@ fn owners_stay() {
 }
 
 #[test]
-fn hard_links_inside_stay_links() {
+fn hard_links_inside_workspace_are_preserved() {
     let scratch = Scratch::new();
     let path = scratch.file("a", "old");
     fs::create_dir(scratch.root.join("sub")).unwrap();
@@ -90,7 +90,7 @@ fn hard_links_inside_stay_links() {
 }
 
 #[test]
-fn a_hard_link_outside_keeps_its_content() {
+fn hard_link_outside_workspace_keeps_old_content() {
     let scratch = Scratch::new();
     let path = scratch.file("a", "old");
     let outside = scratch.dir.path().join("outside");
@@ -102,7 +102,7 @@ fn a_hard_link_outside_keeps_its_content() {
 }
 
 #[test]
-fn read_only_files_are_refused_whoever_asks() {
+fn read_only_file_is_refused_also_for_root() {
     let scratch = Scratch::new();
     let path = scratch.file("f", "old");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
@@ -113,7 +113,7 @@ fn read_only_files_are_refused_whoever_asks() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_at_once() {
+fn special_files_are_refused_without_blocking() {
     let scratch = Scratch::new();
     let fifo = scratch.root.join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
@@ -142,7 +142,7 @@ fn what_is_no_file_is_refused_at_once() {
 }
 
 #[test]
-fn links_are_never_followed() {
+fn commit_never_follows_symlinks() {
     let scratch = Scratch::new();
     let outside = scratch.dir.path().canonicalize().unwrap().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -161,7 +161,7 @@ fn links_are_never_followed() {
 }
 
 #[test]
-fn a_change_made_for_something_else_is_refused() {
+fn change_based_on_other_content_is_refused() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     type Meddle = fn(&Path);
@@ -216,7 +216,7 @@ fn a_change_made_for_something_else_is_refused() {
 }
 
 #[test]
-fn creating_what_exists_is_refused() {
+fn creating_an_existing_file_is_refused() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let path = scratch.root.join("f");
@@ -265,7 +265,7 @@ fn a_batch_is_all_or_nothing() {
 
 /// A bind mount on a file cannot be replaced, so it is overwritten in place.
 #[test]
-fn a_mount_point_is_written_in_place() {
+fn mount_point_is_overwritten_in_place() {
     let scratch = Scratch::new();
     let target = scratch.file("target", "old content\n");
     let source = scratch.dir.path().join("source");
@@ -284,7 +284,7 @@ fn a_mount_point_is_written_in_place() {
 
 /// A writable file of another user keeps its owner, as does a file in a read-only directory.
 #[test]
-fn foreign_files_are_written_in_place() {
+fn file_of_another_user_is_overwritten_in_place() {
     if !is_root() {
         eprintln!("SKIPPED: needs root");
         return;

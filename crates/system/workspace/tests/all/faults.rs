@@ -187,7 +187,7 @@ fn check_after_recovery(scratch: &Scratch, action: Action, what: &str) -> bool {
 }
 
 #[test]
-fn killed_at_every_call() {
+fn change_killed_at_any_system_call_is_atomic() {
     if !have_strace() {
         return;
     }
@@ -211,7 +211,7 @@ fn killed_at_every_call() {
 }
 
 #[test]
-fn every_call_fails_once() {
+fn change_with_any_failing_system_call_is_atomic() {
     if !have_strace() {
         return;
     }
@@ -252,7 +252,7 @@ fn every_call_fails_once() {
 
 /// File systems without rename flags, hard links or sync.
 #[test]
-fn every_change_is_made_where_calls_are_not_supported() {
+fn changes_work_without_rename_flags_links_and_sync() {
     if !have_strace() {
         return;
     }
@@ -320,7 +320,7 @@ fn count_calls(call: &str, action: Action) -> usize {
 
 /// A real full disk, for the user's tree and for the state directory.
 #[test]
-fn a_full_disk() {
+fn full_disk_keeps_files_and_reports_missing_undo() {
     let scratch = Scratch::new();
     let disk = scratch.dir.path().canonicalize().unwrap().join("disk");
     fs::create_dir(&disk).unwrap();

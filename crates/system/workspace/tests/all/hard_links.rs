@@ -170,7 +170,7 @@ impl Linked {
 
 /// Undoing all changes one by one restores contents, modes and hard links, inside and outside.
 #[test]
-fn what_was_one_file_is_one_file_again() {
+fn undo_restores_hard_links() {
     let rows: &[&[LinkStep]] = &[
         &[Put("ws/a", "two")],
         &[Put("ws/b", "two"), Put("ws/a", "three")],
@@ -236,7 +236,7 @@ fn what_was_one_file_is_one_file_again() {
 
 /// Changes by others to an outside name stay, and links that cannot be restored are reported.
 #[test]
-fn the_other_name_is_never_overwritten() {
+fn undo_never_overwrites_other_hard_link() {
     for (steps, want_other, untied) in [
         // Steps; content and mode of the outside name; whether the link is lost for good.
         (vec![Put("ws/shared", "two"), Mode("out/store", 0o600)], Some(("kept", 0o600)), true),
@@ -263,7 +263,7 @@ fn the_other_name_is_never_overwritten() {
 /// Names in the journal do not count as other names: a file whose names are all in the workspace is
 /// still recognised as such.
 #[test]
-fn names_of_ours_are_no_names_elsewhere() {
+fn journal_hard_links_do_not_count_as_other_names() {
     let linked = Linked::new();
     linked.act(0, Remove("ws/b"));
     let done = put_as(&linked.workspace, &linked.top().join("ws/a"), b"two", &origin("next")).unwrap();

@@ -25,7 +25,7 @@ fn read(file: &OpenFile, first: u64, count: u64, max_bytes: usize, line_end: Lin
 }
 
 #[test]
-fn ranges() {
+fn read_lines_returns_requested_ranges() {
     let lf = LineEnd::Byte(b'\n');
     let rows: [(&[u8], u64, u64, usize, &[u8], u64, u64, bool); 10] = [
         (b"", 1, 10, 100, b"", 0, 0, false),
@@ -47,7 +47,7 @@ fn ranges() {
 }
 
 #[test]
-fn blocks_have_no_seams() {
+fn read_lines_is_correct_across_block_borders() {
     let mut bytes = Vec::new();
     for n in 0..60_000 {
         writeln!(bytes, "line {n} {}", "x".repeat(n % 37)).unwrap();
@@ -67,7 +67,7 @@ fn blocks_have_no_seams() {
 }
 
 #[test]
-fn a_cancelled_read_ends() {
+fn cancelled_read_lines_returns_an_error() {
     let (_dir, file) = open(b"a\n");
     let query = LineQuery { first: 1, count: 1, max_bytes: 10, line_end: LineEnd::Byte(b'\n') };
     assert!(read_lines(&file, &query, &|| true).unwrap_err().to_string().contains("interrupted"));
@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn tails(text in "[ab\n]{1,60}", count in 1_usize..20, wide in any::<bool>()) {
+    fn tail_start_equals_reference(text in "[ab\n]{1,60}", count in 1_usize..20, wide in any::<bool>()) {
         let want = naive_tail(&text, count);
         let bytes = if wide { text.encode_utf16().flat_map(u16::to_le_bytes).collect() } else { text.clone().into_bytes() };
         let (_dir, file) = open(&bytes);
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn wide_lines(text in "[aĊ\u{a0a}\n]{0,60}", first in 1_u64..10, count in 1_u64..5, little in any::<bool>()) {
+    fn read_lines_supports_utf16(text in "[aĊ\u{a0a}\n]{0,60}", first in 1_u64..10, count in 1_u64..5, little in any::<bool>()) {
         let spell = |text: &str| -> Vec<u8> {
             text.encode_utf16().flat_map(if little { u16::to_le_bytes } else { u16::to_be_bytes }).collect()
         };

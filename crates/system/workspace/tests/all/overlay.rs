@@ -97,7 +97,7 @@ fn append(workspace: &Workspace, path: &Path, line: &str, call: &str) -> Result<
 }
 
 #[test]
-fn what_an_editor_shows_means_one_of_five_things() {
+fn editor_text_is_classified_against_disk_content() {
     // Content on disk when both were equal, current content on disk, editor's text.
     for (then, disk, buffer, want, notice) in [
         ("a\n", "a\n", "a\n", "a\n", ""),
@@ -134,7 +134,7 @@ fn what_an_editor_shows_means_one_of_five_things() {
 /// While the editor does not answer, its unsaved text is kept: the disk is changed only if nothing was
 /// unsaved.
 #[test]
-fn what_a_busy_editor_has_unsaved_is_not_written_over() {
+fn unsaved_text_of_unresponsive_editor_is_kept() {
     for (buffer, is_changed) in [("a\n", true), ("a\nnew\n", false)] {
         let scratch = Scratch::new();
         let files = SessionFiles::new(Arc::new(scratch.workspace()), None, EmptyContextView);
@@ -157,7 +157,7 @@ fn what_a_busy_editor_has_unsaved_is_not_written_over() {
 
 /// A file too large for the overlay is shown from disk, and changed only if nothing is unsaved.
 #[test]
-fn a_large_file_is_not_changed_behind_what_is_unsaved() {
+fn large_file_with_unsaved_text_is_not_changed() {
     let large: String = (0..700_000).map(|number| format!("{number}\n")).collect();
     for (buffer, is_changed) in [
         (None, true),
@@ -183,7 +183,7 @@ fn a_large_file_is_not_changed_behind_what_is_unsaved() {
 }
 
 #[test]
-fn unsaved_text_survives_every_editor_and_comes_back_with_undo() {
+fn unsaved_text_survives_commit_and_is_restored_by_undo() {
     for (saving, on_disk) in [
         (Saving::Saves, "a\nunsaved\nours\n"),
         (Saving::KeepsInBuffer, "a\nunsaved\nours\n"),
@@ -210,7 +210,7 @@ fn unsaved_text_survives_every_editor_and_comes_back_with_undo() {
 }
 
 #[test]
-fn a_batch_that_is_taken_back_leaves_the_typed_text_and_what_was_on_disk() {
+fn reverted_batch_restores_unsaved_text_and_disk_content() {
     // The second file cannot be changed, because it differs by now on disk or in the editor.
     for (saving, in_editor, saved) in [
         (Saving::Saves, false, "a\ntyped\n"),
@@ -253,7 +253,7 @@ fn a_batch_that_is_taken_back_leaves_the_typed_text_and_what_was_on_disk() {
 }
 
 #[test]
-fn an_editor_that_still_shows_a_removed_file_is_behind() {
+fn editor_showing_a_removed_file_does_not_block_creation() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let editor = TestEditor::on(&workspace, Saving::Refuses);
@@ -269,7 +269,7 @@ fn an_editor_that_still_shows_a_removed_file_is_behind() {
 }
 
 #[test]
-fn what_cannot_be_brought_together_is_refused_and_nothing_is_written() {
+fn conflicting_unsaved_text_refuses_the_change() {
     // A conflict, an editor that refuses, an unsupported encoding, a new file.
     let scratch = Scratch::new();
     let workspace = scratch.workspace();

@@ -40,7 +40,7 @@ fn apply(old: &str, hunks: &[Hunk]) -> String {
 }
 
 #[test]
-fn line_ends_show_where_they_differ() {
+fn patch_shows_line_ends_where_they_differ() {
     for (old, new, want) in [
         ("a\nb\n", "a\nc\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n"),
         ("a\r\nb\r\n", "a\r\nc\r\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n"),
@@ -62,12 +62,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn patches_apply(old in "[abc\n]{0,60}", new in "[abc\n]{0,60}") {
+    fn exact_patch_can_be_applied(old in "[abc\n]{0,60}", new in "[abc\n]{0,60}") {
         prop_assert_eq!(apply(&old, &patch(&old, &new)), new);
     }
 
     #[test]
-    fn a_patch_of_splices_is_the_patch_of_their_result(
+    fn patch_of_splices_equals_patch_of_result(
         lines in prop::collection::vec("[ab]{0,2}", 1..80),
         cuts in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..6, "[xy\n]{0,5}"), 1..4),
     ) {

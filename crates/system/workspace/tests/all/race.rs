@@ -109,7 +109,7 @@ impl Writer {
 }
 
 #[test]
-fn a_thousand_rounds_of_racing_writers() {
+fn racing_writers_lose_no_update() {
     let scratch = Scratch::new();
     let path = scratch.file("f", "0\n0\n0\n0\n");
     let mut processes = [Writer::start(&scratch, 0), Writer::start(&scratch, 1)];
@@ -148,7 +148,7 @@ fn a_thousand_rounds_of_racing_writers() {
 
 /// A writer without our locks that saves continuously: we notice, and no reader sees a partial file.
 #[test]
-fn a_foreign_editor_is_noticed() {
+fn concurrent_writer_without_locks_is_noticed() {
     let scratch = Scratch::new();
     let path = scratch.file("f", "0\n0\n0\n0\n");
     let stop = AtomicBool::new(false);
@@ -180,7 +180,7 @@ fn a_foreign_editor_is_noticed() {
 
 /// A lock ends with its owner.
 #[test]
-fn a_dead_owner_blocks_nobody() {
+fn lock_ends_with_its_owner() {
     let scratch = Scratch::new();
     let path = scratch.file("f", "0\n0\n0\n0\n");
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -216,7 +216,7 @@ fn lock_holder() {
 
 /// A symlink replaces a directory while it is being created: nothing is written behind it.
 #[test]
-fn a_link_in_the_place_of_a_parent_is_never_followed() {
+fn symlink_replacing_a_parent_is_never_followed() {
     let scratch = Scratch::new();
     let outside = scratch.dir.path().canonicalize().unwrap().join("outside");
     fs::create_dir(&outside).unwrap();

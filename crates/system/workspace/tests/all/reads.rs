@@ -49,7 +49,7 @@ fn freshness(state: &ReadState, content: &str, first: u64, last: u64) -> Freshne
 }
 
 #[test]
-fn lines_are_judged_by_what_was_seen() {
+fn freshness_compares_lines_with_what_was_seen() {
     let content = "one\ntwo\nthree\nfour\nfive\n";
     let state = ReadState::new(EmptyContextView);
     assert_eq!(freshness(&state, content, 1, 1), Freshness::NeverRead);
@@ -68,7 +68,7 @@ fn lines_are_judged_by_what_was_seen() {
 }
 
 #[test]
-fn parts_are_known_as_parts() {
+fn partially_read_file_is_known_in_parts() {
     let content: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     let state = ReadState::new(EmptyContextView);
     let agent = AgentId::Main;
@@ -99,7 +99,7 @@ fn parts_are_known_as_parts() {
 }
 
 #[test]
-fn what_was_clipped_is_not_known() {
+fn clipped_lines_are_not_known() {
     let state = ReadState::new(EmptyContextView);
     state.saw(&viewer("r"), &LinesView { clipped: true, ..view("long\n", 1, 1) });
     assert_eq!(
@@ -109,7 +109,7 @@ fn what_was_clipped_is_not_known() {
 }
 
 #[test]
-fn own_edits_are_known() {
+fn lines_of_own_edits_are_known() {
     let content: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     let state = ReadState::new(EmptyContextView);
     state.saw(&viewer("r"), &view(&content, 1, 100));
@@ -130,7 +130,7 @@ fn own_edits_are_known() {
 }
 
 #[test]
-fn agents_do_not_share_eyes_and_the_log_restores_them() {
+fn read_state_is_per_agent_and_restored_from_log() {
     let content = "one\ntwo\n";
     let state = ReadState::new(EmptyContextView);
     let record = state.saw(&viewer("r"), &view(content, 1, 2));
@@ -152,7 +152,7 @@ impl ContextView for Switch {
 }
 
 #[test]
-fn unchanged_is_said_only_while_it_is_in_the_request() {
+fn still_shown_requires_earlier_read_in_context() {
     let content: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     let in_context = Arc::new(AtomicBool::new(true));
     let state = ReadState::new(Switch(Arc::clone(&in_context)));
@@ -175,7 +175,7 @@ fn unchanged_is_said_only_while_it_is_in_the_request() {
 }
 
 #[test]
-fn listeners_hear() {
+fn read_state_notifies_listeners() {
     let state = ReadState::new(EmptyContextView);
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ears = Arc::clone(&heard);

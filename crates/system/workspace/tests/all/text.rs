@@ -18,7 +18,7 @@ fn utf16(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
 }
 
 #[test]
-fn encodings_are_recognised() {
+fn detect_recognises_encodings() {
     let french = "Café déjà vu, garçon naïf — à bientôt\n";
     let russian = "Привет, это обычный текст на русском языке\n";
     let czech = "Příliš žluťoučký kůň úpěl ďábelské ódy\n";
@@ -102,7 +102,7 @@ fn encodings_are_recognised() {
 
 /// One word suffices to detect real text.
 #[test]
-fn single_words_are_recognised() {
+fn detect_recognises_encoding_from_single_words() {
     let japanese =
         "日本 設定 値 東京都 テスト あ 名前 説明：これは エラー 漢字とかな ﾃｽﾄ 開始 こんにちは世界";
     let chinese = "中国 设置 北京市 测试 你好 名称 说明：这是 错误 简体中文 开始 世界你好 配置";
@@ -122,7 +122,7 @@ fn single_words_are_recognised() {
 }
 
 #[test]
-fn a_cut_character_at_the_end_of_a_sample_is_no_stray() {
+fn truncated_last_character_of_sample_is_not_invalid() {
     let text = "日本".as_bytes();
     for end in 0..text.len() {
         let detected = detect(&text[..end], SampleExtent::Head);
@@ -139,7 +139,7 @@ fn edit(raw: &[u8], old: &str, new: &str) -> Result<Vec<u8>, String> {
 }
 
 #[test]
-fn what_is_not_touched_stays() {
+fn splice_preserves_other_bytes() {
     let le = |text: &str| [b"\xff\xfe".to_vec(), utf16(text, u16::to_le_bytes)].concat();
     let be = |text: &str| [b"\xfe\xff".to_vec(), utf16(text, u16::to_be_bytes)].concat();
     let sjis = |text: &str| legacy(SHIFT_JIS, text);
@@ -175,7 +175,7 @@ fn what_is_not_touched_stays() {
 
 /// Complete UTF-8 characters are no accident in a short text, and insertions are encoded as UTF-8.
 #[test]
-fn one_stray_byte_does_not_make_another_encoding() {
+fn single_invalid_byte_does_not_change_detected_encoding() {
     for raw in [
         &b"prix: 5 \xe2\x82\xac\nName: M\xfcller\nKEY\n"[..],
         b"caf\xc3\xa9 \xe8 KEY\n",
@@ -203,7 +203,7 @@ fn one_stray_byte_does_not_make_another_encoding() {
 }
 
 #[test]
-fn stray_bytes_survive_and_are_never_written_as_marks() {
+fn invalid_bytes_survive_and_replacement_characters_are_rejected() {
     let mut raw = "naïve été déjà\nkeep ".as_bytes().to_vec();
     raw.extend_from_slice(b"\xe9\xff here\nx = 1\n");
     let got = edit(&raw, "x = 1", "x = 日本").unwrap();
@@ -214,7 +214,7 @@ fn stray_bytes_survive_and_are_never_written_as_marks() {
 }
 
 #[test]
-fn what_cannot_be_spelt_is_refused_by_name() {
+fn unencodable_character_is_rejected_by_name() {
     let latin = legacy(WINDOWS_1252, "Café garçon\nx = 1\n");
     let sjis = legacy(SHIFT_JIS, "これはテストです\nx = 1\n");
     for (raw, new, want) in [
@@ -243,7 +243,7 @@ proptest! {
     /// For any bytes in any encoding, the view maps back to the file, and a splice preserves everything
     /// before and after it.
     #[test]
-    fn any_bytes_survive(
+    fn splice_preserves_arbitrary_bytes(
         encoding in any_encoding(),
         parts in prop::collection::vec(prop_oneof![
             Just(b"\r\n".to_vec()), Just(b"\r".to_vec()), Just(b"\n".to_vec()), Just(b"ab".to_vec()),
@@ -270,7 +270,7 @@ proptest! {
 
     /// Decoding character by character gives the same text as the reference decoder.
     #[test]
-    fn stepping_agrees_with_the_reference(
+    fn char_units_equal_reference_decoder(
         index in 0..6_usize,
         text in "[ -~\n]{0,5}([ぁ-んァ-ンｱ-ﾝ一-龠가-힣àéîõüß]{0,4}[ -~\n]{0,4}){0,12}",
     ) {

@@ -28,7 +28,7 @@ fn undo(workspace: &Workspace, target: &UndoTarget) -> (Vec<PathBuf>, Vec<PathBu
 }
 
 #[test]
-fn every_kind_of_change_and_back_again() {
+fn undo_and_redo_restore_every_kind_of_change() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let edited = scratch.file("edited", "one\n");
@@ -67,7 +67,7 @@ fn every_kind_of_change_and_back_again() {
 }
 
 #[test]
-fn later_work_of_others_is_never_overwritten() {
+fn undo_never_overwrites_later_changes() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let (a, b) = (scratch.file("a", "1"), scratch.file("b", "1"));
@@ -89,7 +89,7 @@ fn later_work_of_others_is_never_overwritten() {
 }
 
 #[test]
-fn an_edit_between_two_calls_stays() {
+fn undo_keeps_edits_made_between_calls() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let path = scratch.file("f", "1");
@@ -102,7 +102,7 @@ fn an_edit_between_two_calls_stays() {
 }
 
 #[test]
-fn an_earlier_call_waits_for_the_later_one() {
+fn undo_of_earlier_call_conflicts_with_later_one() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let path = scratch.file("f", "1");
@@ -117,7 +117,7 @@ fn an_earlier_call_waits_for_the_later_one() {
 }
 
 #[test]
-fn what_a_command_did_can_be_recorded_and_undone() {
+fn recorded_command_changes_are_undone() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let journal = workspace.journal().unwrap();
@@ -166,7 +166,7 @@ fn what_a_command_did_can_be_recorded_and_undone() {
 }
 
 #[test]
-fn the_log_survives_cuts_and_garbage() {
+fn entry_log_skips_truncated_and_invalid_lines() {
     let scratch = Scratch::new();
     let path = scratch.file("f", "0");
     for n in 1..=5 {
@@ -193,7 +193,7 @@ fn the_log_survives_cuts_and_garbage() {
 }
 
 #[test]
-fn quota_and_lifetime() {
+fn journal_prunes_by_quota_and_lifetime() {
     let scratch = Scratch::new();
     let path = scratch.file("f", "0");
     let open = |quota, lifetime| {
@@ -218,7 +218,7 @@ fn quota_and_lifetime() {
 }
 
 #[test]
-fn our_directories_are_private() {
+fn journal_directories_are_private() {
     let scratch = Scratch::new();
     put_as(&scratch.workspace(), &scratch.file("f", "0"), b"1", &origin("c")).unwrap();
     let mut todo = vec![scratch.state.join("journal"), scratch.state.join("locks")];
@@ -232,7 +232,7 @@ fn our_directories_are_private() {
 }
 
 #[test]
-fn large_files_are_kept_without_a_copy() {
+fn large_replaced_file_is_stored_by_hard_link() {
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
     let content = vec![b'x'; 6 * 1024 * 1024];
@@ -250,7 +250,7 @@ fn large_files_are_kept_without_a_copy() {
 /// A change made while nothing could be recorded is not skipped: undo finds it first, reports why it
 /// cannot be reverted, and keeps older changes.
 #[test]
-fn what_could_not_be_recorded_is_not_skipped() {
+fn unrecorded_change_is_found_first_by_undo() {
     for in_the_way in ["journal", "journal/*/objects", "journal/*/active"] {
         let scratch = Scratch::new();
         let (older, newer) = (scratch.file("older", "0"), scratch.file("newer", "another"));
@@ -286,7 +286,7 @@ fn what_could_not_be_recorded_is_not_skipped() {
 /// A command that ran while nothing could be recorded is listed: undo finds it first and reports why it
 /// cannot be reverted.
 #[test]
-fn a_command_that_nobody_saw_is_not_skipped() {
+fn unrecorded_command_is_found_first_by_undo() {
     let scratch = Scratch::new();
     let older = scratch.file("older", "0");
     put_as(&scratch.workspace(), &older, b"1", &origin("older")).unwrap();

@@ -5,7 +5,7 @@ use haft_worktree::{CreateWorktree, WorktreeBase, WorktreeContents, WorktreeStat
 use crate::rig::{Repo, files, git, holder, write};
 
 #[test]
-fn it_begins_at_the_commit_one_is_on_and_says_what_is_not_in_it() {
+fn new_worktree_starts_at_head_and_notes_uncommitted_changes() {
     let repo = Repo::new();
     let upstream = repo.root().join("up.git");
     git(&repo.root(), &["clone", "-q", "--bare", "repo", "up.git"]);
@@ -40,7 +40,7 @@ fn it_begins_at_the_commit_one_is_on_and_says_what_is_not_in_it() {
 }
 
 #[test]
-fn ignored_files_that_are_named_are_copied_and_no_others() {
+fn worktreeinclude_copies_only_matching_ignored_files() {
     let repo = Repo::new();
     repo.write(".worktreeinclude", ".env\nbuild/keep.txt\nlink.log\na.txt\ndenied.log\n");
     for (path, text) in
@@ -71,7 +71,7 @@ fn ignored_files_that_are_named_are_copied_and_no_others() {
 }
 
 #[test]
-fn names_that_are_taken_are_refused_and_own_ones_gone_on_with() {
+fn taken_worktree_name_is_refused_and_own_one_is_reused() {
     let repo = Repo::new();
     let keeper = repo.keeper();
     let first = repo.make(&keeper, "x");
@@ -99,7 +99,7 @@ fn names_that_are_taken_are_refused_and_own_ones_gone_on_with() {
 }
 
 #[test]
-fn places_without_a_repository_or_commit_say_so() {
+fn worktree_without_repository_or_commit_reports_reason() {
     let repo = Repo::new();
     let keeper = repo.keeper();
     let outside = repo.root().join("outside");
@@ -121,7 +121,7 @@ fn places_without_a_repository_or_commit_say_so() {
 /// Ignored directories can be symlinked instead of copied. Symlinks are not work, and their targets
 /// survive the removal. Other directories are rejected.
 #[test]
-fn directories_are_linked_and_go_as_links() {
+fn linked_directories_are_removed_as_symlinks() {
     let repo = Repo::new();
     repo.write("build/out.o", "o");
     repo.write(".gitignore", "*.log\nbuild/\nvendor\n");
@@ -164,7 +164,7 @@ fn directories_are_linked_and_go_as_links() {
 
 /// Sparse checkout: missing directories are not changes.
 #[test]
-fn a_worktree_may_have_only_some_directories() {
+fn sparse_worktree_contains_only_listed_directories() {
     for (sparse, has_b) in [(vec!["b"], true), (vec!["other"], false), (vec!["../b"], true)] {
         let repo = Repo::new();
         repo.write("other/d.txt", "d\n");

@@ -7,7 +7,7 @@ use haft_worktree::{RemovalBackup, WorktreeBase};
 use crate::rig::{Repo, origin, write};
 
 #[test]
-fn nothing_a_repository_names_runs() {
+fn hostile_repository_settings_run_no_program() {
     let repo = Repo::new();
     let mark = repo.root().join("ran");
     let run = format!("touch {}", mark.display());
@@ -51,7 +51,7 @@ fn nothing_a_repository_names_runs() {
 }
 
 #[test]
-fn links_lead_nowhere() {
+fn symlinked_worktree_directory_is_refused() {
     for link in [".claude", ".claude/worktrees"] {
         let repo = Repo::new();
         let elsewhere = repo.root().join("elsewhere");

@@ -103,7 +103,7 @@ fn check_whole(repo: &Repo, keeper: &WorktreeManager, what: &str) {
 }
 
 #[test]
-fn a_killed_git_leaves_nothing_and_its_name_is_free() {
+fn killed_git_leaves_no_worktree_and_name_is_reusable() {
     if !has_strace() {
         return;
     }
@@ -132,7 +132,7 @@ fn files_of_commit(repo: &Repo) -> std::collections::BTreeMap<PathBuf, Vec<u8>> 
 /// The session died together with its git: the remains are reported, and a new session, the same name,
 /// or the user removes them.
 #[test]
-fn what_a_killed_session_left_is_named_and_goes() {
+fn interrupted_worktree_of_killed_session_is_reported_and_removed() {
     if !has_strace() {
         return;
     }
@@ -178,7 +178,7 @@ fn what_a_killed_session_left_is_named_and_goes() {
 
 /// Work in the remains: kept until the user removes the worktree, and then restorable byte for byte.
 #[test]
-fn work_in_a_cut_off_worktree_is_kept() {
+fn work_in_interrupted_worktree_is_saved() {
     if !has_strace() {
         return;
     }

@@ -163,7 +163,7 @@ fn reachable(repo: &Repo) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_byte_can_be_reached_and_undo_brings_it_back() {
+fn removed_worktree_content_is_reachable_and_undoable() {
     for (what, work, is_touched, texts) in ROWS {
         let repo = Repo::new();
         let (keeper, workspace) = (repo.keeper(), repo.workspace());
@@ -196,7 +196,7 @@ fn every_byte_can_be_reached_and_undo_brings_it_back() {
 }
 
 #[test]
-fn what_cannot_be_kept_keeps_the_worktree() {
+fn worktree_with_unsavable_content_is_not_removed() {
     type Row = (&'static str, fn(&Repo, &Path), &'static str);
     let rows: [Row; 4] = [
         ("locked", |repo, it| drop(repo.git(&["worktree", "lock", &it.to_string_lossy()])), "locked"),
@@ -243,7 +243,7 @@ fn what_cannot_be_kept_keeps_the_worktree() {
 }
 
 #[test]
-fn worktrees_of_others_are_never_removed() {
+fn foreign_worktree_is_never_removed() {
     let repo = Repo::new();
     let (keeper, workspace) = (repo.keeper(), repo.workspace());
     let place = repo.root().join("theirs");

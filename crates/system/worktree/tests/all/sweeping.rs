@@ -3,7 +3,7 @@ use haft_worktree::{OwnerProcess, WorktreeRecord, WorktreeState};
 use crate::rig::{Repo, git, origin, write};
 
 #[test]
-fn only_what_nobody_has_and_nothing_is_in_goes() {
+fn sweep_removes_only_abandoned_worktrees_without_work() {
     let repo = Repo::new();
     let (keeper, workspace) = (repo.keeper(), repo.workspace());
     let dead = OwnerProcess { pid: 1, start: 1 };

@@ -84,7 +84,7 @@ fn rows(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn what_does_more_than_reading_is_never_free() {
+fn attack_lines_are_never_allowed() {
     let (_dir, root) = tree();
     let free: Vec<String> = rows(include_str!("never.txt"))
         .flat_map(|text| [ReadOnlyEnforced::Yes, ReadOnlyEnforced::No].map(|held| (text, held)))
@@ -95,7 +95,7 @@ fn what_does_more_than_reading_is_never_free() {
 }
 
 #[test]
-fn what_everybody_types_is_free() {
+fn everyday_lines_are_allowed() {
     let (_dir, root) = tree();
     let asked: Vec<&str> = rows(include_str!("always.txt"))
         .filter(|text| Row::new(text, &root).judge(&root, ReadOnlyEnforced::Yes) != Behavior::Allow)

@@ -207,7 +207,7 @@ fn is_free(root: &Path, line: &str) -> bool {
 }
 
 #[test]
-fn free_lines_that_edit_stay_inside_and_start_nothing() {
+fn fuzzed_edit_lines_stay_inside_and_start_no_program() {
     let (most, seed) = (number("HAFT_FUZZ_LINES", 4_000) / 20, number("HAFT_FUZZ_SEED", 1));
     let dir = tempfile::tempdir().unwrap();
     let template = dir.path().canonicalize().unwrap();

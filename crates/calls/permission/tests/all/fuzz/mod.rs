@@ -114,7 +114,7 @@ fn number(name: &str, usual: u64) -> u64 {
 }
 
 #[test]
-fn what_is_free_does_nothing_but_read() {
+fn fuzzed_allowed_lines_only_read() {
     let (most, seed) = (number("HAFT_FUZZ_LINES", 4_000), number("HAFT_FUZZ_SEED", 1));
     let started = Instant::now();
     let mut random = Random::new(seed);
@@ -170,7 +170,7 @@ fn what_is_free_does_nothing_but_read() {
 
 /// The checks of the tree detect violations.
 #[test]
-fn what_is_looked_for_is_found() {
+fn fuzz_checks_detect_violations() {
     for line in [
         "touch P",
         "cat link",
@@ -195,7 +195,7 @@ fn what_is_looked_for_is_found() {
 
 /// The tracer detects violations without a visible trace.
 #[test]
-fn what_leaves_no_mark_is_found_too() {
+fn fuzz_tracer_detects_traceless_violations() {
     let Some(tracer) = Tracer::new() else {
         return tell("SKIPPED: strace is missing or may not trace");
     };

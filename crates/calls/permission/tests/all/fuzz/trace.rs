@@ -97,7 +97,7 @@ fn opened(result: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn lines_of_the_tracer_are_understood() {
+fn trace_lines_are_parsed() {
     let (root, work) = (Path::new("/s"), Path::new("/s/work"));
     for (line, want) in [
         (r#"execve("/usr/bin/cat", ["cat", "a"], 0x1 /* 3 vars */) = 0"#, None),

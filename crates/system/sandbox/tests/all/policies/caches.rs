@@ -86,7 +86,7 @@ async fn cargo_registry_named_in_settings_is_written() {
 }
 
 #[tokio::test]
-async fn layer_is_kept_for_the_session_and_not_shared_by_commands_at_once() {
+async fn overlay_layer_lasts_for_the_session_and_is_not_shared_concurrently() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -144,7 +144,7 @@ cd app && "$CARGO" run -q --offline
 
 /// Builds offline with a warm cache, and unpacks downloaded packages.
 #[tokio::test]
-async fn cargo_builds_inside_and_what_was_changed_there_is_not_built_outside() {
+async fn cargo_builds_in_sandbox_and_sandboxed_changes_are_not_built_outside() {
     let walls = Walls::new();
     let Some(cargo) = std::env::var_os("CARGO").filter(|_| walls.has(SandboxBackend::Namespaces)) else {
         eprintln!("SKIPPED: no cargo or no namespaces");

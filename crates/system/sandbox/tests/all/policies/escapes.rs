@@ -58,7 +58,7 @@ const ATTEMPTS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn ways_around_the_walls_are_closed() {
+async fn known_sandbox_escapes_fail() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -81,7 +81,7 @@ async fn ways_around_the_walls_are_closed() {
 }
 
 #[tokio::test]
-async fn shared_memory_is_the_commands_own() {
+async fn sandboxed_command_has_its_own_shared_memory() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -96,7 +96,7 @@ async fn shared_memory_is_the_commands_own() {
 }
 
 #[tokio::test]
-async fn nobody_types_into_a_terminal_from_inside() {
+async fn sandboxed_command_cannot_inject_terminal_input() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -113,7 +113,7 @@ async fn nobody_types_into_a_terminal_from_inside() {
 }
 
 #[tokio::test]
-async fn only_listed_sockets_are_reached() {
+async fn sandboxed_command_reaches_only_listed_sockets() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn work_goes_on_inside() {
+async fn sandboxed_commands_work_inside_the_workspace() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -38,7 +38,7 @@ async fn work_goes_on_inside() {
 }
 
 #[tokio::test]
-async fn nothing_outside_changes() {
+async fn sandboxed_command_changes_nothing_outside() {
     for features in ["", "namespaces", "landlock"] {
         let walls = Walls::without(features);
         let backend = walls.sandbox.report(&walls.policy()).backend;
@@ -94,7 +94,7 @@ async fn nothing_outside_changes() {
 }
 
 #[tokio::test]
-async fn protected_paths_stay_as_they_are_also_when_absent() {
+async fn protected_paths_are_unchanged_even_when_absent() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -154,7 +154,7 @@ async fn protected_paths_stay_as_they_are_also_when_absent() {
 }
 
 #[tokio::test]
-async fn what_is_left_running_cannot_keep_protected_names() {
+async fn leftover_process_cannot_keep_protected_names() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -180,7 +180,7 @@ async fn what_is_left_running_cannot_keep_protected_names() {
 }
 
 #[tokio::test]
-async fn commands_at_the_same_time_share_stand_ins() {
+async fn concurrent_commands_share_placeholders() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -203,7 +203,7 @@ async fn commands_at_the_same_time_share_stand_ins() {
 /// Two sessions in one directory: neither removes placeholders that the other uses, and their commands
 /// start and end concurrently.
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_in_one_directory_do_not_take_stand_ins_from_each_other() {
+async fn sessions_in_one_directory_keep_each_others_placeholders() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -245,7 +245,7 @@ async fn sessions_in_one_directory_do_not_take_stand_ins_from_each_other() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_in_place_of_absent_paths_goes() {
+async fn placeholders_left_by_a_crash_are_removed() {
     let walls = Walls::new();
     let state = walls.top.join("sandbox");
     let journal = state.join("stand-ins/dead");

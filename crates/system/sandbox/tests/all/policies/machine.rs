@@ -108,7 +108,7 @@ async fn git_works_in_a_linked_worktree() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_enforced_is_said_and_refused() {
+async fn unenforceable_policy_is_reported_and_refused() {
     for (without, backend, gaps) in [
         ("", Some(SandboxBackend::Namespaces), false),
         ("namespaces,bubblewrap", Some(SandboxBackend::Landlock), true),
@@ -135,7 +135,7 @@ async fn what_cannot_be_enforced_is_said_and_refused() {
 }
 
 #[tokio::test]
-async fn landlock_alone_hides_and_closes_what_it_can() {
+async fn landlock_backend_hides_files_and_blocks_network() {
     let walls = Walls::without("namespaces,bubblewrap");
     if !walls.has(SandboxBackend::Landlock) {
         return;
@@ -171,7 +171,7 @@ async fn landlock_alone_hides_and_closes_what_it_can() {
 }
 
 #[tokio::test]
-async fn bubblewrap_builds_the_same_walls() {
+async fn bubblewrap_backend_enforces_the_same_policy() {
     let walls = Walls::without("namespaces");
     if !walls.has(SandboxBackend::Bubblewrap) {
         return;
@@ -202,7 +202,7 @@ async fn bubblewrap_builds_the_same_walls() {
 }
 
 #[tokio::test]
-async fn walls_that_fail_keep_the_command_from_running() {
+async fn failed_sandbox_setup_prevents_the_command() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -216,7 +216,7 @@ async fn walls_that_fail_keep_the_command_from_running() {
 }
 
 #[test]
-fn refusals_are_told_from_other_trouble() {
+fn denial_detection_distinguishes_denials_from_other_errors() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     std::fs::create_dir_all(top.join("work/.git/hooks")).unwrap();
@@ -295,7 +295,7 @@ fn refusals_are_told_from_other_trouble() {
 /// If the seccomp system call does not exist although `/proc` lists filter actions (as in emulators),
 /// the feature is not reported.
 #[test]
-fn filters_are_asked_for_by_their_call() {
+fn missing_seccomp_call_is_not_reported_as_supported() {
     let helper = Path::new(env!("CARGO_BIN_EXE_haft-sandbox-helper"));
     let usual = SandboxFeatures::probe(helper, "bubblewrap", None);
     if usual.kernel.seccomp.is_some() {

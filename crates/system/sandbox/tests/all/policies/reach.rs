@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn hidden_files_cannot_be_read_by_any_way() {
+async fn hidden_files_cannot_be_read_through_any_name() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -60,7 +60,7 @@ async fn hidden_files_cannot_be_read_by_any_way() {
 }
 
 #[tokio::test]
-async fn processes_and_sockets_outside_are_out_of_reach() {
+async fn outside_processes_and_sockets_are_unreachable() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -92,7 +92,7 @@ async fn processes_and_sockets_outside_are_out_of_reach() {
 }
 
 #[tokio::test]
-async fn a_closed_network_is_closed_and_loopback_works_across_commands() {
+async fn closed_network_blocks_outside_and_shares_loopback() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
@@ -128,7 +128,7 @@ async fn a_closed_network_is_closed_and_loopback_works_across_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn allowed_domains_are_reached_through_the_proxy_and_others_are_not() {
+async fn proxy_reaches_only_allowed_domains() {
     let walls = Walls::new();
     if !walls.has(SandboxBackend::Namespaces) {
         return;
