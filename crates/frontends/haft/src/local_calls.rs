@@ -45,13 +45,22 @@ struct CallPlace {
 impl LocalCalls {
     pub(crate) fn open(tools: Vec<Arc<dyn DynTool>>) -> Result<Self, BuildError> {
         let cwd = std::env::current_dir().and_then(|it| it.canonicalize()).map_err(BuildError::Directory)?;
-        let variables = EnvVars::of_process();
+        // Of all settings only those of the organisation count.
+        let options = LoadOptions { layers: Vec::new(), ..LoadOptions::default() };
+        Self::open_at(cwd, EnvVars::of_process(), options, tools)
+    }
+
+    fn open_at(
+        cwd: PathBuf,
+        variables: EnvVars,
+        options: LoadOptions,
+        tools: Vec<Arc<dyn DynTool>>,
+    ) -> Result<Self, BuildError> {
         let home = home_directory(variables.os_text("HOME"));
         let paths = SettingsPaths::detect(&cwd, &|name| variables.os_text(name));
         let state = paths.state.clone().unwrap_or_else(state_dir::temporary_state);
         state_dir::keep_private(&state);
-        // Of all settings only those of the organisation count.
-        let store = SettingsStore::open(paths, LoadOptions { layers: Vec::new(), ..LoadOptions::default() });
+        let store = SettingsStore::open(paths, options);
         let id = session_id();
         let directory = state.join("sessions").join(id.as_str());
         let place = CallPlace { cwd, home, variables, results: directory.join(TOOL_RESULTS) };
@@ -169,7 +178,66 @@ fn session_id() -> SessionId {
 
 #[cfg(test)]
 mod tests {
+    use haft_config::FlagSettings;
+    use haft_tool::{ErrorKind, tool};
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    #[derive(Deserialize, JsonSchema)]
+    struct SpokenText {
+        text: String,
+    }
+
+    /// Calls in a new directory with these settings of the organisation.
+    fn calls(dir: &Path, managed: &Value) -> LocalCalls {
+        let repeat =
+            tool("Repeat", "Repeats.", async |args: SpokenText, _cx| Ok(args.text.repeat(10_000).into()));
+        let speak = tool("Speak", "Speaks.", async |args: SpokenText, _cx| Ok(args.text.into()));
+        let tools = vec![repeat.read_only().build(), speak.read_only().build()];
+        let variables = EnvVars::of_process().with("HOME", dir).without("HAFT_CONFIG_DIR");
+        let arguments = vec![FlagSettings::managed(&managed.to_string())];
+        let options = LoadOptions { layers: Vec::new(), arguments, ..LoadOptions::default() };
+        let variables = variables.without("CLAUDE_CONFIG_DIR");
+        LocalCalls::open_at(dir.canonicalize().unwrap(), variables, options, tools).unwrap()
+    }
+
+    async fn run(calls: &mut LocalCalls, name: &str) -> CallReport {
+        let call = ToolUse { id: "c1".into(), name: name.to_owned(), input: json!({"text": "hello"}) };
+        calls.run(vec![call], &CancellationToken::new()).await.pop().unwrap()
+    }
+
+    #[tokio::test]
+    async fn rules_and_hooks_of_the_organisation_hold() {
+        let dir = tempfile::tempdir().unwrap();
+        for (managed, error) in [
+            (json!({}), None),
+            (json!({"permissions": {"deny": ["Speak"]}}), Some(ErrorKind::Denied)),
+            (json!({"permissions": {"ask": ["Speak"]}}), Some(ErrorKind::Denied)),
+            (hook("exit 0"), None),
+            (hook("echo not now >&2; exit 2"), Some(ErrorKind::Denied)),
+        ] {
+            let report = run(&mut calls(dir.path(), &managed), "Speak").await;
+            assert_eq!(report.error, error, "{managed} {}", report.content.to_text());
+        }
+    }
+
+    fn hook(command: &str) -> Value {
+        let hooks = json!([{"matcher": "Speak", "hooks": [{"type": "command", "command": command}]}]);
+        json!({"hooks": {"PreToolUse": hooks}})
+    }
+
+    #[tokio::test]
+    async fn large_results_are_stored_in_the_state_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut calls = calls(dir.path(), &json!({}));
+        let report = run(&mut calls, "Repeat").await;
+        let stored = std::fs::read_dir(&calls.place.results).unwrap().count();
+        assert_eq!((report.error, stored), (None, 1), "{}", report.content.to_text());
+        assert!(calls.place.results.starts_with(dir.path().canonicalize().unwrap().join(".haft/sessions")));
+    }
 
     #[test]
     fn session_id_is_a_random_uuid() {

@@ -16,10 +16,6 @@ mod stored_prompts;
 mod unknown_tool_names;
 #[cfg_attr(not(feature = "web"), path = "no_web.rs")]
 mod web;
-#[cfg(feature = "web")]
-mod web_fetch;
-#[cfg(feature = "web")]
-mod web_search;
 
 use std::{path::Path, sync::Arc};
 

@@ -18,6 +18,7 @@ pub(crate) struct ChosenProvider {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) key_source: String,
     /// The address of a provider that searches the web for its models.
+    #[cfg_attr(not(feature = "web"), expect(dead_code, reason = "only the tools for the web ask it"))]
     pub(crate) searches_at: Option<String>,
     /// Whose models it has.
     pub(crate) vendor: ModelVendor,

@@ -16,8 +16,7 @@ use haft_tool::BoxFuture;
 use haft_types::{Message, MessageBlock};
 use serde_json::{Value, json};
 
-use super::ChosenProvider;
-use crate::environment::SessionEnvironment;
+use crate::{build::ChosenProvider, environment::SessionEnvironment};
 
 /// Who searches: whom the settings name, else the first service with a key, else
 /// the model's provider where it can.

@@ -13,8 +13,7 @@ use haft_tool::BoxFuture;
 use haft_types::{Message, MessageBlock};
 use serde_json::Value;
 
-use super::ChosenProvider;
-use crate::environment::SessionEnvironment;
+use crate::{build::ChosenProvider, environment::SessionEnvironment};
 
 /// What the tools for the web work with.
 pub(super) fn web_services(premises: &SessionEnvironment, reader: Option<&Arc<SmallModel>>) -> WebServices {

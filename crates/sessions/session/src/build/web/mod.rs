@@ -1,15 +1,18 @@
 //! What the tools for the web work with in a session.
 
+mod fetch;
+mod search;
+
 use std::sync::Arc;
 
 use haft_agent::Agent;
 use haft_builtin_tools::WebToolServices;
 
-use super::{
-    ChosenProvider,
-    web_fetch::{SmallModel, web_services},
-    web_search::{ModelSearch, search_services},
+use self::{
+    fetch::{SmallModel, web_services},
+    search::{ModelSearch, search_services},
 };
+use super::ChosenProvider;
 use crate::environment::SessionEnvironment;
 
 /// The models behind the tools for the web.
