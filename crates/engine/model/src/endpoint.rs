@@ -6,6 +6,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::{
     KeySource, ModelError,
     wire::{
+        MessageCache,
         gemini::model_name,
         messages::{BodyPurpose, wire_model},
     },
@@ -92,6 +93,14 @@ impl RequestTarget {
             Self::Bedrock { base } => base,
         }
     }
+}
+
+/// Where a server answers in the Responses form, for models whose tools it refuses on
+/// Chat Completions.
+pub(crate) struct ResponsesRoute {
+    pub(crate) target: RequestTarget,
+    /// Messages are encoded differently in each form, so each has its cache.
+    pub(crate) cache: MessageCache,
 }
 
 /// Whether an address is one of this machine.

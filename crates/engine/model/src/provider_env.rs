@@ -5,59 +5,14 @@ use std::time::Duration;
 use haft_types::EnvVars;
 
 use crate::{
-    AnthropicLogin, ChatOptions, FoundryLogin, HttpProvider, KeySource, ModelError, ProviderOptions,
-    StoredKey, StoredKeys, VertexLocation, VertexLogin, api_key::HELPER_TTL,
+    AnthropicLogin, ChatOptions, FoundryLogin, HttpProvider, KeySource, LocalServer, ModelError,
+    ProviderOptions, StoredKey, StoredKeys, VertexLocation, VertexLogin, api_key::HELPER_TTL,
 };
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com/v1";
 const GEMINI: &str = "https://generativelanguage.googleapis.com";
 const OPENROUTER: &str = "https://openrouter.ai/api/v1";
-
-/// A server of models on this machine that speaks Chat Completions.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct LocalServer {
-    /// How it is called on the command line.
-    pub name: &'static str,
-    /// The port it listens on when nobody says another.
-    pub port: u16,
-    /// The variable that says where it listens.
-    pub variable: &'static str,
-}
-
-impl LocalServer {
-    /// The servers people run.
-    pub const ALL: [Self; 4] = [
-        Self { name: "ollama", port: 11434, variable: "OLLAMA_HOST" },
-        Self { name: "lmstudio", port: 1234, variable: "LMSTUDIO_BASE_URL" },
-        Self { name: "vllm", port: 8000, variable: "VLLM_BASE_URL" },
-        Self { name: "llamacpp", port: 8080, variable: "LLAMACPP_BASE_URL" },
-    ];
-
-    /// Where it listens, without a slash at the end: what its variable says
-    /// (an address, `host:port` or a port), else its usual port of this machine.
-    pub fn base_url(&self, env: &dyn Fn(&str) -> Option<String>) -> String {
-        let said = env(self.variable).map(|it| it.trim().trim_end_matches('/').to_owned());
-        let said = said.filter(|it| !it.is_empty());
-        let root = match said {
-            None => format!("http://127.0.0.1:{}", self.port),
-            Some(url) if url.contains("://") => url,
-            Some(port) if port.parse::<u16>().is_ok() => format!("http://127.0.0.1:{port}"),
-            // What a server listens on everywhere is reached at this machine.
-            Some(place) => {
-                let place = place.replace("0.0.0.0", "127.0.0.1");
-                let has_port = place.rsplit_once(':').is_some_and(|(_, it)| it.parse::<u16>().is_ok());
-                if has_port { format!("http://{place}") } else { format!("http://{place}:{}", self.port) }
-            }
-        };
-        root.strip_suffix("/v1").map(str::to_owned).unwrap_or(root)
-    }
-
-    /// The server of a name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|server| server.name == name)
-    }
-}
 
 /// What settings say about providers besides the environment.
 #[derive(Clone, Debug, Default)]
@@ -118,6 +73,8 @@ pub enum ProviderChoice {
         key: Option<KeySource>,
         /// The kind of server, where one of local models was named.
         local: Option<LocalServer>,
+        /// Whether Chat Completions was chosen by name or by default.
+        form: ChatChoice,
     },
     /// A router of many providers, in the form of Chat Completions.
     OpenRouter {
@@ -140,6 +97,15 @@ pub enum ProviderChoice {
         /// Key, if it wants one.
         key: Option<KeySource>,
     },
+}
+
+/// Why a server is spoken to in Chat Completions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ChatChoice {
+    /// A setting names the form, or the server has no other.
+    Named,
+    /// By default: a model whose tools the server refuses there is asked in the Responses form.
+    Default,
 }
 
 impl ProviderChoice {
@@ -207,13 +173,17 @@ impl ProviderChoice {
             Self::Bedrock { region, base_url, login } => {
                 HttpProvider::bedrock(&region, base_url.as_deref(), login, common)
             }
-            Self::OpenAiChat { base_url, key, local } => {
+            Self::OpenAiChat { base_url, key, local, form } => {
                 let patience = match crate::endpoint::is_this_machine(&base_url) {
                     true => common.patience.of_this_machine(),
                     false => common.patience,
                 };
                 let common = ProviderOptions { patience, local, ..common };
-                HttpProvider::openai_chat(&base_url, key, ChatOptions::for_server(&base_url), common)
+                let options = ChatOptions {
+                    switch_to_responses: form == ChatChoice::Default,
+                    ..ChatOptions::for_server(&base_url)
+                };
+                HttpProvider::openai_chat(&base_url, key, options, common)
             }
             Self::OpenRouter { base_url, key } => {
                 let options = ChatOptions { reasoning_object: true, ..ChatOptions::for_server(&base_url) };
@@ -349,13 +319,23 @@ fn openai(vars: &EnvLookup<'_>, keys: &KeySettings) -> Result<ProviderChoice, Mo
         ));
     }
     let base_url = own.unwrap_or_else(|| OPENAI.to_owned());
+    let chat = |base_url, key, form| Ok(ProviderChoice::OpenAiChat { base_url, key, local: None, form });
     match vars.get("HAFT_OPENAI_FORM").as_deref() {
-        None | Some("chat") => Ok(ProviderChoice::OpenAiChat { base_url, key, local: None }),
+        // Every model of OpenAI answers in this form, and the newer ones take tools in no other.
+        None if is_openai(&base_url) => Ok(ProviderChoice::OpenAiResponses { base_url, key }),
+        None => chat(base_url, key, ChatChoice::Default),
+        Some("chat") => chat(base_url, key, ChatChoice::Named),
         Some("responses") => Ok(ProviderChoice::OpenAiResponses { base_url, key }),
         Some(other) => {
             Err(ModelError::config(format!("HAFT_OPENAI_FORM is {other:?}; it can be chat or responses")))
         }
     }
+}
+
+/// Whether a base URL is `OpenAI` itself or one of its regions (`eu.api.openai.com`).
+fn is_openai(base_url: &str) -> bool {
+    let host = reqwest::Url::parse(base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.is_some_and(|host| host == "api.openai.com" || host.ends_with(".api.openai.com"))
 }
 
 /// Variables with a key of the Gemini API.
@@ -394,7 +374,8 @@ fn local(vars: &EnvLookup<'_>, name: &str) -> Result<ProviderChoice, ModelError>
     let root = vars.get("HAFT_LOCAL_URL").unwrap_or_else(|| server.base_url(vars.0));
     let root = root.trim_end_matches('/');
     let base_url = if root.ends_with("/v1") { root.to_owned() } else { format!("{root}/v1") };
-    Ok(ProviderChoice::OpenAiChat { base_url, key: None, local: Some(server) })
+    let form = ChatChoice::Named;
+    Ok(ProviderChoice::OpenAiChat { base_url, key: None, local: Some(server), form })
 }
 
 fn foundry(vars: &EnvLookup<'_>) -> Result<ProviderChoice, ModelError> {
@@ -490,6 +471,16 @@ mod tests {
                 vec![("OPENAI_API_KEY", "k"), ("HAFT_OPENAI_FORM", "responses")],
                 "OpenAiResponses { base_url: \"https://api.openai.com/v1\"",
             ),
+            (vec![("OPENAI_API_KEY", "k")], "OpenAiResponses { base_url: \"https://api.openai.com/v1\""),
+            (
+                vec![("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "https://eu.api.openai.com/v1")],
+                "OpenAiResponses { base_url: \"https://eu.api.openai.com/v1\"",
+            ),
+            (
+                vec![("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "https://api.openai.com.example/v1")],
+                "local: None, form: Default",
+            ),
+            (vec![("OPENAI_API_KEY", "k"), ("HAFT_OPENAI_FORM", "chat")], "local: None, form: Named"),
             (vec![("OPENAI_API_KEY", "k"), ("HAFT_OPENAI_FORM", "x")], "it can be chat or responses"),
             (vec![("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")], "Anthropic {"),
             (
@@ -548,7 +539,7 @@ mod tests {
             (vec![("HAFT_LOCAL", "ollama"), ("HAFT_LOCAL_URL", "http://h:1")], &none, "\"http://h:1/v1\""),
             (vec![("HAFT_LOCAL", "toaster")], &none, "it can be ollama, lmstudio, vllm, llamacpp"),
             (vec![], &kept, "Gemini {"),
-            (vec![("OPENAI_API_KEY", "k")], &kept, "OpenAiChat {"),
+            (vec![("OPENAI_API_KEY", "k")], &kept, "OpenAiResponses {"),
             (vec![("ANTHROPIC_BASE_URL", "http://x")], &kept, "login: None"),
         ] {
             let got = chosen(&vars, keys);

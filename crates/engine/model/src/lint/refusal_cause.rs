@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::http_error::room_left;
+use crate::{ModelError, Repair, RepairKind, http_error::room_left};
 
 /// What would make the request be taken.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -24,6 +24,8 @@ pub(crate) enum RefusalFix {
     Field(String),
     /// Describe the tools in words: the server or the model knows no calls.
     PromptTools,
+    /// Send the request in the Responses form.
+    Responses,
     /// Do not ask for a beta feature; an empty name means all of them.
     Beta(String),
     /// Ask for a shorter answer: the model writes no longer ones.
@@ -99,6 +101,23 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
         most_output: Regex::new(r"max_tokens: \d+ > (\d+)|supports at most (\d+) completion tokens").ok()?,
     })
 });
+
+/// Whether a server refuses tools for a model on Chat Completions and points to Responses:
+/// as `OpenAI` does for its newer models (400), and for those that were never there (404).
+pub(crate) fn wants_responses(error: &ModelError) -> bool {
+    let (ModelError::Invalid { message } | ModelError::UnknownModel { message }) = error else { return false };
+    message.contains("v1/responses") && message.contains("v1/chat/completions")
+}
+
+/// Tells the user that requests to a model go to Responses from now on.
+pub(crate) fn moved_to_responses(model: &str) -> Repair {
+    Repair {
+        kind: RepairKind::Setting,
+        place: format!("requests to {model}"),
+        detail: "sent in the Responses form: the server refuses this model's tools on Chat Completions"
+            .to_owned(),
+    }
+}
 
 /// Finds out what a refusal is about. `None` when it names nothing that could
 /// be left out.

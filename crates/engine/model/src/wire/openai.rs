@@ -24,6 +24,9 @@ pub struct ChatOptions {
     /// many providers want it, instead of `reasoning_effort`. What they say about
     /// it (`reasoning_details`) goes back to them unchanged.
     pub reasoning_object: bool,
+    /// Send requests to a model in the Responses form, at the same base URL, after the server
+    /// has refused its tools on Chat Completions and pointed there.
+    pub switch_to_responses: bool,
 }
 
 impl Default for ChatOptions {
@@ -34,6 +37,7 @@ impl Default for ChatOptions {
             stream_usage: true,
             send_reasoning: false,
             reasoning_object: false,
+            switch_to_responses: false,
         }
     }
 }

@@ -153,10 +153,11 @@ fn assistant(message: &Message) -> Vec<(Value, usize)> {
             MessageBlock::ToolUse(call) => json!({
                 "type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.input.to_string(),
             }),
-            // The signature is the item as it came.
-            MessageBlock::Thinking { signature, .. } => {
-                serde_json::from_str::<Value>(signature).ok().filter(|item| item["type"] == "reasoning")?
-            }
+            // The signature is the item as it came. Nothing is stored at the provider, so it knows
+            // no item again that came without its encrypted content.
+            MessageBlock::Thinking { signature, .. } => serde_json::from_str::<Value>(signature)
+                .ok()
+                .filter(|item| item["type"] == "reasoning" && item["encrypted_content"].is_string())?,
             _ => return None,
         };
         Some((item, at))
