@@ -150,5 +150,20 @@ fn places(path: &Path) -> Vec<PathBuf> {
 }
 
 fn is_special(path: &Path) -> bool {
-    ["/dev", "/proc", "/sys"].iter().any(|it| path.starts_with(it))
+    // Shared memory holds ordinary files.
+    ["/dev", "/proc", "/sys"].iter().any(|it| path.starts_with(it)) && !path.starts_with("/dev/shm")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_in_shared_memory_are_covered_and_devices_are_not() {
+        for (path, covered) in
+            [("/dev/shm/haft-work/a", true), ("/dev/null", false), ("/proc/self/oom_score_adj", false)]
+        {
+            assert_eq!(!places(Path::new(path)).is_empty(), covered, "{path}");
+        }
+    }
 }
