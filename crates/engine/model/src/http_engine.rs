@@ -24,7 +24,9 @@ use crate::{
     event_stream::Emitter,
     http_client::{LazyClient, body_head, drain},
     http_error,
-    lint::{LintRules, Linted, Linter, RefusalFix, ThinkingRule, diagnose, moved_to_responses, wants_responses},
+    lint::{
+        LintRules, Linted, Linter, RefusalFix, ThinkingRule, diagnose, moved_to_responses, wants_responses,
+    },
     reported_limits::ReportedLimits,
     retry::RetryAfter,
     sent_prefix::sent_prefix,

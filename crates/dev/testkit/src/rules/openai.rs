@@ -51,7 +51,9 @@ fn tools_belong_here(body: &Value) -> RuleVerdict {
 
 /// Whether a model is `gpt-5.5` or newer by its name; routers (`openai/gpt-6`) have rules of their own.
 fn is_newer(model: &str) -> bool {
-    let Some(version) = model.strip_prefix("gpt-").and_then(|rest| rest.split('-').next()) else { return false };
+    let Some(version) = model.strip_prefix("gpt-").and_then(|rest| rest.split('-').next()) else {
+        return false;
+    };
     let mut numbers = version.split('.').map_while(|it| it.parse::<u32>().ok());
     numbers.next().is_some_and(|major| (5, 5) <= (major, numbers.next().unwrap_or(0)))
 }

@@ -239,7 +239,7 @@ proptest! {
         cases: sequences(), max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default()
     })]
 
-    /// More of them: `HAFT_SEQUENCES=3000`.
+    /// More of them: `cargo xtask undo-soak 3000 SEED`.
     #[test]
     fn undo_and_redo_of_random_sequences_restore_every_state(steps in prop::collection::vec(step(), 9)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

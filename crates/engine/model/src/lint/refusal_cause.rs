@@ -105,7 +105,9 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
 /// Whether a server refuses tools for a model on Chat Completions and points to Responses:
 /// as `OpenAI` does for its newer models (400), and for those that were never there (404).
 pub(crate) fn wants_responses(error: &ModelError) -> bool {
-    let (ModelError::Invalid { message } | ModelError::UnknownModel { message }) = error else { return false };
+    let (ModelError::Invalid { message } | ModelError::UnknownModel { message }) = error else {
+        return false;
+    };
     message.contains("v1/responses") && message.contains("v1/chat/completions")
 }
 

@@ -230,7 +230,9 @@ async fn reasoning_items_without_encrypted_content_are_left_out() {
             model: Some("gpt-6.2-sol".to_owned()),
         };
         let mut asked = Request { model: "gpt-6.2-sol".to_owned(), ..say("go") };
-        asked.messages.push(Arc::new(Message::assistant(vec![thinking, MessageBlock::ToolUse(call.clone())])));
+        asked
+            .messages
+            .push(Arc::new(Message::assistant(vec![thinking, MessageBlock::ToolUse(call.clone())])));
         asked.messages.push(Arc::new(Message {
             role: Role::User,
             content: vec![MessageBlock::ToolResult {
