@@ -36,6 +36,9 @@ pub(super) struct TargetLinks<'a> {
     changed: HashSet<&'a Path>,
     /// What they are before anything is put back.
     now: HashMap<PathBuf, FileObject>,
+    /// Objects that names had after the entries, and the ones that took their place when
+    /// they were made again since.
+    remade: Vec<(FileObject, FileObject)>,
     /// Where names are looked for that nobody wrote down.
     roots: Vec<PathBuf>,
     /// What the entries found and left at these names.
@@ -60,15 +63,37 @@ impl<'a> TargetLinks<'a> {
         let relinked = links.iter().filter(|it| !stays(it)).map(|it| it.path.clone()).collect();
         // The oldest record of a name is the one that counts.
         let wanted: BTreeMap<PathBuf, LinkedName> =
-            links.into_iter().map(|it| (it.path.clone(), it)).collect();
+            links.iter().map(|it| (it.path.clone(), it.clone())).collect();
         let now = wanted.keys().filter_map(|path| Some((path.clone(), FileObject::of(&metadata(path)?))));
-        let now = now.collect();
+        let now: HashMap<PathBuf, FileObject> = now.collect();
         let changes = || undone.iter().flat_map(|entry| &entry.changes);
         let changed = changes().map(|it| it.path.as_path()).collect();
         let passed = changes().filter(|it| wanted.contains_key(&it.path));
         let passed = passed.flat_map(|it| [it.before.clone(), it.after.clone()]).collect();
         let (placed, written) = (RefCell::default(), RefCell::default());
-        Self { journal, history, wanted, relinked, changed, now, roots, passed, placed, written }
+        let remade = Vec::new();
+        let mut found =
+            Self { journal, history, wanted, relinked, changed, now, remade, roots, passed, placed, written };
+        found.remade = found.remade(&links);
+        found
+    }
+
+    /// What the newest of the entries left at a name, and what is there now because an undo
+    /// or redo made it again. What somebody else put there stands for nothing.
+    fn remade(&self, links: &[LinkedName]) -> Vec<(FileObject, FileObject)> {
+        let mut seen = HashSet::new();
+        let newest = links.iter().filter(|it| seen.insert(it.path.as_path()));
+        let pairs = newest.filter_map(|it| {
+            let (left, now) = (it.after?, *self.now.get(&it.path)?);
+            let ours = || self.last_known(&it.path).is_some_and(|known| known.is(&now));
+            (!left.is(&now) && ours()).then_some((left, now))
+        });
+        pairs.collect()
+    }
+
+    /// Whether an object is a wanted one, or was made again in its place.
+    fn is_or_replaces(&self, object: &FileObject, wanted: &FileObject) -> bool {
+        wanted.is(object) || self.remade_of(*wanted).any(|it| it.is(object))
     }
 
     /// What an undo of this undo needs to know. Call it when everything is put back.
@@ -90,7 +115,8 @@ impl<'a> TargetLinks<'a> {
     /// when it was put back since.
     fn stands_for(&self, path: &Path, object: &FileObject) -> bool {
         let is_it = |known: Option<FileObject>| known.is_some_and(|it| it.is(object));
-        is_it(self.wanted(path)) || (!self.relinked.contains(path) && is_it(self.last_known(path)))
+        self.wanted(path).is_some_and(|it| self.is_or_replaces(object, &it))
+            || (!self.relinked.contains(path) && is_it(self.last_known(path)))
     }
 
     /// The object that a name stood for after the latest entry about it.
@@ -161,9 +187,16 @@ impl<'a> TargetLinks<'a> {
         // Names that stay as they are decide, whatever object they are by now.
         kept.into_iter().any(tie)
             || same.into_iter().any(tie)
+            || self.remade_of(object).any(|it| name_of_object(path, it, &self.roots).is_some_and(tie))
             || self.journal.kept_object(object).is_some_and(tie)
             || replaced.into_iter().filter(is_placed).any(tie)
             || name_of_object(path, object, &self.roots).is_some_and(tie)
+    }
+
+    /// The objects that were made again in the place of one. The names of the workspace
+    /// belong to these, also while the journal still keeps the old one.
+    fn remade_of(&self, wanted: FileObject) -> impl Iterator<Item = FileObject> {
+        self.remade.iter().filter(move |(old, _)| old.is(&wanted)).map(|(_, new)| *new)
     }
 
     /// Makes a name the same file as another that holds what is wanted, or what the
@@ -186,7 +219,7 @@ impl<'a> TargetLinks<'a> {
     /// Whether the name `other` is the object that the name `path` was.
     fn is_wanted_at(&self, path: &Path, other: &Path) -> bool {
         let found = metadata(other).map(|it| FileObject::of(&it));
-        matches!((self.wanted(path), found), (Some(wanted), Some(found)) if wanted.is(&found))
+        matches!((self.wanted(path), found), (Some(wanted), Some(found)) if self.is_or_replaces(&found, &wanted))
     }
 
     /// Whether a name that was put back shared its object with names nobody knows,
