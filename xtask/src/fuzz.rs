@@ -30,3 +30,16 @@ pub(crate) fn requests(args: &[String]) -> Result<(), String> {
     let words = ["test", "-p", "haft-cli", "--test", "all", "--", "--exact", test, "--nocapture"];
     command::cargo_with(&words, &[("HAFT_SOAK_REQUESTS", requests), ("HAFT_SOAK_SEED", seed)])
 }
+
+/// Random sequences of commands and edits, undone and redone to their end: every state on the
+/// way must come back. The seed makes a run repeatable.
+pub(crate) fn undo(args: &[String]) -> Result<(), String> {
+    let sequences = args.first().map_or("3000", String::as_str);
+    let seed = args.get(1).map_or("1", String::as_str);
+    if [sequences, seed].iter().any(|it| it.parse::<u64>().is_err()) {
+        return Err(String::from("cargo xtask undo-soak [SEQUENCES] [SEED]"));
+    }
+    let test = "bash_undo_safety::undo_and_redo_of_random_sequences_restore_every_state";
+    let words = ["test", "-p", "haft-builtin-tools", "--test", "all", "--", "--exact", test, "--nocapture"];
+    command::cargo_with(&words, &[("HAFT_SEQUENCES", sequences), ("PROPTEST_RNG_SEED", seed)])
+}

@@ -46,6 +46,8 @@ cargo xtask fuzz commands [LINES] [SEED]
                     make command lines, run what is judged free in a scratch tree, and look what it did
 cargo xtask requests-soak [REQUESTS] [SEED]
                     random sessions on three wires with a server of a bad day: no session ends
+cargo xtask undo-soak [SEQUENCES] [SEED]
+                    random sequences of commands and edits, undone and redone: every state comes back
 cargo xtask calls-soak [CALLS]
                     make this many calls in one session: descriptors, threads, processes and memory stay flat
 cargo xtask fleet-soak [KILLS]
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(&args[1..]),
         Some("fuzz") => fuzz::run(&args[1..]),
         Some("requests-soak") => fuzz::requests(&args[1..]),
+        Some("undo-soak") => fuzz::undo(&args[1..]),
         Some("calls-soak") => calls_soak::run(&args[1..]),
         Some("fleet-soak") => fleet_soak::run(&args[1..]),
         Some("fleet-sim") => fleet_sim::run(&args[1..]),

@@ -89,11 +89,32 @@ fn is_loose(dir: &Path, name: &OsStr) -> Option<bool> {
 
 fn finds_otherwise(dir: &Path, name: &OsStr, found: &Metadata) -> Option<bool> {
     let others = other_spellings(name);
+    let object = |it: &Metadata| (it.dev(), it.ino());
     let is_same = |other: &OsString| {
-        let other = dir.join(other).symlink_metadata();
-        other.is_ok_and(|it| (it.dev(), it.ino()) == (found.dev(), found.ino()))
+        let at = dir.join(other).symlink_metadata();
+        at.is_ok_and(|it| is_alias(object(&it), object(found), || lists(dir, &[name, other])))
     };
     (!others.is_empty()).then(|| others.iter().any(is_same))
+}
+
+/// Whether two names that a directory finds are spellings of one entry: they are the same
+/// object, or the directory does not list both. File systems in user space (FUSE) may give
+/// every spelling of an entry an inode number of its own.
+fn is_alias(one: (u64, u64), other: (u64, u64), are_listed: impl FnOnce() -> bool) -> bool {
+    one == other || !are_listed()
+}
+
+/// Whether the listing of a directory has all these names, in exactly these bytes.
+fn lists(dir: &Path, names: &[&OsStr]) -> bool {
+    let Ok(entries) = std::fs::read_dir(dir) else { return false };
+    let mut missing = names.to_vec();
+    for entry in entries.flatten() {
+        missing.retain(|it| entry.file_name() != **it);
+        if missing.is_empty() {
+            return true;
+        }
+    }
+    false
 }
 
 fn other_spellings(name: &OsStr) -> Vec<OsString> {
@@ -135,6 +156,28 @@ mod tests {
             assert_eq!(fold_path(Path::new(a)) == fold_path(Path::new(b)), want, "{a} {b}");
         }
         assert!(matches!(fold_path(Path::new("/ws/src/main_1")), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn alias_is_the_same_object_or_a_name_that_is_not_listed() {
+        for (other, are_listed, want) in [
+            ((1, 7), true, true),
+            ((1, 7), false, true),
+            // exFAT and bindfs through FUSE: one entry, two inode numbers.
+            ((1, 8), false, true),
+            // `Makefile` and `makefile` beside each other.
+            ((1, 8), true, false),
+        ] {
+            assert_eq!(is_alias(other, (1, 7), || are_listed), want, "{other:?} {are_listed}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("Makefile"), "x").unwrap();
+        let (upper, lower) = (OsStr::new("Makefile"), OsStr::new("makefile"));
+        assert!(lists(dir.path(), &[upper]));
+        assert!(!lists(dir.path(), &[lower]) && !lists(dir.path(), &[upper, lower]));
+        std::fs::write(dir.path().join("makefile"), "y").unwrap();
+        let here = dir.path().canonicalize().unwrap();
+        assert!(!is_loosely_spelled(&here.join("Makefile")));
     }
 
     /// Hard links simulate a volume that ignores case: entries exist in both cases.

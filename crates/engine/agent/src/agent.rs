@@ -271,6 +271,10 @@ impl Agent {
             (EndReason::Completed, Some(bound)) => EndReason::Exhausted(bound),
             (reason, _) => reason,
         };
+        let reason = match (reason, self.conversation.take_refused()) {
+            (EndReason::Completed, Some(refused)) => EndReason::Incomplete(refused),
+            (reason, _) => reason,
+        };
         let usage = self.spending.usage.since(run.usage_before).since(run.usage_of_others);
         self.note_kept();
         self.note(LogState::Cost { usage: self.spending.usage, usd: self.spending.usd });

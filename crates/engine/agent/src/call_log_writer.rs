@@ -3,7 +3,7 @@
 use haft_tool_runtime::{CallLog, CallStart, Persisted};
 use serde_json::Value;
 
-use crate::log::{CallStartedLine, LogEntry, LogState, WeakLogWriter};
+use crate::log::{CallStartedLine, LogEntry, LogState, UnloggedCall, WeakLogWriter};
 
 /// Writes the `started` lines of a conversation's log.
 pub(crate) struct CallLogWriter {
@@ -23,8 +23,10 @@ impl CallLog for CallLogWriter {
             input: digest(call.input),
             decision: call.decision.cloned(),
         };
+        let about = UnloggedCall { tool: line.tool.clone(), input: line.input.clone() };
         let written = log.acknowledge(LogEntry::Haft(LogState::Started(Box::new(line))));
         let kept = written.map_err(|(path, err)| {
+            log.refuse(about.clone());
             format!(
                 "{} did not run: the session log {} cannot be written ({err}), and a call that may change something \
                  runs only when the log has it. Calls that only read still run. Tell the user that the log needs room \
@@ -33,6 +35,7 @@ impl CallLog for CallLogWriter {
                 path.display(),
             )
         })?;
+        log.runs_now(&about);
         let tool = call.tool.to_owned();
         Ok(kept.map(|kept| -> Persisted {
             Box::pin(async move { kept.await.map_err(|why| format!("{tool} did not run: {why}")) })

@@ -270,6 +270,11 @@ impl Conversation {
         self.log.take_recovery()
     }
 
+    /// The calls that did not run because the log could not be written, in words.
+    pub(crate) fn take_refused(&self) -> Option<String> {
+        self.log.take_refused()
+    }
+
     /// Keeps what is written from now on for [`Conversation::take_mirrored`].
     pub fn mirror(&mut self) {
         self.log.mirror(&self.settled);

@@ -137,18 +137,50 @@ fn fixed(pattern: &Path) -> PathBuf {
 }
 
 /// A path as the kernel finds it, and what is behind it if it is a link. Where
-/// nothing is yet, the outermost thing that would be created.
+/// nothing is yet, the outermost thing that would be created: a write to a link
+/// whose target is missing creates the target.
 fn places(path: &Path) -> Vec<PathBuf> {
-    let missing = path.ancestors().take_while(|it| it.symlink_metadata().is_err()).last();
-    let path = missing.unwrap_or(path);
+    let path = outermost_missing(path);
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return vec![path.to_owned()];
     };
     let own = parent.canonicalize().unwrap_or_else(|_| parent.to_owned()).join(name);
-    let behind = path.canonicalize().ok().filter(|it| *it != own);
+    let behind = haft_paths::real(path).ok().map(|it| outermost_missing(&it).to_owned());
+    let behind = behind.filter(|it| *it != own);
     std::iter::once(own).chain(behind).filter(|it| !is_special(it)).collect()
 }
 
+/// The path itself if something is there.
+fn outermost_missing(path: &Path) -> &Path {
+    path.ancestors().take_while(|it| it.symlink_metadata().is_err()).last().unwrap_or(path)
+}
+
 fn is_special(path: &Path) -> bool {
-    ["/dev", "/proc", "/sys"].iter().any(|it| path.starts_with(it))
+    // Shared memory holds ordinary files.
+    ["/dev", "/proc", "/sys"].iter().any(|it| path.starts_with(it)) && !path.starts_with("/dev/shm")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_in_shared_memory_are_covered_and_devices_are_not() {
+        for (path, covered) in
+            [("/dev/shm/haft-work/a", true), ("/dev/null", false), ("/proc/self/oom_score_adj", false)]
+        {
+            assert_eq!(!places(Path::new(path)).is_empty(), covered, "{path}");
+        }
+    }
+
+    #[test]
+    fn target_of_a_link_to_nothing_is_covered() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink("a", top.join("y")).unwrap();
+        std::os::unix::fs::symlink("y", top.join("z")).unwrap();
+        for name in ["y", "z"] {
+            assert_eq!(places(&top.join(name)), [top.join(name), top.join("a")], "{name}");
+        }
+    }
 }

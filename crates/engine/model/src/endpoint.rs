@@ -6,6 +6,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::{
     KeySource, ModelError,
     wire::{
+        MessageCache,
         gemini::model_name,
         messages::{BodyPurpose, wire_model},
     },
@@ -92,6 +93,13 @@ impl RequestTarget {
             Self::Bedrock { base } => base,
         }
     }
+}
+
+/// Endpoint of a server's Responses API, for models whose tools it rejects on Chat Completions.
+pub(crate) struct ResponsesRoute {
+    pub(crate) target: RequestTarget,
+    /// Messages are encoded differently in each form, so each has its cache.
+    pub(crate) cache: MessageCache,
 }
 
 /// Whether the host of a URL is `localhost` or a loopback address. False for an invalid URL.

@@ -5,8 +5,8 @@
 //! the next request.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -20,11 +20,14 @@ use crate::{
     Catalog, LoginRenewal, ModelError, ModelEvent, ModelInfo, Repair, RepairKind, Request, Retry,
     RetryPolicy, StreamTimeouts, ToolCalls,
     catalog::CatalogCache,
-    endpoint::{Auth, RequestTarget},
+    endpoint::{Auth, RequestTarget, ResponsesRoute},
     event_stream::Emitter,
     http_client::{LazyClient, body_head, drain},
     http_error,
-    lint::{LintRules, Linted, Linter, RefusalFix, ThinkingRule, diagnose},
+    lint::{
+        LintRules, Linted, Linter, RefusalFix, ThinkingRule, diagnose, moved_to_responses, wants_responses,
+    },
+    reported_limits::ReportedLimits,
     retry::RetryAfter,
     sent_prefix::sent_prefix,
     served::ServedModels,
@@ -76,20 +79,10 @@ pub(crate) struct Engine {
     pub(crate) cache: MessageCache,
     pub(crate) meter: TokenEstimator,
     pub(crate) calibration: EstimateCalibration,
-    pub(crate) told: Mutex<HashMap<String, ReportedLimits>>,
+    pub(crate) told: ReportedLimits,
+    pub(crate) responses: Option<ResponsesRoute>,
     pub(crate) listed: CatalogCache,
     pub(crate) served: ServedModels,
-}
-
-/// Limits of a model that the provider reported in error messages. They override the catalog.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ReportedLimits {
-    /// Maximum output tokens.
-    answer: Option<u64>,
-    /// Context window in tokens.
-    window: Option<u64>,
-    /// Whether the model does not support native tool calls.
-    no_calls: bool,
 }
 
 /// Error of an attempt that did not complete the answer, with the provider's retry hints.
@@ -121,17 +114,17 @@ impl Engine {
             info.window = info.window.max(1_000_000);
         }
         self.served.apply(self.wire_name(model), &mut info, self.catalog.is_of_user(model));
-        if let Some(window) = self.told(model).window {
+        if let Some(window) = self.told.get(model).window {
             info.window = info.window.min(window);
         }
-        match self.form {
+        match *self.form(model) {
             // Only Claude models are served over the Messages API, whatever their name.
             WireForm::Messages(_) if info.id.is_empty() => {
                 let claude = self.catalog.get("claude");
-                ModelInfo { window: self.told(model).window.unwrap_or(claude.window), ..claude }
+                ModelInfo { window: self.told.get(model).window.unwrap_or(claude.window), ..claude }
             }
             WireForm::Messages(_) => info,
-            WireForm::Chat(_) if self.told(model).no_calls => {
+            WireForm::Chat(_) if self.told.get(model).no_calls => {
                 ModelInfo { tool_calls: ToolCalls::Prompted, tool_references: false, ..info }
             }
             // These APIs have no `tool_reference` blocks, whatever the model supports.
@@ -146,8 +139,24 @@ impl Engine {
         self.served.ask(&self.client, &self.headers, self.target.base(), self.wire_name(model)).await;
     }
 
-    fn rules(&self) -> LintRules {
-        match self.form {
+    /// The Responses route, once the server has said that it takes tools for this model
+    /// only there.
+    fn switched(&self, model: &str) -> Option<&ResponsesRoute> {
+        self.responses.as_ref().filter(|_| self.told.get(model).only_responses)
+    }
+
+    /// The form of requests to a model.
+    fn form(&self, model: &str) -> &WireForm {
+        self.switched(model).map_or(&self.form, |_| &WireForm::Responses)
+    }
+
+    /// The encoded messages of that form.
+    fn cache(&self, model: &str) -> &MessageCache {
+        self.switched(model).map_or(&self.cache, |route| &route.cache)
+    }
+
+    fn rules(&self, model: &str) -> LintRules {
+        match *self.form(model) {
             WireForm::Messages(_) => LintRules::messages(),
             WireForm::Chat(ref options) if options.send_reasoning => {
                 LintRules { thinking: ThinkingRule::All, ..LintRules::chat() }
@@ -169,18 +178,26 @@ impl Engine {
     }
 
     fn encode(&self, linted: &Linted, info: &ModelInfo, purpose: BodyPurpose) -> EncodedBody {
-        let name = self.wire_name(&linted.request.model);
-        if name == linted.request.model {
-            return self.encode_named(linted, info, purpose);
+        let model = &linted.request.model;
+        let name = self.wire_name(model);
+        if name == model {
+            return self.encode_named(model, linted, info, purpose);
         }
         let mut renamed = linted.clone();
         name.clone_into(&mut renamed.request.model);
-        self.encode_named(&renamed, info, purpose)
+        self.encode_named(model, &renamed, info, purpose)
     }
 
-    fn encode_named(&self, linted: &Linted, info: &ModelInfo, purpose: BodyPurpose) -> EncodedBody {
-        let (cache, meter) = (&self.cache, &self.meter);
-        match &self.form {
+    fn encode_named(
+        &self,
+        model: &str,
+        linted: &Linted,
+        info: &ModelInfo,
+        purpose: BodyPurpose,
+    ) -> EncodedBody {
+        // The name of the request may be the provider's; what was learnt is kept by the model's.
+        let (cache, meter) = (self.cache(model), &self.meter);
+        match self.form(model) {
             WireForm::Messages(host) => {
                 let betas = &self.betas;
                 messages::Encoder { host: *host, info, betas, cache, meter }.encode(linted, purpose)
@@ -193,7 +210,7 @@ impl Engine {
 
     fn decoder(&self, request: &Request) -> Decoder {
         let (model, tools) = (request.model.as_str(), Arc::clone(&request.tools));
-        match self.form {
+        match *self.form(model) {
             WireForm::Messages(_) => Decoder::Messages(MessagesDecoder::new(model, tools)),
             WireForm::Chat(_) => {
                 let info = self.info(model);
@@ -209,13 +226,14 @@ impl Engine {
     /// Lints a request. Runs on a blocking thread when the request contains media.
     async fn lint(self: &Arc<Self>, request: &Request, info: &ModelInfo) -> (Linted, Vec<Repair>) {
         if !request.has_media() {
-            return self.linter.lint(request, info, &self.rules());
+            return self.linter.lint(request, info, &self.rules(&request.model));
         }
         let (engine, asked, known) = (Arc::clone(self), request.clone(), info.clone());
-        let aside = tokio::task::spawn_blocking(move || engine.linter.lint(&asked, &known, &engine.rules()));
+        let lint = move || engine.linter.lint(&asked, &known, &engine.rules(&asked.model));
+        let aside = tokio::task::spawn_blocking(lint);
         match aside.await {
             Ok(linted) => linted,
-            Err(_) => self.linter.lint(request, info, &self.rules()),
+            Err(_) => self.linter.lint(request, info, &self.rules(&request.model)),
         }
     }
 
@@ -226,7 +244,7 @@ impl Engine {
         emitter: Emitter,
     ) -> Result<(), ModelError> {
         let (mut retries, mut cures, mut asked_again) = (0, 0, false);
-        let mut max_tokens = self.told(&request.model).answer;
+        let mut max_tokens = self.told.get(&request.model).answer;
         'lint: loop {
             let info = self.info(&request.model);
             let (mut linted, repairs) = self.lint(&request, &info).await;
@@ -237,7 +255,7 @@ impl Engine {
             linted.max_tokens = max_tokens;
             let encoded = self.encode(&linted, &info, BodyPurpose::Answer);
             if let Some(slot) = &request.sent {
-                slot.fill(sent_prefix(&linted, &self.cache));
+                slot.fill(sent_prefix(&linted, self.cache(&request.model)));
             }
             loop {
                 let failed = match self.attempt(&linted.request, &encoded, &emitter).await {
@@ -254,10 +272,10 @@ impl Engine {
                     cures += 1;
                     if let RefusalFix::MaxTokens(limit) | RefusalFix::Room { answer: limit, .. } = cure {
                         max_tokens = Some(limit);
-                        self.tell_limits(&request.model, &cure);
+                        self.told.learn(&request.model, &cure);
                     }
-                    if cure == RefusalFix::PromptTools {
-                        self.tell_limits(&request.model, &cure);
+                    if matches!(cure, RefusalFix::PromptTools | RefusalFix::Responses) {
+                        self.told.learn(&request.model, &cure);
                     }
                     continue 'lint;
                 }
@@ -281,29 +299,11 @@ impl Engine {
         self.auth.forget().await || renewed
     }
 
-    /// Returns the limits the provider has reported for a model so far.
-    fn told(&self, model: &str) -> ReportedLimits {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.get(model).copied().unwrap_or_default()
-    }
-
-    /// Stores the limit that a rejection revealed, so that later requests respect it.
-    fn tell_limits(&self, model: &str, cure: &RefusalFix) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let limits = told.entry(model.to_owned()).or_default();
-        match *cure {
-            RefusalFix::MaxTokens(limit) => limits.answer = Some(limit),
-            RefusalFix::Room { window, .. } => limits.window = Some(window),
-            RefusalFix::PromptTools => limits.no_calls = true,
-            _ => (),
-        }
-    }
-
     /// Learns the context window and the real token count from a "too long" error.
     fn learn_from(&self, error: &ModelError, request: &Request, encoded: &EncodedBody) {
         let ModelError::TooLong { tokens, window, .. } = error else { return };
         if let Some(window) = window.filter(|window| MIN_WINDOW <= *window) {
-            self.tell_limits(&request.model, &RefusalFix::Room { answer: 0, window });
+            self.told.learn(&request.model, &RefusalFix::Room { answer: 0, window });
         }
         if let Some(tokens) = *tokens {
             self.meter.learn(&request.model, encoded.size, tokens);
@@ -320,6 +320,11 @@ impl Engine {
         error: &ModelError,
         emitter: &Emitter,
     ) -> Option<RefusalFix> {
+        let model = &linted.request.model;
+        if self.responses.is_some() && self.switched(model).is_none() && wants_responses(error) {
+            emitter.emit(ModelEvent::Repaired(moved_to_responses(model)));
+            return Some(RefusalFix::Responses);
+        }
         let ModelError::Invalid { message } = error else { return None };
         let cure = diagnose(message)?.at_origin(&encoded.origins)?;
         let repair = match cure {
@@ -333,11 +338,11 @@ impl Engine {
                 place: "max_tokens".to_owned(),
                 detail: format!("the provider takes at most {limit}"),
             },
-            RefusalFix::PromptTools if self.told(&linted.request.model).no_calls => return None,
-            RefusalFix::PromptTools if !matches!(self.form, WireForm::Chat(_)) => return None,
+            RefusalFix::PromptTools if self.told.get(model).no_calls => return None,
+            RefusalFix::PromptTools if !matches!(self.form(model), WireForm::Chat(_)) => return None,
             RefusalFix::PromptTools => Repair {
                 kind: RepairKind::Setting,
-                place: format!("tools for {}", linted.request.model),
+                place: format!("tools for {model}"),
                 detail: "described in words: the server knows no calls for this model".to_owned(),
             },
             _ => self.linter.refuse(linted, &cure, message)?,
@@ -377,7 +382,7 @@ impl Engine {
         };
         let mut decoder = self.decoder(request);
         let began = Instant::now();
-        let read = self.read(response, &mut decoder, emitter).await;
+        let read = self.read(self.form(&request.model), response, &mut decoder, emitter).await;
         match &read {
             Ok(_) => tracing::debug!(took_ms = millis(began.elapsed()), "the answer is complete"),
             Err(error) => tracing::warn!(took_ms = millis(began.elapsed()), %error, "the answer broke off"),
@@ -415,7 +420,8 @@ impl Engine {
         encoded: &EncodedBody,
         purpose: BodyPurpose,
     ) -> Result<Response, FailedAttempt> {
-        let url = self.target.url(self.wire_name(&request.model), purpose);
+        let target = self.switched(&request.model).map_or(&self.target, |route| &route.target);
+        let url = target.url(self.wire_name(&request.model), purpose);
         let mut headers = self.headers.clone();
         headers.insert("content-type", reqwest::header::HeaderValue::from_static("application/json"));
         if let WireForm::Messages(host) = self.form
@@ -484,11 +490,12 @@ impl Engine {
     /// and not emitted.
     async fn read(
         &self,
+        form: &WireForm,
         response: Response,
         decoder: &mut Decoder,
         emitter: &Emitter,
     ) -> Result<Vec<ModelEvent>, ModelError> {
-        let framing = Framing::for_form(&self.form, response.headers());
+        let framing = Framing::for_form(form, response.headers());
         if framing.is_whole() {
             let body = tokio::time::timeout(self.patience.first_byte, response.bytes())
                 .await
@@ -506,7 +513,7 @@ impl Engine {
         let mut unframed: Option<Vec<u8>> = None;
         loop {
             // Only the Messages API marks the end of a text block.
-            let in_text = matches!(self.form, WireForm::Messages(_)) && decoder.assembler().is_writing_text();
+            let in_text = matches!(form, WireForm::Messages(_)) && decoder.assembler().is_writing_text();
             let limit = if in_text { self.patience.idle_text } else { self.patience.idle };
             let piece = match tokio::time::timeout(limit, body.next()).await {
                 Err(_) => return Err(ModelError::Stalled { after: limit }),

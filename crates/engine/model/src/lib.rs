@@ -29,12 +29,14 @@ mod http_client;
 mod http_engine;
 mod http_error;
 mod lint;
+mod local_server;
 mod login_renewal;
 mod models_page;
 mod provider;
 mod provider_env;
 mod ptr_map;
 mod replay_provider;
+mod reported_limits;
 mod request;
 mod response;
 mod retry;
@@ -59,13 +61,14 @@ pub use lint::{
     ImageLimit, ImageShrinker, LintRules, Linted, Linter, MediaRules, Repair, RepairKind, ShrunkImage,
     ThinkingRule,
 };
+pub use local_server::LocalServer;
 pub use login_renewal::LoginRenewal;
 pub use models_page::models_page;
 pub use provider::{
     AnthropicLogin, FoundryLogin, HttpProvider, Provider, ProviderFuture, ProviderOptions, VertexLocation,
     VertexLogin,
 };
-pub use provider_env::{KeySettings, LocalServer, ProviderChoice};
+pub use provider_env::{ChatChoice, KeySettings, ProviderChoice};
 pub use replay_provider::{RecordedExchange, RecordingProvider, ReplayProvider, RequestNormalizer};
 pub use request::{CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ThinkingDisplay, ToolChoice};
 pub use response::ModelAnswer;

@@ -3,13 +3,13 @@ use std::{collections::BTreeMap, pin::Pin, sync::Arc};
 use crate::{
     Catalog, FeatureBetas, ImageShrinker, KeySource, LocalServer, LoginRenewal, ModelError, ModelInfo,
     ModelStream, Request, RetryPolicy, StreamTimeouts,
-    endpoint::{Auth, RequestTarget, fixed_headers},
+    endpoint::{Auth, RequestTarget, ResponsesRoute, fixed_headers},
     event_stream::generate,
     http_client::LazyClient,
     http_engine::{Engine, WireForm},
     lint::Linter,
     served::ServedModels,
-    wire::{messages::MessagesHost, openai::ChatOptions},
+    wire::{MessageCache, messages::MessagesHost, openai::ChatOptions},
 };
 
 /// A boxed `Send` future.
@@ -105,6 +105,13 @@ impl HttpProvider {
         auth: Auth,
         common: ProviderOptions,
     ) -> Result<Self, ModelError> {
+        let responses = match (&form, &target) {
+            (WireForm::Chat(options), RequestTarget::Chat { base }) if options.switch_to_responses => {
+                let target = RequestTarget::Responses { base: base.clone() };
+                Some(ResponsesRoute { target, cache: MessageCache::default() })
+            }
+            _ => None,
+        };
         let engine = Engine {
             headers: fixed_headers(&common.headers)?,
             client: LazyClient::new(target.base(), common.patience).with_proxy_login(common.proxy_login),
@@ -122,6 +129,7 @@ impl HttpProvider {
             meter: Default::default(),
             calibration: Default::default(),
             told: Default::default(),
+            responses,
             listed: Default::default(),
             served: ServedModels::of(common.local),
         };

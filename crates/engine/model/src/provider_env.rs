@@ -5,59 +5,14 @@ use std::time::Duration;
 use haft_types::EnvVars;
 
 use crate::{
-    AnthropicLogin, ChatOptions, FoundryLogin, HttpProvider, KeySource, ModelError, ProviderOptions,
-    StoredKey, StoredKeys, VertexLocation, VertexLogin, api_key::HELPER_TTL,
+    AnthropicLogin, ChatOptions, FoundryLogin, HttpProvider, KeySource, LocalServer, ModelError,
+    ProviderOptions, StoredKey, StoredKeys, VertexLocation, VertexLogin, api_key::HELPER_TTL,
 };
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com/v1";
 const GEMINI: &str = "https://generativelanguage.googleapis.com";
 const OPENROUTER: &str = "https://openrouter.ai/api/v1";
-
-/// A kind of local model server with the Chat Completions API.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct LocalServer {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// Default port.
-    pub port: u16,
-    /// Environment variable with the server's address.
-    pub variable: &'static str,
-}
-
-impl LocalServer {
-    /// The supported kinds.
-    pub const ALL: [Self; 4] = [
-        Self { name: "ollama", port: 11434, variable: "OLLAMA_HOST" },
-        Self { name: "lmstudio", port: 1234, variable: "LMSTUDIO_BASE_URL" },
-        Self { name: "vllm", port: 8000, variable: "VLLM_BASE_URL" },
-        Self { name: "llamacpp", port: 8080, variable: "LLAMACPP_BASE_URL" },
-    ];
-
-    /// Returns the server's base URL without a trailing slash: from its variable (a URL, `host:port` or
-    /// a port), else the default port on loopback.
-    pub fn base_url(&self, env: &dyn Fn(&str) -> Option<String>) -> String {
-        let said = env(self.variable).map(|it| it.trim().trim_end_matches('/').to_owned());
-        let said = said.filter(|it| !it.is_empty());
-        let root = match said {
-            None => format!("http://127.0.0.1:{}", self.port),
-            Some(url) if url.contains("://") => url,
-            Some(port) if port.parse::<u16>().is_ok() => format!("http://127.0.0.1:{port}"),
-            // A server that listens on all interfaces is reached over loopback.
-            Some(place) => {
-                let place = place.replace("0.0.0.0", "127.0.0.1");
-                let has_port = place.rsplit_once(':').is_some_and(|(_, it)| it.parse::<u16>().is_ok());
-                if has_port { format!("http://{place}") } else { format!("http://{place}:{}", self.port) }
-            }
-        };
-        root.strip_suffix("/v1").map(str::to_owned).unwrap_or(root)
-    }
-
-    /// Returns the server kind with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|server| server.name == name)
-    }
-}
 
 /// Provider settings that do not come from the environment.
 #[derive(Clone, Debug, Default)]
@@ -118,6 +73,8 @@ pub enum ProviderChoice {
         key: Option<KeySource>,
         /// Kind of local model server, if one was selected by name.
         local: Option<LocalServer>,
+        /// Whether Chat Completions was chosen by name or by default.
+        form: ChatChoice,
     },
     /// OpenRouter, over Chat Completions.
     OpenRouter {
@@ -140,6 +97,15 @@ pub enum ProviderChoice {
         /// API key; `None` for servers without authentication.
         key: Option<KeySource>,
     },
+}
+
+/// Why a server is spoken to in Chat Completions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ChatChoice {
+    /// A setting names the form, or the server has no other.
+    Named,
+    /// By default: a model whose tools the server refuses there is asked in the Responses form.
+    Default,
 }
 
 impl ProviderChoice {
@@ -207,14 +173,18 @@ impl ProviderChoice {
             Self::Bedrock { region, base_url, login } => {
                 HttpProvider::bedrock(&region, base_url.as_deref(), login, common)
             }
-            Self::OpenAiChat { base_url, key, local } => {
+            Self::OpenAiChat { base_url, key, local, form } => {
                 let patience = if crate::endpoint::is_this_machine(&base_url) {
                     common.patience.of_this_machine()
                 } else {
                     common.patience
                 };
                 let common = ProviderOptions { patience, local, ..common };
-                HttpProvider::openai_chat(&base_url, key, ChatOptions::for_server(&base_url), common)
+                let options = ChatOptions {
+                    switch_to_responses: form == ChatChoice::Default,
+                    ..ChatOptions::for_server(&base_url)
+                };
+                HttpProvider::openai_chat(&base_url, key, options, common)
             }
             Self::OpenRouter { base_url, key } => {
                 let options = ChatOptions { reasoning_object: true, ..ChatOptions::for_server(&base_url) };
@@ -350,13 +320,23 @@ fn openai(vars: &EnvLookup<'_>, keys: &KeySettings) -> Result<ProviderChoice, Mo
         ));
     }
     let base_url = own.unwrap_or_else(|| OPENAI.to_owned());
+    let chat = |base_url, key, form| Ok(ProviderChoice::OpenAiChat { base_url, key, local: None, form });
     match vars.get("HAFT_OPENAI_FORM").as_deref() {
-        None | Some("chat") => Ok(ProviderChoice::OpenAiChat { base_url, key, local: None }),
+        // Every model of OpenAI answers in this form, and the newer ones take tools in no other.
+        None if is_openai(&base_url) => Ok(ProviderChoice::OpenAiResponses { base_url, key }),
+        None => chat(base_url, key, ChatChoice::Default),
+        Some("chat") => chat(base_url, key, ChatChoice::Named),
         Some("responses") => Ok(ProviderChoice::OpenAiResponses { base_url, key }),
         Some(other) => {
             Err(ModelError::config(format!("HAFT_OPENAI_FORM is {other:?}; it can be chat or responses")))
         }
     }
+}
+
+/// Whether a base URL is `OpenAI` itself or one of its regions (`eu.api.openai.com`).
+fn is_openai(base_url: &str) -> bool {
+    let host = reqwest::Url::parse(base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.is_some_and(|host| host == "api.openai.com" || host.ends_with(".api.openai.com"))
 }
 
 /// Variables with the Gemini API key, in order of precedence.
@@ -395,7 +375,8 @@ fn local(vars: &EnvLookup<'_>, name: &str) -> Result<ProviderChoice, ModelError>
     let root = vars.get("HAFT_LOCAL_URL").unwrap_or_else(|| server.base_url(vars.0));
     let root = root.trim_end_matches('/');
     let base_url = if root.ends_with("/v1") { root.to_owned() } else { format!("{root}/v1") };
-    Ok(ProviderChoice::OpenAiChat { base_url, key: None, local: Some(server) })
+    let form = ChatChoice::Named;
+    Ok(ProviderChoice::OpenAiChat { base_url, key: None, local: Some(server), form })
 }
 
 fn foundry(vars: &EnvLookup<'_>) -> Result<ProviderChoice, ModelError> {
@@ -491,6 +472,16 @@ mod tests {
                 vec![("OPENAI_API_KEY", "k"), ("HAFT_OPENAI_FORM", "responses")],
                 "OpenAiResponses { base_url: \"https://api.openai.com/v1\"",
             ),
+            (vec![("OPENAI_API_KEY", "k")], "OpenAiResponses { base_url: \"https://api.openai.com/v1\""),
+            (
+                vec![("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "https://eu.api.openai.com/v1")],
+                "OpenAiResponses { base_url: \"https://eu.api.openai.com/v1\"",
+            ),
+            (
+                vec![("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "https://api.openai.com.example/v1")],
+                "local: None, form: Default",
+            ),
+            (vec![("OPENAI_API_KEY", "k"), ("HAFT_OPENAI_FORM", "chat")], "local: None, form: Named"),
             (vec![("OPENAI_API_KEY", "k"), ("HAFT_OPENAI_FORM", "x")], "it can be chat or responses"),
             (vec![("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")], "Anthropic {"),
             (
@@ -549,7 +540,7 @@ mod tests {
             (vec![("HAFT_LOCAL", "ollama"), ("HAFT_LOCAL_URL", "http://h:1")], &none, "\"http://h:1/v1\""),
             (vec![("HAFT_LOCAL", "toaster")], &none, "it can be ollama, lmstudio, vllm, llamacpp"),
             (vec![], &kept, "Gemini {"),
-            (vec![("OPENAI_API_KEY", "k")], &kept, "OpenAiChat {"),
+            (vec![("OPENAI_API_KEY", "k")], &kept, "OpenAiResponses {"),
             (vec![("ANTHROPIC_BASE_URL", "http://x")], &kept, "login: None"),
         ] {
             let got = chosen(&vars, keys);

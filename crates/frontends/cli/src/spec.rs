@@ -306,10 +306,8 @@ fn variables_of(provider: ProviderName) -> Vec<(String, String)> {
         _ => "",
     };
     set.push(("HAFT_LOCAL", local));
-    match provider {
-        ProviderName::Openai => set.push(("HAFT_OPENAI_FORM", "chat")),
-        ProviderName::OpenaiResponses => set.push(("HAFT_OPENAI_FORM", "responses")),
-        _ => (),
+    if provider == ProviderName::OpenaiResponses {
+        set.push(("HAFT_OPENAI_FORM", "responses"));
     }
     set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

@@ -202,8 +202,10 @@ pub struct FdAllocator {
 impl Sandbox {
     /// Opens the session's files and removes placeholders left by sessions that no longer run. Blocks.
     pub fn open(config: SandboxConfig) -> io::Result<Arc<Self>> {
-        let stand_ins = Placeholders::open(&config.state.join("stand-ins"), &config.session)?;
         DirBuilder::new().recursive(true).mode(0o700).create(config.state.join("hollow"))?;
+        // Mounts are made on paths without links, and `~/.haft` may be one.
+        let config = SandboxConfig { state: config.state.canonicalize()?, ..config };
+        let stand_ins = Placeholders::open(&config.state.join("stand-ins"), &config.session)?;
         let (features, layers) = (OnceLock::new(), OnceLock::new());
         let (closed, proxied) = (Mutex::default(), Mutex::default());
         Ok(Arc::new(Self { config, features, stand_ins, layers, closed, proxied }))
@@ -312,7 +314,7 @@ impl Confinement {
             terminal: None,
         };
         let pid = launch.start()?;
-        let status = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED)?;
+        let status = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), WaitIdOptions::EXITED))?;
         let code =
             status.and_then(|it| it.exit_status().or_else(|| it.terminating_signal().map(|it| 128 + it)));
         Ok((code.unwrap_or(125), wrapped.guard.violations()))

@@ -61,7 +61,7 @@ impl NetNamespace {
         if received.is_err() {
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
         }
-        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED).ok();
+        rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), WaitIdOptions::EXITED)).ok();
         let [user, net, listener] = received?;
         let listener = TcpListener::from(listener);
         listener.set_nonblocking(true)?;
@@ -83,7 +83,10 @@ fn receive(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    // With a timeout it is not restarted after a signal, whatever the handler asks for.
+    rustix::io::retry_on_intr(|| {
+        recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
     let fds: Vec<OwnedFd> = control
         .drain()
         .filter_map(|message| match message {

@@ -18,11 +18,17 @@ pub(super) fn followed(part: &AnalyzedCommand) -> Vec<FileUse> {
     let mut out = Vec::new();
     if reads_through_links(part) {
         for tree in sources(part) {
-            out.extend(links_below(tree).uses(tree, FileUseKind::Read));
+            out.extend(links_below(tree, &|_| true).uses(tree, FileUseKind::Read));
         }
     }
+    for tree in searched(part) {
+        // What a link means inside the tree is read under its own name as well.
+        let Ok(root) = haft_paths::real(tree) else { continue };
+        let leads_out = |real: &Path| !real.starts_with(&root);
+        out.extend(links_below(tree, &leads_out).uses(tree, FileUseKind::Read));
+    }
     for tree in merged(part) {
-        out.extend(links_below(&tree).uses(&tree, FileUseKind::Write));
+        out.extend(links_below(&tree, &|_| true).uses(&tree, FileUseKind::Write));
     }
     out
 }
@@ -34,6 +40,20 @@ fn sources(part: &AnalyzedCommand) -> impl Iterator<Item = &Path> {
         .iter()
         .filter(|it| it.access == EffectAccess::Read && it.origin != EffectOrigin::Redirection);
     read.filter_map(|it| match &it.target {
+        EffectTarget::Path(path) => Some(path.as_path()),
+        EffectTarget::Pattern(path) => path.parent(),
+        EffectTarget::Unknown(_) => None,
+    })
+}
+
+/// Trees that a read-only command walks while it follows the symlinks it finds: `grep -R`, `rg -L`,
+/// `find -L`, and the arguments that `xargs` adds to a command.
+fn searched(part: &AnalyzedCommand) -> impl Iterator<Item = &Path> {
+    let only_reads = part.class == CommandClass::ReadOnly;
+    let trees = part.effects.iter().filter(move |it| {
+        only_reads && it.access == EffectAccess::Read && it.reach == EffectScope::LinkedTree
+    });
+    trees.filter_map(|it| match &it.target {
         EffectTarget::Path(path) => Some(path.as_path()),
         EffectTarget::Pattern(path) => path.parent(),
         EffectTarget::Unknown(_) => None,
@@ -124,8 +144,8 @@ impl Links {
     }
 }
 
-/// Symlinks in a tree and in the directories they lead to.
-fn links_below(tree: &Path) -> Links {
+/// Symlinks in a tree and in the directories they lead to, whose targets `is_kept` accepts.
+fn links_below(tree: &Path, is_kept: &dyn Fn(&Path) -> bool) -> Links {
     let mut links = Links { found: Vec::new(), cut: false };
     let mut visited = Vec::new();
     let mut open = vec![tree.to_owned()];
@@ -143,11 +163,13 @@ fn links_below(tree: &Path) -> Links {
                 open.push(path);
             } else if kind.is_symlink() {
                 let real = haft_paths::real(&path).unwrap_or_else(|_| path.clone());
+                if is_kept(&real) {
+                    links.found.push(path);
+                }
                 if real.is_dir() && !visited.contains(&real) {
                     visited.push(real.clone());
                     open.push(real);
                 }
-                links.found.push(path);
             }
         }
     }

@@ -14,6 +14,7 @@ mod changing_lines;
 mod checkouts;
 mod common;
 mod file_paths;
+mod followed_links;
 mod found;
 mod fuzz;
 mod handed_names;

@@ -24,6 +24,7 @@ pub(super) fn check_chat(judge: &RequestJudge<'_>, body: &Value, count: u64) -> 
         let path = format!("tools[{at}].function");
         check_tool(script, &path, &function["name"], function.get("parameters"))?;
     }
+    tools_belong_here(body)?;
     chat_pairs(messages)?;
     for (at, message) in messages.iter().enumerate() {
         chat_message(at, message)?;
@@ -34,6 +35,27 @@ pub(super) fn check_chat(judge: &RequestJudge<'_>, body: &Value, count: u64) -> 
         known_effort("reasoning_effort", effort)?;
     }
     window(judge, body, count)
+}
+
+/// The newer models take tools on Chat Completions only without thinking, and some not at all.
+fn tools_belong_here(body: &Value) -> RuleVerdict {
+    let model = body["model"].as_str().unwrap_or_default();
+    let has_tools = body["tools"].as_array().is_some_and(|list| !list.is_empty());
+    if !has_tools || !is_newer(model) || body["reasoning_effort"] == "none" {
+        return Ok(());
+    }
+    invalid(format!(
+        "Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+    ))
+}
+
+/// Whether a model is `gpt-5.5` or newer by its name; routers (`openai/gpt-6`) have rules of their own.
+fn is_newer(model: &str) -> bool {
+    let Some(version) = model.strip_prefix("gpt-").and_then(|rest| rest.split('-').next()) else {
+        return false;
+    };
+    let mut numbers = version.split('.').map_while(|it| it.parse::<u32>().ok());
+    numbers.next().is_some_and(|major| (5, 5) <= (major, numbers.next().unwrap_or(0)))
 }
 
 const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
@@ -286,8 +308,13 @@ fn response_items(items: &[Value]) -> RuleVerdict {
                         || next["type"] == "reasoning"
                         || (next["role"] == "assistant")
                 });
+                let id = item["id"].as_str().unwrap_or_default();
+                if !item["encrypted_content"].is_string() {
+                    return invalid(format!(
+                        "Item with id '{id}' not found. Items are not persisted when `store` is set to false."
+                    ));
+                }
                 if !follows {
-                    let id = item["id"].as_str().unwrap_or_default();
                     return invalid(format!(
                         "Item '{id}' of type 'reasoning' was provided without its required following item."
                     ));

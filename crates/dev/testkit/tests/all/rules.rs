@@ -237,8 +237,21 @@ async fn openai_rejections_use_its_error_texts() {
         ),
         (
             "responses",
-            json!({"model": "m", "input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}),
+            json!({"model": "m", "input": [{"type": "reasoning", "id": "rs_1", "encrypted_content": "e", "summary": []}]}),
             "without its required following item",
+        ),
+        (
+            "responses",
+            json!({"model": "m", "input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}),
+            "Items are not persisted",
+        ),
+        (
+            "chat/completions",
+            json!({
+                "model": "gpt-5.6-terra", "messages": [{"role": "user", "content": "x"}],
+                "tools": [{"type": "function", "function": {"name": "Read"}}],
+            }),
+            "use /v1/responses",
         ),
     ] {
         let (status, answer) = post(&format!("{}/v1/{path}", mock.url()), body.to_string()).await;

@@ -24,4 +24,4 @@ pub use remote_log::{RemoteLog, RemoteLogFuture, RemoteLogHandle, RemoteLogOwner
 pub(crate) use tail_reader::{RecentEntries, recent};
 pub use timestamp::now;
 pub use unpaid::UnpaidAnswers;
-pub(crate) use writer::{LogWriter, WeakLogWriter};
+pub(crate) use writer::{LogWriter, UnloggedCall, WeakLogWriter};

@@ -52,6 +52,16 @@ struct LogQueue {
     /// Lines there was no room for.
     lost: usize,
     trouble: LogWriteError,
+    /// Calls that did not run because the file could not take their line, and have not run since.
+    refused: Vec<UnloggedCall>,
+}
+
+/// A call that did not run because the log could not be written.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct UnloggedCall {
+    pub(crate) tool: String,
+    /// The beginning of the hash of its input.
+    pub(crate) input: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -79,9 +89,14 @@ impl LogWriter {
     /// Writes to this file from now on.
     pub(crate) fn attach(&self, file: LogFile, introduction: LogEntry) {
         let mut queue = self.queue();
-        let mirror = queue.mirror.take();
-        *queue =
-            LogQueue { file: Some(file), introduction: Some(introduction), mirror, ..LogQueue::default() };
+        let (mirror, refused) = (queue.mirror.take(), std::mem::take(&mut queue.refused));
+        *queue = LogQueue {
+            file: Some(file),
+            introduction: Some(introduction),
+            mirror,
+            refused,
+            ..LogQueue::default()
+        };
     }
 
     /// Keeps what is written from now on, behind these.
@@ -131,6 +146,32 @@ impl LogWriter {
             mirror.push(entry);
         }
         Ok(queue.file.as_ref().and_then(LogFile::fence).map(super::RemoteLogHandle::settled))
+    }
+
+    /// Remembers a call that does not run because its line was refused.
+    pub(crate) fn refuse(&self, call: UnloggedCall) {
+        self.queue().refused.push(call);
+    }
+
+    /// Forgets that a call was refused: it runs now.
+    pub(crate) fn runs_now(&self, call: &UnloggedCall) {
+        self.queue().refused.retain(|it| it != call);
+    }
+
+    /// The calls that were refused since the last time and have not run, in words.
+    pub(crate) fn take_refused(&self) -> Option<String> {
+        let mut queue = self.queue();
+        let refused = std::mem::take(&mut queue.refused);
+        let mut tools: Vec<&str> = refused.iter().map(|it| it.tool.as_str()).collect();
+        tools.dedup();
+        let place = queue.file.as_ref().map(|it| it.path().display().to_string()).unwrap_or_default();
+        (!refused.is_empty()).then(|| {
+            format!(
+                "calls that may change something did not run ({}), because the session log {place} could not be \
+                 written: make room there, or set HAFT_CONFIG_DIR to another directory, and run this again",
+                tools.join(", ")
+            )
+        })
     }
 
     /// Says once that the log is written again after the person was told that it

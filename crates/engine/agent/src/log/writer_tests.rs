@@ -154,3 +154,22 @@ fn what_waits_is_bounded_and_what_is_lost_is_said() {
     let (titles, _) = desk.titles();
     assert_eq!((titles.len(), titles.last().map(String::as_str)), (5, Some("b")));
 }
+
+/// A call that was refused counts until it has run after all.
+#[test]
+fn refused_calls_are_reported_once_unless_they_run_later() {
+    let desk = TestLog::new();
+    let call = |tool: &str, input: &str| UnloggedCall { tool: tool.to_owned(), input: input.to_owned() };
+    assert_eq!(desk.log.take_refused(), None);
+    for refused in [call("Write", "1"), call("Write", "2"), call("Bash", "3")] {
+        desk.log.refuse(refused);
+    }
+    desk.log.runs_now(&call("Write", "1"));
+    desk.log.runs_now(&call("Bash", "other"));
+    let told = desk.log.take_refused().unwrap();
+    assert!(told.contains("(Write, Bash)") && told.contains("log.jsonl"), "{told}");
+    assert_eq!(desk.log.take_refused(), None);
+    desk.log.refuse(call("Write", "2"));
+    desk.log.runs_now(&call("Write", "2"));
+    assert_eq!(desk.log.take_refused(), None);
+}

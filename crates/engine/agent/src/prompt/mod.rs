@@ -59,7 +59,8 @@ impl PromptEnvironment {
         for note in &self.notes {
             text.push_str(&format!("\n{note}"));
         }
-        text
+        // Names of branches, files and directories, and titles of commits, are others' words.
+        tags::neutral(&text).into_owned()
     }
 }
 
@@ -118,7 +119,8 @@ impl OutputStyle {
         } else {
             "\nIt stands in the place of what is said elsewhere about how to work on code and how to answer; what is said about tools, rights and safety holds."
         };
-        format!("# Output style: {}\n{}{instead}", self.name, self.text.trim())
+        let (name, text) = (tags::neutral(&self.name), tags::neutral(self.text.trim()));
+        format!("# Output style: {name}\n{text}{instead}")
     }
 }
 
@@ -171,7 +173,7 @@ impl SystemPrompt {
         if !self.starting.is_empty() {
             lines.push(format!(
                 "Still starting: {}. Their tools come later; RefreshMcpTools waits for them.",
-                self.starting.join(", ")
+                tags::neutral(&self.starting.join(", "))
             ));
         }
         (!lines.is_empty()).then(|| format!("# MCP servers\n{}", lines.join("\n\n")))

@@ -11,6 +11,7 @@
 mod common;
 mod log;
 mod prefix;
+mod prompt_tags;
 mod survival;
 mod turns;
 mod unpaid;

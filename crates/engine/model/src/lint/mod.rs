@@ -27,7 +27,7 @@ use crate::{ModelInfo, Request, ToolLoading, ptr_map::ByAddress, tool_set::WireT
 use conversation_rules::{References, ShrunkImages};
 pub use media::{ImageLimit, ImageShrinker, MediaRules, ShrunkImage};
 use message_rules::MessageRules;
-pub(crate) use refusal_cause::{RefusalFix, diagnose};
+pub(crate) use refusal_cause::{RefusalFix, diagnose, moved_to_responses, wants_responses};
 use refused_blocks::RefusedBlocks;
 pub use repair::{Repair, RepairKind};
 pub(crate) use text::{clean_text, clean_value};
@@ -322,8 +322,8 @@ impl LintState {
             // Only the wire format knows items; `at_origin` has already mapped it to a block.
             RefusalFix::Item(_) => None,
             RefusalFix::MaxTokens(_) | RefusalFix::Room { .. } => Some("max_tokens".to_owned()),
-            // The engine stores this per model.
-            RefusalFix::PromptTools => None,
+            // The engine stores these per model.
+            RefusalFix::PromptTools | RefusalFix::Responses => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::http_error::room_left;
+use crate::{ModelError, Repair, RepairKind, http_error::room_left};
 
 /// A change that would make the provider accept the request.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,6 +23,8 @@ pub(crate) enum RefusalFix {
     Field(String),
     /// Describe the tools in the system prompt: the server or model does not support tool calls.
     PromptTools,
+    /// Send the request in the Responses form.
+    Responses,
     /// Do not request a beta feature; an empty name stands for all.
     Beta(String),
     /// Lower `max_tokens` to the model's limit.
@@ -96,6 +98,25 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
         most_output: Regex::new(r"max_tokens: \d+ > (\d+)|supports at most (\d+) completion tokens").ok()?,
     })
 });
+
+/// Whether a server rejects tools for a model on Chat Completions and points to Responses, as `OpenAI`
+/// does for its newer models (400) and for models that only Responses has (404).
+pub(crate) fn wants_responses(error: &ModelError) -> bool {
+    let (ModelError::Invalid { message } | ModelError::UnknownModel { message }) = error else {
+        return false;
+    };
+    message.contains("v1/responses") && message.contains("v1/chat/completions")
+}
+
+/// Tells the user that requests to a model go to Responses from now on.
+pub(crate) fn moved_to_responses(model: &str) -> Repair {
+    Repair {
+        kind: RepairKind::Setting,
+        place: format!("requests to {model}"),
+        detail: "sent in the Responses form: the server refuses this model's tools on Chat Completions"
+            .to_owned(),
+    }
+}
 
 /// Parses a rejection. `None` if it names nothing that can be changed.
 pub(crate) fn diagnose(message: &str) -> Option<RefusalFix> {

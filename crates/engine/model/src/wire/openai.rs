@@ -23,6 +23,9 @@ pub struct ChatOptions {
     /// Whether thinking is requested with a `reasoning` object (OpenRouter and other routers) instead of
     /// `reasoning_effort`. The `reasoning_details` of answers are then sent back unchanged.
     pub reasoning_object: bool,
+    /// Send requests to a model in the Responses form, at the same base URL, after the server
+    /// has refused its tools on Chat Completions and pointed there.
+    pub switch_to_responses: bool,
 }
 
 impl Default for ChatOptions {
@@ -33,6 +36,7 @@ impl Default for ChatOptions {
             stream_usage: true,
             send_reasoning: false,
             reasoning_object: false,
+            switch_to_responses: false,
         }
     }
 }

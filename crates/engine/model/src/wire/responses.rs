@@ -153,10 +153,11 @@ fn assistant(message: &Message) -> Vec<(Value, usize)> {
             MessageBlock::ToolUse(call) => json!({
                 "type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.input.to_string(),
             }),
-            // The signature holds the item as received.
-            MessageBlock::Thinking { signature, .. } => {
-                serde_json::from_str::<Value>(signature).ok().filter(|item| item["type"] == "reasoning")?
-            }
+            // The signature holds the item as received. The provider stores nothing, so an item without
+            // its encrypted content cannot be sent back.
+            MessageBlock::Thinking { signature, .. } => serde_json::from_str::<Value>(signature)
+                .ok()
+                .filter(|item| item["type"] == "reasoning" && item["encrypted_content"].is_string())?,
             _ => return None,
         };
         Some((item, at))

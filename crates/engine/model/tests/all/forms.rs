@@ -186,6 +186,67 @@ async fn reasoning_items_are_sent_back_unchanged() {
     assert_eq!(mock.refusals(), Vec::<String>::new());
 }
 
+/// A gateway in front of `OpenAI`: the model's tools are refused on Chat Completions, so its
+/// requests move to Responses and stay there. A form that was named is kept.
+#[tokio::test]
+async fn tools_refused_on_chat_completions_move_to_responses_unless_the_form_is_named() {
+    for switch_to_responses in [true, false] {
+        let mock = start(Script::from_turns(script())).await;
+        let options = ChatOptions { switch_to_responses, ..ChatOptions::default() };
+        let provider =
+            HttpProvider::openai_chat(&format!("{}/v1", mock.url()), None, options, quick()).unwrap();
+        let model = "gpt-6.2-sol";
+        let forms = || mock.requests().iter().filter_map(|it| it.form).collect::<Vec<_>>();
+        if !switch_to_responses {
+            let failed = ask(&provider, Request { model: model.to_owned(), ..say("go") }).await.unwrap_err();
+            assert!(failed.to_string().contains("use /v1/responses"), "{failed}");
+            assert_eq!(forms(), [MockForm::Chat]);
+            continue;
+        }
+        assert_eq!(session(&provider, model).await.len(), 3);
+        let moved = [MockForm::Chat, MockForm::Responses, MockForm::Responses, MockForm::Responses];
+        assert_eq!(forms(), moved);
+        // Only this model moves, and its thinking goes back to it.
+        assert_eq!(body(&mock, 2)["input"][1]["type"], "reasoning");
+        assert_eq!(mock.refusals().len(), 1);
+    }
+}
+
+/// The provider stores nothing, so a reasoning item without its encrypted content cannot go
+/// back: models that are not in the list are not asked for that content.
+#[tokio::test]
+async fn reasoning_items_without_encrypted_content_are_left_out() {
+    let mock = mock([Turn::text("x").always()]).await;
+    let provider = responses(&mock, quick());
+    let call = haft_types::ToolUse { id: "c1".into(), name: "Read".to_owned(), input: json!({}) };
+    for (item, sent) in [
+        (json!({"type": "reasoning", "id": "rs_1", "summary": []}), "function_call"),
+        (json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}), "reasoning"),
+    ] {
+        let before = mock.requests().len();
+        let thinking = MessageBlock::Thinking {
+            thinking: "why".to_owned(),
+            signature: item.to_string(),
+            model: Some("gpt-6.2-sol".to_owned()),
+        };
+        let mut asked = Request { model: "gpt-6.2-sol".to_owned(), ..say("go") };
+        asked
+            .messages
+            .push(Arc::new(Message::assistant(vec![thinking, MessageBlock::ToolUse(call.clone())])));
+        asked.messages.push(Arc::new(Message {
+            role: Role::User,
+            content: vec![MessageBlock::ToolResult {
+                tool_use_id: "c1".into(),
+                content: "ok".into(),
+                is_error: false,
+            }],
+        }));
+        ask(&provider, asked).await.unwrap();
+        assert_eq!(body(&mock, before)["input"][1]["type"], sent, "{item}");
+    }
+    assert_eq!(mock.refusals(), Vec::<String>::new());
+}
+
 #[expect(clippy::too_many_lines, reason = "a table")]
 #[tokio::test]
 async fn deviating_chat_servers_are_accepted() {

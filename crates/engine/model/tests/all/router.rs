@@ -133,6 +133,10 @@ fn forms_of(info: &ModelInfo) -> Vec<(&'static str, Make, String)> {
     let own: Vec<(&'static str, Make)> = match id.as_str() {
         it if it.starts_with("claude") => vec![("anthropic", anthropic)],
         it if it.starts_with("gemini") => vec![("gemini", gemini)],
+        // Their tools are refused on Chat Completions.
+        it if ["gpt-5.5", "gpt-5.6", "gpt-6"].iter().any(|line| it.starts_with(line)) => {
+            vec![("responses", responses)]
+        }
         it if it.starts_with("gpt") => vec![("chat", chat), ("responses", responses)],
         _ => vec![("chat", chat)],
     };

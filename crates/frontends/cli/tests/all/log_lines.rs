@@ -98,8 +98,9 @@ async fn only_reads_at_a_limit(before: &str) {
     }
     let ended = output(limited).await;
     let stderr = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{stderr}");
+    assert_eq!(ended.status.code(), Some(1), "{stderr}");
     assert_eq!(stderr.matches("the session log could not be written").count(), 1, "{stderr}");
+    assert!(stderr.contains("calls that may change something did not run (Write)"), "{stderr}");
     assert!(!haft.ws().join("new.txt").exists());
     let said = last_said(&model);
     assert!(said.contains("Write did not run: the session log") && said.contains("needle"), "{said}");

@@ -93,6 +93,7 @@ mod tool_host;
 mod tool_host_meeting;
 mod triggers;
 mod undo_commands;
+mod unrecorded_calls;
 mod untrusted_project;
 mod view;
 mod view_hostile;

@@ -35,6 +35,9 @@ pub(super) struct TargetLinks<'a> {
     changed: HashSet<&'a Path>,
     /// Objects of the names before the undo.
     now: HashMap<PathBuf, FileObject>,
+    /// Objects that names had after the entries, with the objects that replaced them when they were
+    /// created again since.
+    remade: Vec<(FileObject, FileObject)>,
     /// Directories searched for names that are not recorded.
     roots: Vec<PathBuf>,
     /// States that the entries found and left at these names.
@@ -59,15 +62,37 @@ impl<'a> TargetLinks<'a> {
         let relinked = links.iter().filter(|it| !stays(it)).map(|it| it.path.clone()).collect();
         // The oldest record of a name counts.
         let wanted: BTreeMap<PathBuf, LinkedName> =
-            links.into_iter().map(|it| (it.path.clone(), it)).collect();
+            links.iter().map(|it| (it.path.clone(), it.clone())).collect();
         let now = wanted.keys().filter_map(|path| Some((path.clone(), FileObject::of(&metadata(path)?))));
-        let now = now.collect();
+        let now: HashMap<PathBuf, FileObject> = now.collect();
         let changes = || undone.iter().flat_map(|entry| &entry.changes);
         let changed = changes().map(|it| it.path.as_path()).collect();
         let passed = changes().filter(|it| wanted.contains_key(&it.path));
         let passed = passed.flat_map(|it| [it.before.clone(), it.after.clone()]).collect();
         let (placed, written) = (RefCell::default(), RefCell::default());
-        Self { journal, history, wanted, relinked, changed, now, roots, passed, placed, written }
+        let remade = Vec::new();
+        let mut found =
+            Self { journal, history, wanted, relinked, changed, now, remade, roots, passed, placed, written };
+        found.remade = found.remade(&links);
+        found
+    }
+
+    /// What the newest of the entries left at a name, and what is there now because an undo
+    /// or redo made it again. What somebody else put there stands for nothing.
+    fn remade(&self, links: &[LinkedName]) -> Vec<(FileObject, FileObject)> {
+        let mut seen = HashSet::new();
+        let newest = links.iter().filter(|it| seen.insert(it.path.as_path()));
+        let pairs = newest.filter_map(|it| {
+            let (left, now) = (it.after?, *self.now.get(&it.path)?);
+            let ours = || self.last_known(&it.path).is_some_and(|known| known.is(&now));
+            (!left.is(&now) && ours()).then_some((left, now))
+        });
+        pairs.collect()
+    }
+
+    /// Whether an object is a wanted one, or was made again in its place.
+    fn is_or_replaces(&self, object: &FileObject, wanted: &FileObject) -> bool {
+        wanted.is(object) || self.remade_of(*wanted).any(|it| it.is(object))
     }
 
     /// Link records for a redo. Call after everything was restored.
@@ -88,7 +113,8 @@ impl<'a> TargetLinks<'a> {
     /// Whether an object is the one that a name was, or the one that replaced it when it was restored.
     fn stands_for(&self, path: &Path, object: &FileObject) -> bool {
         let is_it = |known: Option<FileObject>| known.is_some_and(|it| it.is(object));
-        is_it(self.wanted(path)) || (!self.relinked.contains(path) && is_it(self.last_known(path)))
+        self.wanted(path).is_some_and(|it| self.is_or_replaces(object, &it))
+            || (!self.relinked.contains(path) && is_it(self.last_known(path)))
     }
 
     /// The object of a name after the latest entry about it.
@@ -159,9 +185,16 @@ impl<'a> TargetLinks<'a> {
         // Names that the entries did not change take precedence, whatever object they are now.
         kept.into_iter().any(tie)
             || same.into_iter().any(tie)
+            || self.remade_of(object).any(|it| name_of_object(path, it, &self.roots).is_some_and(tie))
             || self.journal.kept_object(object).is_some_and(tie)
             || replaced.into_iter().filter(is_placed).any(tie)
             || name_of_object(path, object, &self.roots).is_some_and(tie)
+    }
+
+    /// Returns the objects that replaced one. Names in the workspace belong to these, even while the
+    /// journal still stores the old one.
+    fn remade_of(&self, wanted: FileObject) -> impl Iterator<Item = FileObject> {
+        self.remade.iter().filter(move |(old, _)| old.is(&wanted)).map(|(_, new)| *new)
     }
 
     /// Links `path` to `other` if that has the wanted content or content that the undone entries found
@@ -184,7 +217,7 @@ impl<'a> TargetLinks<'a> {
     /// Whether `other` is the object that `path` was.
     fn is_wanted_at(&self, path: &Path, other: &Path) -> bool {
         let found = metadata(other).map(|it| FileObject::of(&it));
-        matches!((self.wanted(path), found), (Some(wanted), Some(found)) if wanted.is(&found))
+        matches!((self.wanted(path), found), (Some(wanted), Some(found)) if self.is_or_replaces(&found, &wanted))
     }
 
     /// Whether a restored name was linked to unknown names and no longer is.

@@ -38,10 +38,11 @@ fn pages() -> Vec<(String, String)> {
 fn pages_below(dir: &str, names: &mut Vec<String>) {
     for entry in std::fs::read_dir(root().join(dir)).unwrap().map(|it| it.unwrap()) {
         let name = format!("{dir}/{}", entry.file_name().to_string_lossy());
-        match entry.file_type().unwrap().is_dir() {
-            true => pages_below(&name, names),
-            false if name.ends_with(".md") => names.push(name),
-            false => (),
+        if entry.file_type().unwrap().is_dir() {
+            pages_below(&name, names)
+        } else if name.ends_with(".md") {
+            names.push(name)
+        } else {
         }
     }
 }

@@ -259,3 +259,22 @@ async fn placeholders_left_by_a_crash_are_removed() {
     Sandbox::open(config).unwrap();
     assert!(!empty.exists() && full.join("settings.json").exists() && !journal.exists());
 }
+
+/// `~/.haft` may be a link, as those make it who keep their configuration in a repository.
+#[tokio::test]
+async fn state_directory_behind_a_link_confines_commands() {
+    let walls = Walls::new();
+    let link = walls.top.join("link");
+    std::os::unix::fs::symlink(walls.top.join("sandbox"), &link).unwrap();
+    let config = SandboxConfig {
+        helper: PathBuf::from(env!("CARGO_BIN_EXE_haft-sandbox-helper")),
+        session: String::from("linked"),
+        ..SandboxConfig::new("linked", &link).unwrap()
+    };
+    let walls = Walls { sandbox: Sandbox::open(config).unwrap(), ..walls };
+    if walls.sandbox.report(&walls.policy()).backend.is_none() {
+        eprintln!("SKIPPED: nothing confines commands here");
+        return;
+    }
+    assert_eq!(walls.text(walls.policy(), "echo in > f; cat f").await, "in\n");
+}
