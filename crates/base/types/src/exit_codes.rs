@@ -37,7 +37,8 @@ pub const EXIT_CODES: &[(u8, &str, &str)] = &[
         FAILURE,
         "incomplete",
         "The run stopped before the model was done: a hook ended it, the model repeated itself, gave no usable answer, \
-         wrote calls that could not be read, was cut off again and again, declined, or did not deliver the output that \
+         wrote calls that could not be read, asked for calls that did not run because the session log could not be \
+         written (a full disk), was cut off again and again, declined, or did not deliver the output that \
          `--json-schema` asks for. Other commands: something failed or was found to be wrong.",
     ),
     (USAGE, "", "Flags, settings or files are wrong. No request was sent."),
