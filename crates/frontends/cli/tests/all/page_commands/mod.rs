@@ -42,7 +42,6 @@ fn pages_below(dir: &str, names: &mut Vec<String>) {
             pages_below(&name, names)
         } else if name.ends_with(".md") {
             names.push(name)
-        } else {
         }
     }
 }
