@@ -73,7 +73,13 @@ async fn the_same_script_through_every_provider_gives_the_same_calls() {
             ["-p", "go", "--provider", provider, "--base-url", &base, "--permission-mode", "acceptEdits"];
         let output = command(&haft, &args, &env).output().await.unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(model.refusals(), [""; 0], "{provider}");
+        // The newest model takes tools only in the Responses form; Haft learns that from one refusal.
+        let refused = model.refusals();
+        if provider == "openai" {
+            assert!(refused.len() == 1 && refused[0].contains("use /v1/responses"), "{refused:?}");
+        } else {
+            assert_eq!(refused, [""; 0], "{provider}");
+        }
         assert_eq!(
             (output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()),
             (Some(0), "Changed it.\n"),
