@@ -53,8 +53,8 @@ use self::{
 };
 use crate::{
     args::{GlobalArgs, RunArgs},
-    output::{CliError, CommandExit},
-    spec,
+    console::stdout::{CliError, CommandExit},
+    run::session_spec,
 };
 
 /// The exit code when what draws the terminal panicked.
@@ -66,7 +66,7 @@ pub(crate) fn is_possible() -> bool {
 }
 
 pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
-    let mut wanted = spec::of_run(run, options)?;
+    let mut wanted = session_spec::of_run(run, options)?;
     wanted.asking = ApproverSpec::Face(DenialText::Explained);
     wanted.face_answers = AnswerableQuestions { elicitation: true, server_trust: true };
     (wanted.progress, wanted.checkpoints) = (true, true);
@@ -82,7 +82,7 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     }
     let terminal = OpenTerminal::start(setup)?;
     let sender = terminal.sender();
-    let ended = spec::runtime()?.block_on(face.converse(UpdateSink::Drawn(sender), taken));
+    let ended = session_spec::runtime()?.block_on(face.converse(UpdateSink::Drawn(sender), taken));
     let code = match terminal.end(ended.farewell) {
         TerminalEnd::Left => ended.code,
         TerminalEnd::Broke => BROKE,
@@ -109,7 +109,7 @@ fn plain(
     });
     let terminal = PlainTerminal::new(setup, std::io::stdout());
     let shown = std::thread::spawn(move || terminal.run(&inputs));
-    let ended = spec::runtime()?.block_on(face.converse(UpdateSink::Plain(input.clone()), taken));
+    let ended = session_spec::runtime()?.block_on(face.converse(UpdateSink::Plain(input.clone()), taken));
     input.send(PlainInput::Event(TermEvent::News(UiUpdate::Farewell(ended.farewell)))).ok();
     shown.join().ok();
     Ok(ExitCode::from(ended.code))

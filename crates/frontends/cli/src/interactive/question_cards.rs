@@ -12,7 +12,7 @@ use haft_types::AgentId;
 use serde_json::Value;
 
 use super::user_question::UserChoiceQuestion;
-use crate::person::form;
+use crate::console::prompts::form;
 
 /// A question that waits, and what its rows mean.
 pub(super) struct OpenCard {

@@ -16,7 +16,7 @@ use haft_types::{AgentId, CallId, MessageBlock, Usage, text};
 use serde_json::Value;
 
 use super::{expand_call::unfolded, status_line::StatusLineInput};
-use crate::print_command::problem;
+use crate::run::print::problem;
 
 /// Translates, and remembers what a translation needs.
 pub(super) struct UpdateMapper {

@@ -1,0 +1,126 @@
+//! `haft new tool NAME`: a crate with a tool, its test, and a server that any
+//! MCP client can start.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use crate::{
+    args::{GlobalArgs, NewCommand},
+    console::stdout::{CliError, CommandExit, print_line},
+};
+
+/// Templates. With a name filled in they are a crate, which `tests/all/new_tool.rs`
+/// compiles and tries.
+const MANIFEST: &str = include_str!("../../assets/new-tool/Cargo.toml.txt");
+const TOOL: &str = include_str!("../../assets/new-tool/tool.rs.txt");
+const SERVER: &str = include_str!("../../assets/new-tool/server.rs.txt");
+const README: &str = include_str!("../../assets/new-tool/README.md.txt");
+/// Where the library is in a source of Haft.
+const LIBRARY: &str = "crates/frontends/haft";
+
+pub(crate) fn run(command: &NewCommand, options: &GlobalArgs) -> CommandExit {
+    let NewCommand::Tool { name, dir, haft } = command;
+    let names = ToolNames::parse(name)?;
+    let here = options.cwd.clone().unwrap_or_default();
+    let root = here.join(dir.clone().unwrap_or_else(|| PathBuf::from(&names.package)));
+    let failed = |path: &Path, err: std::io::Error| CliError::Message(format!("{}: {err}", path.display()));
+    if let Some(source) = haft.as_ref().map(|it| here.join(it)).filter(|it| !it.join(LIBRARY).is_dir()) {
+        return Err(CliError::Message(format!(
+            "{} is no source of Haft: {LIBRARY} is missing",
+            source.display()
+        )));
+    }
+    // A directory that is there may hold somebody's work.
+    std::fs::create_dir(&root).map_err(|err| failed(&root, err))?;
+    std::fs::create_dir(root.join("src")).map_err(|err| failed(&root, err))?;
+    let dependency = match haft {
+        Some(path) => {
+            let path = here.join(path);
+            let path = path.canonicalize().map_err(|err| failed(&path, err))?;
+            format!("{{ path = {:?} }}", path.join(LIBRARY).display().to_string())
+        }
+        None => format!("{:?}", env!("CARGO_PKG_VERSION")),
+    };
+    let filled = |text: &str| {
+        text.replace("template-tool", &names.package)
+            .replace("template_tool", &names.package.replace('-', "_"))
+            .replace("TemplateTool", &names.tool)
+            .replace("@HAFT@", &dependency)
+    };
+    for (place, text) in
+        [("Cargo.toml", MANIFEST), ("src/lib.rs", TOOL), ("src/main.rs", SERVER), ("README.md", README)]
+    {
+        let path = root.join(place);
+        std::fs::write(&path, filled(text)).map_err(|err| failed(&path, err))?;
+    }
+    print_line(&format!("{} holds the tool {}.", root.display(), names.tool))?;
+    print_line(&format!("Try it: cd {} && cargo test", root.display()))?;
+    if haft.is_none() {
+        let version = env!("CARGO_PKG_VERSION");
+        print_line(&format!(
+            "It takes haft {version} from the registry; where that has none, say --haft DIR with a source of Haft."
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a tool is called in its three places.
+struct ToolNames {
+    /// `word-count`
+    package: String,
+    /// `WordCount`
+    tool: String,
+}
+
+impl ToolNames {
+    fn parse(name: &str) -> Result<Self, CliError> {
+        let mut words: Vec<String> = Vec::new();
+        let mut starts = true;
+        for it in name.chars() {
+            if it == '-' || it == '_' {
+                starts = true;
+                continue;
+            }
+            if !it.is_ascii_alphanumeric() {
+                return Err(CliError::Message(format!("{name:?}: a name is letters, digits and dashes")));
+            }
+            if starts || it.is_ascii_uppercase() {
+                words.push(String::new());
+                starts = false;
+            }
+            if let Some(word) = words.last_mut() {
+                word.push(it.to_ascii_lowercase());
+            }
+        }
+        if !words.first().is_some_and(|word| word.starts_with(|it: char| it.is_ascii_alphabetic())) {
+            return Err(CliError::Message(format!("{name:?}: a name begins with a letter")));
+        }
+        let capital = |word: &String| word[..1].to_ascii_uppercase() + &word[1..];
+        Ok(Self { package: words.join("-"), tool: words.iter().map(capital).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_its_form_in_every_place() {
+        for (name, want) in [
+            ("word-count", Some(("word-count", "WordCount"))),
+            ("WordCount", Some(("word-count", "WordCount"))),
+            ("x2", Some(("x2", "X2"))),
+            ("2x", None),
+            ("a b", None),
+            ("größe", None),
+            ("", None),
+            ("../x", None),
+        ] {
+            let names = ToolNames::parse(name).ok();
+            let got = names.as_ref().map(|it| (it.package.as_str(), it.tool.as_str()));
+            assert_eq!(got, want, "{name}");
+        }
+    }
+}
