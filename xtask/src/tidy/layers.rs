@@ -40,7 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("sessions", &["config", "session"]),
     ("frontends", &["json-lines", "sdk-server", "acp", "viewer", "haft", "tui", "fleet", "cli"]),
-    ("dev", &["testkit"]),
+    ("dev", &["testkit", "e2e"]),
 ];
 
 /// Dependencies that are forbidden although the layers would allow them.

@@ -16,13 +16,19 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "Read(...), Edit(...) and Bash(...) are families of rules that people write into settings, and a deny must hold under an older name also where the tool is not there",
     ),
     ("crates/frontends/cli/src/commands/permissions/", "a plain text is judged as a command line"),
-    ("crates/frontends/cli/src/console/prompts/permission.rs", "shows the effects of a command on lines of their own"),
+    (
+        "crates/frontends/cli/src/console/prompts/permission.rs",
+        "shows the effects of a command on lines of their own",
+    ),
     ("crates/frontends/cli/src/commands/demo.rs", "counts what its own script did"),
     (
         "crates/frontends/cli/src/commands/import/",
         "rules of other agents name their tools, and become rules of ours",
     ),
-    ("crates/frontends/cli/src/commands/tool/listing.rs", "prints results the way programs of the shell print them"),
+    (
+        "crates/frontends/cli/src/commands/tool/listing.rs",
+        "prints results the way programs of the shell print them",
+    ),
     ("crates/frontends/cli/src/run/session_spec.rs", "--bare is three tools by their names"),
     ("crates/frontends/cli/src/commands/tool/mod.rs", "reads a file for the person by calling the tool"),
     (

@@ -11,7 +11,7 @@ mod peer;
 use std::{path::Path, time::Instant};
 
 use common::Haft;
-use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn, haft_binary};
 use peer::Peer;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -30,7 +30,7 @@ async fn main() {
 async fn hello() {
     let Some(python) = hosts::python() else { return };
     let bundled = hosts::bundled(&python);
-    let ours = std::path::PathBuf::from(env!("CARGO_BIN_EXE_haft"));
+    let ours = std::path::PathBuf::from(haft_binary());
     let mut measured: Vec<(&str, Vec<Value>)> = vec![("haft", Vec::new())];
     if bundled.is_some() {
         measured.push(("bundled", Vec::new()));

@@ -1,6 +1,7 @@
 //! Test rigs: [`MockModel`], a model server on loopback that plays a script and
 //! judges every request as strictly as the real services do, and
-//! [`CountingAllocator`], which counts what code asks of memory.
+//! [`CountingAllocator`], which counts what code asks of memory. [`haft_binary`] finds the
+//! program for the end-to-end tests.
 //!
 //! It speaks the Anthropic Messages form (also under the paths of Vertex and
 //! Foundry), the Bedrock event stream, OpenAI Chat Completions, OpenAI
@@ -20,6 +21,7 @@
 mod allocations;
 mod connection;
 mod eventstream;
+mod haft_binary;
 mod mock_reply;
 mod pdf;
 mod recorded_request;
@@ -37,6 +39,7 @@ mod turn;
 mod wire;
 
 pub use allocations::{Allocated, CountingAllocator};
+pub use haft_binary::haft_binary;
 pub use recorded_request::Recorded;
 pub use route::MockForm;
 pub use script::{AwsKey, Forced, MockLimits, Script, ScriptError};

@@ -6,8 +6,10 @@ use std::{
     process::{Command, Stdio},
 };
 
+use haft_testkit::haft_binary;
+
 fn demo(dir: &std::path::Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+    let mut command = Command::new(haft_binary());
     command
         .args(["demo"])
         .current_dir(dir)

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "test code")]
 
 use crate::common;
+use haft_testkit::haft_binary;
 
 use std::{
     fs,
@@ -66,7 +67,7 @@ impl Row {
         let list = |name: &str| self.row["rules"][name].clone();
         let settings =
             json!({ "permissions": { "allow": list("allow"), "ask": list("ask"), "deny": list("deny") } });
-        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        let mut command = Command::new(haft_binary());
         command.args(["tool", "run", "--permission-mode", self.row["mode"].as_str().unwrap()]);
         command.args(["--settings", &settings.to_string()]);
         for dir in self.row["additional_dirs"].as_array().unwrap() {

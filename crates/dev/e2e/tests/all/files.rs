@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
+use haft_testkit::haft_binary;
 
 use std::process::Command;
 
@@ -63,10 +64,8 @@ fn colours_are_for_terminals() {
     let haft = Haft::new();
     haft.write("a.txt", "one\n");
     let input = json!({ "file_path": "a.txt", "old_string": "one", "new_string": "two" });
-    let line = format!(
-        "{} --permission-mode acceptEdits tool call Edit --read-first '{input}'",
-        env!("CARGO_BIN_EXE_haft")
-    );
+    let line =
+        format!("{} --permission-mode acceptEdits tool call Edit --read-first '{input}'", haft_binary());
     let on_terminal = |line: &str, no_color: bool| {
         let mut command = Command::new("script");
         command.args(["-qec", line, "/dev/null"]).current_dir(haft.ws()).env("HOME", haft.home());
@@ -81,10 +80,8 @@ fn colours_are_for_terminals() {
     };
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(shown.contains("\u{1b}[31m-one\u{1b}[m") && shown.contains("\u{1b}[32m+two\u{1b}[m"), "{shown}");
-    let grep = format!(
-        "{} tool call Grep '{{\"pattern\":\"t.o\",\"output_mode\":\"content\"}}'",
-        env!("CARGO_BIN_EXE_haft")
-    );
+    let grep =
+        format!("{} tool call Grep '{{\"pattern\":\"t.o\",\"output_mode\":\"content\"}}'", haft_binary());
     let shown = String::from_utf8_lossy(&on_terminal(&grep, false).unwrap().stdout).into_owned();
     assert!(
         shown.contains("\u{1b}[35ma.txt\u{1b}[0m") && shown.contains("\u{1b}[1;31mtwo\u{1b}[0m"),
@@ -163,11 +160,7 @@ fn the_worker_has_limits() {
     std::fs::write(haft.ws().join("x.bin"), b"\x89PNG\r\n\x1a\n").unwrap();
     let worker = |task: &str, file: &str| {
         let file = std::fs::File::open(haft.ws().join(file)).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_haft"))
-            .args(["media-worker", task])
-            .stdin(file)
-            .output()
-            .unwrap();
+        let output = Command::new(haft_binary()).args(["media-worker", task]).stdin(file).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     let task = r#"{"Picture":["Png",{"side":2000,"bytes":3600000,"small":512000}]}"#;

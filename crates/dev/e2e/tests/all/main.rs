@@ -1,4 +1,4 @@
-//! Every integration test of this crate, in one program.
+//! The end-to-end tests, in one program: linking is slow.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,6 +32,7 @@ mod file_path_table;
 mod files;
 #[path = "common/flapping.rs"]
 mod flapping;
+mod fleet;
 mod frontends_agree;
 mod git_read_permissions;
 #[path = "common/hosts.rs"]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use common::{Haft, text};
-use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn, haft_binary};
 use serde_json::{Value, json};
 
 fn script() -> String {
@@ -283,7 +283,7 @@ async fn what_is_small_or_always_wanted_is_there_at_once() {
     assert!(names.contains(&"mcp__always__echo") && !names.contains(&"mcp__small__echo"), "{names:?}");
     haft.write_home(".haft/settings.json", "{}");
     let both = |mode: &str| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+        let output = std::process::Command::new(haft_binary())
             .args(["tool", "describe", "mcp__small__echo", "--json"])
             .current_dir(haft.ws())
             .env("HOME", haft.home())
@@ -432,7 +432,7 @@ async fn prompts_of_servers_are_commands() {
 fn killed_haft_leaves_no_server_behind() {
     let haft = Haft::new();
     add_user_server(&haft, "kid", "delay,child");
-    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let mut child = std::process::Command::new(haft_binary())
         .args(["tool", "call", "mcp__kid__echo", r#"{"text":"600"}"#, "--allowedTools", "mcp__kid"])
         .current_dir(haft.ws())
         .env("HOME", haft.home())

@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::Haft;
-use haft_testkit::{MockModel, Script, Turn};
+use haft_testkit::{MockModel, Script, Turn, haft_binary};
 use serde_json::{Value, json};
 
 struct Peers(PathBuf);
@@ -71,7 +71,7 @@ struct Served(Child, String);
 
 impl Served {
     fn start(haft: &Haft) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_haft"))
+        let mut child = Command::new(haft_binary())
             .args(["mcp", "serve", "--http"])
             .current_dir(haft.ws())
             .env("HOME", haft.home())
@@ -92,8 +92,6 @@ impl Drop for Served {
         self.0.wait().ok();
     }
 }
-
-const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 
 #[test]
 fn official_clients_use_the_built_in_tools() {
@@ -118,7 +116,7 @@ fn official_clients_use_the_built_in_tools() {
     ];
     let (python, node) = (support("python_client.py"), support("node_client.mjs"));
     let (old, new, runs) = (peers.path("py1/bin/python"), peers.path("py/bin/python"), peers.node());
-    for way in [&["stdio", HAFT, "mcp", "serve"][..], &["http", &served.1]] {
+    for way in [&["stdio", haft_binary(), "mcp", "serve"][..], &["http", &served.1]] {
         let clients: [&[&str]; 4] =
             [&[&old, &python], &[&new, &python], &[&runs, &node, "v1"], &[&runs, &node, "v2"]];
         for client in clients {
@@ -158,7 +156,7 @@ fn the_inspector_finds_nothing_wrong_in_any_mode() {
         for (what, part) in
             [(&list[..], "\"Read\""), (&call, "a.txt"), (&resources, "resources"), (&load, "0 error")]
         {
-            for target in [&["--", HAFT, "mcp", "serve"][..], &["--", &served.1]] {
+            for target in [&["--", haft_binary(), "mcp", "serve"][..], &["--", &served.1]] {
                 let fixed =
                     [node.as_str(), &inspector, "--cli", "--protocol-era", era, "--format", "json", "-q"];
                 let words = [&fixed[..], what, target].concat();
@@ -186,7 +184,7 @@ async fn another_agent_works_with_the_tools() {
     let model = MockModel::start(Script { strict: false, ..Script::from_turns(turns) }).await.unwrap();
     let servers = json!({"mcpServers": {
         "pipe": {
-            "command": env!("CARGO_BIN_EXE_haft"),
+            "command": haft_binary(),
             "args": ["mcp", "serve", "--permission-mode", "acceptEdits"],
         },
         "web": {"type": "http", "url": served.1},

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
+use haft_testkit::haft_binary;
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -78,7 +79,7 @@ fn words(result: &Value) -> String {
 
 fn over_pipes(haft: &Haft, args: &[&str]) -> ServerEndpoint {
     let mut command = StdioCommand {
-        program: env!("CARGO_BIN_EXE_haft").to_owned(),
+        program: haft_binary().to_owned(),
         args: [&["mcp", "serve"], args].concat().into_iter().map(str::to_owned).collect(),
         cwd: Some(haft.ws()),
         ..StdioCommand::default()
@@ -280,7 +281,7 @@ struct Http {
 
 impl Http {
     fn start(haft: &Haft, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_haft"))
+        let mut child = Command::new(haft_binary())
             .args(["mcp", "serve", "--http"])
             .args(args)
             .current_dir(haft.ws())

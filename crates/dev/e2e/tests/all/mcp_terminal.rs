@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
+use haft_testkit::haft_binary;
 
 use std::{path::Path, process::Command};
 
@@ -20,15 +21,7 @@ fn asked(modes: &str, keys: &[(&str, &str)]) -> String {
     haft.ok(&["mcp", "add-json", "-s", "user", "odd", &entry.to_string()], "");
     let output = Command::new("python3")
         .args(["-IS", &path("tests/all/support/typist.py"), &json!(keys).to_string()])
-        .args([
-            env!("CARGO_BIN_EXE_haft"),
-            "tool",
-            "call",
-            "mcp__odd__echo",
-            "{}",
-            "--allowedTools",
-            "mcp__odd",
-        ])
+        .args([haft_binary(), "tool", "call", "mcp__odd__echo", "{}", "--allowedTools", "mcp__odd"])
         .current_dir(haft.ws())
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -4,6 +4,7 @@
 
 use std::{os::unix::fs::symlink, path::Path, process::Stdio};
 
+use haft_testkit::haft_binary;
 use serde_json::json;
 
 use crate::common::Haft;
@@ -70,7 +71,7 @@ fn commands_of_the_readme_work() {
     let haft = Haft::new();
     haft.write("README.md", "# A project\n");
     std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
-    symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
+    symlink(haft_binary(), haft.dir.path().join("bin/haft")).unwrap();
     // Something to take back.
     let change = [json!({"name": "Write", "input": {"file_path": "new.txt", "content": "x\n"}})];
     let reports = haft.reports(&["--permission-mode", "acceptEdits"], &change);
@@ -99,7 +100,7 @@ fn commands_of_the_readme_work() {
 fn the_first_project_goes_as_it_is_told() {
     let haft = Haft::new();
     std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
-    symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
+    symlink(haft_binary(), haft.dir.path().join("bin/haft")).unwrap();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/tutorial.md");
     let page = std::fs::read_to_string(page).unwrap();
     let blocks: Vec<&str> =
@@ -137,7 +138,7 @@ fn the_first_project_goes_as_it_is_told() {
 fn wrong_flags_are_found() {
     let haft = Haft::new();
     std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
-    symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
+    symlink(haft_binary(), haft.dir.path().join("bin/haft")).unwrap();
     for (line, is_right) in [
         ("haft -p \"x\" --permission-mode plan", true),
         ("haft -p \"x\" --no-such-flag", false),

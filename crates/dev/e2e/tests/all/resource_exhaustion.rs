@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::common::Haft;
+use haft_testkit::haft_binary;
 
 /// A home of a size, or one that cannot be written. Gone when dropped.
 struct MountedHome<'a>(&'a Path);
@@ -168,7 +169,7 @@ fn too_few_threads_are_a_clear_error() {
             "prlimit",
             &format!("--nproc={most}"),
         ]);
-        command.arg(env!("CARGO_BIN_EXE_haft")).args(args).current_dir(haft.ws()).env("HOME", haft.home());
+        command.arg(haft_binary()).args(args).current_dir(haft.ws()).env("HOME", haft.home());
         command.stdin(std::process::Stdio::null()).output()
     };
     let works = |output: &std::io::Result<Output>| output.as_ref().is_ok_and(|it| it.status.success());

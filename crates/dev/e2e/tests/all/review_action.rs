@@ -4,7 +4,7 @@
 use std::process::{Command, Output, Stdio};
 
 use crate::common::Haft;
-use haft_testkit::{MockModel, Script, Turn};
+use haft_testkit::{MockModel, Script, Turn, haft_binary};
 use serde_json::{Value, json};
 
 fn git(haft: &Haft, args: &[&str]) -> String {
@@ -55,7 +55,7 @@ async fn review_since(haft: &Haft, base: &str, turns: Vec<Turn>, fail_on: &str) 
         );
         shell
     };
-    command.env("HAFT", env!("CARGO_BIN_EXE_haft")).env("HAFT_BASE", base).env("HAFT_FAIL_ON", fail_on);
+    command.env("HAFT", haft_binary()).env("HAFT_BASE", base).env("HAFT_FAIL_ON", fail_on);
     command.env("ANTHROPIC_BASE_URL", model.url()).stdin(Stdio::null());
     let output = command.output().await.unwrap();
     let requests = model.requests().iter().map(haft_testkit::Recorded::json).collect();

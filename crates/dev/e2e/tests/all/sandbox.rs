@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::common;
+use haft_testkit::haft_binary;
 
 use std::{os::unix::fs::symlink, path::Path, process::Command};
 
@@ -36,7 +37,7 @@ fn check_says_what_is_enforced_and_how_it_was_found_out() {
     assert!(shown.contains("The sandbox is off") && shown.contains("Found out just now"), "{shown}");
     settings(&haft, &json!({"sandbox": {"enabled": true}}));
     let without = |what: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        let mut command = Command::new(haft_binary());
         command.args(["sandbox", "check", "--json"]).current_dir(haft.ws()).env("HOME", haft.home());
         let done = command.env("HAFT_SANDBOX_WITHOUT", what).output().unwrap();
         serde_json::from_slice::<Value>(&done.stdout).unwrap()
@@ -55,7 +56,7 @@ fn a_machine_that_cannot_confine_fails_closed_unless_told_otherwise() {
     let haft = Haft::new();
     let call = |value: Value| {
         settings(&haft, &json!({ "sandbox": value }));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        let mut command = Command::new(haft_binary());
         command.args(["tool", "call", "Bash", r#"{"command":"echo ran"}"#, "--json"]);
         command.current_dir(haft.ws()).env("HOME", haft.home());
         let done = command.env("HAFT_SANDBOX_WITHOUT", "namespaces,landlock,bubblewrap").output().unwrap();
@@ -93,7 +94,7 @@ fn what_only_reads_is_held_to_it() {
         assert!(!text(&report).contains(held), "{report}");
     }
     let without = |command: &str| {
-        let mut haft_bash_analysis = Command::new(env!("CARGO_BIN_EXE_haft"));
+        let mut haft_bash_analysis = Command::new(haft_binary());
         haft_bash_analysis.args(["tool", "call", "Bash", &json!({"command": command}).to_string(), "--json"]);
         haft_bash_analysis
             .current_dir(haft.ws())
@@ -354,7 +355,7 @@ fn our_keys_never_reach_a_command() {
         &haft,
         &json!({"env": {"MINE": "seen", "ANTHROPIC_AUTH_TOKEN": CANARY, "HAFT_ENV_HIDE": "SECRET_*"}}),
     );
-    let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+    let mut command = Command::new(haft_binary());
     let script =
         "env; cat /proc/$PPID/environ | tr '\\0' '\\n'; cat /proc/self/environ | tr '\\0' '\\n'; true";
     let input = json!({ "command": script }).to_string();

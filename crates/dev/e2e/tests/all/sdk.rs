@@ -8,7 +8,7 @@ use crate::peer;
 use std::{path::Path, process::Stdio};
 
 use common::Haft;
-use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn, haft_binary};
 use peer::Peer;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -335,7 +335,7 @@ async fn the_python_sdk_works_unchanged() {
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
-        .env("HAFT", env!("CARGO_BIN_EXE_haft"))
+        .env("HAFT", haft_binary())
         .stdin(Stdio::null())
         .output()
         .await
@@ -386,7 +386,7 @@ async fn the_typescript_sdk_works_unchanged() {
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
-        .env("HAFT", env!("CARGO_BIN_EXE_haft"))
+        .env("HAFT", haft_binary())
         .stdin(Stdio::null())
         .output()
         .await

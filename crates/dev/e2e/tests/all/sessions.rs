@@ -7,7 +7,7 @@ use crate::common;
 use std::process::Stdio;
 
 use common::Haft;
-use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn, haft_binary};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -144,7 +144,7 @@ async fn a_damaged_log_says_what_is_lost() {
 async fn the_mock_model_is_a_program() {
     let haft = Haft::new();
     haft.write("script.json", r#"{"turns": [{"reply": [{"text": "From the script."}]}]}"#);
-    let mut server = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let mut server = tokio::process::Command::new(haft_binary())
         .args(["dev", "mock-model", "script.json", "--requests", "requests.jsonl"])
         .current_dir(haft.ws())
         .stdout(Stdio::piped())

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use haft_testkit::{MockModel, ReplyPiece, Script, StreamStall, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, StreamStall, Turn, haft_binary};
 use serde::Serialize;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ pub(crate) async fn typed_with(
         .env("HOME", haft.home())
         .env("TERM", "xterm-256color")
         .env("SHELL", "/bin/sh")
-        .env("HAFT", HAFT)
+        .env("HAFT", haft_binary())
         .envs(variables.iter().copied());
     if let Some(model) = model {
         python.env("ANTHROPIC_BASE_URL", model.url());
@@ -43,15 +43,13 @@ pub(crate) async fn typed_with(
     (shown, output.status.code().unwrap_or(-1))
 }
 
-pub(crate) const HAFT: &str = env!("CARGO_BIN_EXE_haft");
-
 pub(crate) async fn typed(
     haft: &Haft,
     model: Option<&MockModel>,
     args: &[&str],
     keys: &(impl Serialize + ?Sized),
 ) -> (String, i32) {
-    let command: Vec<&str> = std::iter::once(HAFT).chain(args.iter().copied()).collect();
+    let command: Vec<&str> = std::iter::once(haft_binary()).chain(args.iter().copied()).collect();
     typed_with(haft, model, &command, keys, &[]).await
 }
 
@@ -164,7 +162,7 @@ async fn lines_only_for_those_who_hear_them() {
 }
 
 async fn typed_plain(haft: &Haft, model: &MockModel, keys: &(impl Serialize + ?Sized)) -> (String, i32) {
-    typed_with(haft, Some(model), &[HAFT], keys, &[("HAFT_ACCESSIBLE", "1")]).await
+    typed_with(haft, Some(model), &[haft_binary()], keys, &[("HAFT_ACCESSIBLE", "1")]).await
 }
 
 pub(crate) async fn model_of(turns: Vec<Turn>) -> MockModel {
@@ -459,7 +457,7 @@ async fn nothing_slow_is_waited_for_before_one_can_type() {
     let model = model_of(vec![Turn::text("Heard-4711.")]).await;
     let keys = [("", "said early\r"), ("said early", ""), ("Heard-4711.", ""), (READY, "\u{4}")];
     let variables = [("MCP_TIMEOUT", "500")];
-    let command = [HAFT, "--mcp-config", &config];
+    let command = [haft_binary(), "--mcp-config", &config];
     let (shown, code) = typed_with(&haft, Some(&model), &command, &keys, &variables).await;
     assert_eq!(code, 0, "{shown}");
 }

@@ -1,12 +1,12 @@
 //! `haft` at a terminal that is killed, stopped, slow to answer, or given very much.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
-use haft_testkit::Turn;
+use haft_testkit::{Turn, haft_binary};
 use serde_json::{Value, json};
 
 use crate::{
     common::Haft,
-    terminal::{HAFT, READY, model_of, typed, typed_with},
+    terminal::{READY, model_of, typed, typed_with},
 };
 
 /// What the model was told by a request.
@@ -109,7 +109,7 @@ async fn ten_megabytes_are_one_mark_and_none_of_them_is_lost() {
         [" kB", "\u{4}"],
     ]);
     let editor = [("EDITOR", "sh -c 'cp \"$1\" edited.txt; exit 1' x")];
-    let (shown, code) = typed_with(&haft, Some(&model), &[HAFT], &keys, &editor).await;
+    let (shown, code) = typed_with(&haft, Some(&model), &[haft_binary()], &keys, &editor).await;
     assert_eq!(code, 0, "{shown}");
     assert!(shown.len() < 20_000, "{} bytes were drawn", shown.len());
     let edited = std::fs::read_to_string(haft.ws().join("edited.txt")).unwrap();
@@ -146,7 +146,7 @@ async fn what_a_terminal_cannot_show_is_not_sent_to_it() {
         let model = model_of(vec![Turn::text(answer)]).await;
         let ready = if draws { READY } else { "ready" };
         let keys = [(ready, "go\r"), ("here-4711", ""), (ready, "\u{4}")];
-        let (shown, code) = typed_with(&haft, Some(&model), &[HAFT], &keys, &[variable]).await;
+        let (shown, code) = typed_with(&haft, Some(&model), &[haft_binary()], &keys, &[variable]).await;
         assert_eq!(code, 0, "{variable:?}\n{shown}");
         assert_eq!(shown.contains('\x1b'), draws, "{variable:?}\n{shown:?}");
         assert_eq!(has_colour(&shown), variable.0 == "LANG", "{variable:?}\n{shown:?}");
@@ -184,7 +184,7 @@ async fn a_picture_that_is_elsewhere_is_said() {
     let model = model_of(Vec::new()).await;
     let pasted = "\x1b[200~/Users/me/shot.png\x1b[201~";
     let keys = [(READY, pasted), ("is not on this machine: copy it here", "\u{3}"), (READY, "\u{4}")];
-    let command = [HAFT];
+    let command = [haft_binary()];
     let (shown, code) = typed_with(&haft, Some(&model), &command, &keys, &[("SSH_TTY", "/dev/pts/9")]).await;
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("/Users/me/shot.png"), "{shown}");

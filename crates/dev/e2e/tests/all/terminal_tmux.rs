@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_testkit::{MockModel, ReplyPiece, Script, Turn};
+use haft_testkit::{MockModel, ReplyPiece, Script, Turn, haft_binary};
 use serde_json::json;
 
 use crate::common::Haft;
@@ -31,7 +31,7 @@ impl Tmux {
             std::env::var("PATH").unwrap_or_default(),
             haft.home().display(),
             model.url(),
-            env!("CARGO_BIN_EXE_haft"),
+            haft_binary(),
         );
         let started = Command::new("tmux")
             .args(["-u", "-f", "/dev/null", "-S"])

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use crate::common;
+use haft_testkit::haft_binary;
 
 use common::{Haft, text};
 use serde_json::{Value, json};
@@ -102,7 +103,7 @@ fn looking_at_tools_leaves_nothing_behind() {
 #[test]
 fn a_closed_pipe_is_no_crash() {
     let haft = Haft::new();
-    let script = format!("{} tool list --json | head -c 1", env!("CARGO_BIN_EXE_haft"));
+    let script = format!("{} tool list --json | head -c 1", haft_binary());
     let output =
         std::process::Command::new("sh").args(["-c", &script]).current_dir(haft.ws()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");

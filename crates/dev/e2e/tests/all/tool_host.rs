@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use haft_testkit::{MockModel, Script};
+use haft_testkit::{MockModel, Script, haft_binary};
 use serde_json::{Value, json};
 
 use crate::common::{Haft, eventually};
@@ -23,7 +23,7 @@ struct Machines {
 impl Machines {
     fn new() -> Self {
         let machines = Self { near: Haft::new(), far: Haft::new() };
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_haft"));
+        let program = PathBuf::from(haft_binary());
         let (home, bin) = (machines.far.home(), program.parent().unwrap().to_owned());
         // Says who it is, so that a test can cut the connection by ending it.
         let script = format!(

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use haft_testkit::{MockModel, Script};
+use haft_testkit::{MockModel, Script, haft_binary};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -139,7 +139,7 @@ pub fn runs(command: &mut Blocking) -> bool {
 
 /// The executable under test; another one to compare with.
 pub fn executable() -> String {
-    std::env::var("HAFT_SDK_CLI").unwrap_or_else(|_| env!("CARGO_BIN_EXE_haft").to_owned())
+    std::env::var("HAFT_SDK_CLI").unwrap_or_else(|_| haft_binary().to_owned())
 }
 
 struct Stage {

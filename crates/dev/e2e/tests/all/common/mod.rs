@@ -8,6 +8,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
+use haft_testkit::haft_binary;
 use serde_json::Value;
 
 pub struct Haft {
@@ -43,7 +44,7 @@ impl Haft {
     /// The program in the project, with the user's home and nothing else of our
     /// environment.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        let mut command = Command::new(haft_binary());
         command
             .current_dir(self.ws())
             .env_clear()

@@ -10,7 +10,7 @@ use std::{
 use haft_fleet_store::{FleetAddress, FleetStore, RunId};
 use serde_json::json;
 
-use crate::{
+use crate::fleet::{
     harness::{FleetRig, WorkerProcess, bash, until_there},
     support::{
         servers::{Kind, Server, free_port},
@@ -45,7 +45,7 @@ impl MovedClock {
     }
 
     fn compiled(&self, source: &str, flags: &[&str]) -> Option<PathBuf> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/clock").join(source);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/fleet/clock").join(source);
         let made = self.home.path().join(source.file_stem().unwrap());
         let done =
             Command::new("cc").args(flags).arg("-o").arg(&made).arg(&source).stderr(Stdio::null()).status();

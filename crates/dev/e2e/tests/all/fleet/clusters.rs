@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::fleet::{
     harness::{FleetRig, bash, until_there},
     support::cluster::{another_leads, copies, leader, open_cluster, three_nodes},
 };
@@ -50,9 +50,9 @@ async fn sessions_go_on_while_servers_are_killed() {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     }
-    nodes.iter_mut().for_each(crate::support::servers::Server::kill);
+    nodes.iter_mut().for_each(crate::fleet::support::servers::Server::kill);
     std::fs::write(rig.path("go-3"), "").unwrap();
-    nodes.iter_mut().for_each(crate::support::servers::Server::begin);
+    nodes.iter_mut().for_each(crate::fleet::support::servers::Server::begin);
     rig.until("all go on", || runs(4)).await;
     std::fs::write(rig.path("go-4"), "").unwrap();
     rig.until("all end", || rig.jobs().values().all(|it| it["state"] == "done")).await;

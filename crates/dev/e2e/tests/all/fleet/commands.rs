@@ -9,7 +9,7 @@ use std::{
 use haft_fleet_store::{FleetAddress, FleetStore, RunId};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::fleet::{
     harness::{FleetRig, WorkerProcess, bash, until_there},
     support::{
         cluster::{copies, open_cluster},

@@ -5,7 +5,7 @@ use std::time::Duration;
 use haft_fleet_store::{FleetAddress, FleetStore, NewJob};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::fleet::{
     harness::{FleetRig, bash, until_there},
     support::small_disk::{Ballast, SmallDisk},
 };

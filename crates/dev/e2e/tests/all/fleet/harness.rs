@@ -10,7 +10,7 @@ use haft_testkit::{MockModel, Script};
 use serde_json::{Value, json};
 
 use crate::common::Haft;
-use crate::support::servers::{Kind, Rig};
+use crate::fleet::support::servers::{Kind, Rig};
 
 /// A fleet on this machine: a home, a model, a store.
 pub(crate) struct FleetRig {

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Stdio};
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::fleet::{
     harness::{FleetRig, WorkerProcess, bash, is_gone, long_sleep, until_there},
     support::servers::Kind,
 };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{FleetRig, WorkerProcess, bash, is_gone, long_sleep, until_there};
+use crate::fleet::harness::{FleetRig, WorkerProcess, bash, is_gone, long_sleep, until_there};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_that_grows_beyond_its_limit_ends_its_job() {

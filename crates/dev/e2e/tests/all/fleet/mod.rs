@@ -1,12 +1,10 @@
 //! Jobs of a fleet with real workers, a strict model, and a store in one file or on
 //! a server.
-#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, unreachable_pub, reason = "test code")]
+#![allow(clippy::print_stderr, reason = "test code")]
 
 mod clocks;
 mod clusters;
 mod commands;
-#[path = "../all/common/mod.rs"]
-mod common;
 mod disks;
 mod harness;
 mod jobs;
@@ -14,7 +12,7 @@ mod limits;
 mod network_partitions;
 mod run_messages;
 mod scenarios;
-#[path = "../../../../engine/fleet-store/tests/all/support/mod.rs"]
+#[path = "../../../../../engine/fleet-store/tests/all/support/mod.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its own tests use the rest, from other crates")]
 mod support;
 mod takeovers;

@@ -14,7 +14,7 @@ use haft_fleet_store::{FleetAddress, FleetStore};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{
+use crate::fleet::{
     harness::{FleetRig, WorkerProcess, bash, until_there},
     support::servers::Kind,
 };

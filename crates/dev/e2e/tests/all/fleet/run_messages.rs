@@ -4,7 +4,7 @@ use haft_fleet::job_file::job_id;
 use haft_fleet_store::{FleetAddress, FleetStore, RunId};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::fleet::{
     harness::{FleetRig, WorkerProcess, bash, until_there},
     support::servers::Kind,
 };

@@ -6,7 +6,7 @@ use haft_fleet::FleetClient;
 use haft_fleet_store::{FleetAddress, FleetName, FleetStore, JobFilter, RunId};
 use serde_json::{Value, json};
 
-use crate::harness::{FleetRig, WorkerProcess, bash, is_gone, long_sleep, until_there};
+use crate::fleet::harness::{FleetRig, WorkerProcess, bash, is_gone, long_sleep, until_there};
 
 fn push(rig: &FleetRig, turns: impl IntoIterator<Item = Value>) {
     turns.into_iter().for_each(|turn| rig.model.push(serde_json::from_value(turn).unwrap()));

@@ -5,7 +5,7 @@ use std::process::Command;
 use haft_fleet_store::{FleetAddress, FleetStore, JobFilter, JobState};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::fleet::{
     harness::{FleetRig, bash, until_there},
     support::servers::Kind,
 };

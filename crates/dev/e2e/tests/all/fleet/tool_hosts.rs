@@ -2,12 +2,15 @@
 
 use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command};
 
+use haft_testkit::haft_binary;
 use serde_json::{Value, json};
 
 use crate::{
     common::Haft,
-    harness::{FleetRig, WorkerProcess, bash},
-    support::skip,
+    fleet::{
+        harness::{FleetRig, WorkerProcess, bash},
+        support::skip,
+    },
 };
 
 fn push(rig: &FleetRig, turns: impl IntoIterator<Item = Value>) {
@@ -18,7 +21,7 @@ fn push(rig: &FleetRig, turns: impl IntoIterator<Item = Value>) {
 fn far_machine(rig: &mut FleetRig) -> Haft {
     let far = Haft::new();
     far.write_home(".haft/settings.json", &json!({"permissions": {"allow": ["Bash"]}}).to_string());
-    let bin = PathBuf::from(env!("CARGO_BIN_EXE_haft")).parent().unwrap().to_owned();
+    let bin = PathBuf::from(haft_binary()).parent().unwrap().to_owned();
     let script = format!(
         "#!/bin/sh\necho connected >> {log}\nwhile [ \"$1\" != -- ]; do shift; done\nshift; shift\ncd {home}\n\
          exec env -i HOME={home} PATH={bin}:$PATH HAFT_TOOL_HOST_IDLE=60 sh -c \"exec $1\"\n",
@@ -119,7 +122,7 @@ fn worker_of_another_boot(rig: &FleetRig, name: &str) -> Option<WorkerProcess> {
 async fn twenty_runs_go_on_after_a_reboot() {
     let rig = FleetRig::new(json!([])).await;
     let go = rig.path("go").display().to_string();
-    let wait = crate::harness::until_there(&go);
+    let wait = crate::fleet::harness::until_there(&go);
     push(
         &rig,
         [

@@ -11,7 +11,7 @@ mod processor;
 
 use std::{path::Path, process::Stdio};
 
-use haft_testkit::{MockModel, Script, Turn};
+use haft_testkit::{MockModel, Script, Turn, haft_binary};
 use serde_json::{Value, json};
 
 use crate::common::Haft;
@@ -78,7 +78,7 @@ async fn run_below(
     let status = tokio::process::Command::new(counter[0])
         .args(&counter[1..])
         .arg(counts(&counted))
-        .arg(env!("CARGO_BIN_EXE_haft"))
+        .arg(haft_binary())
         .args(["-p", "go", "--permission-mode", "acceptEdits", "--allow-denials"])
         .current_dir(haft.ws())
         .env_clear()

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use haft_testkit::{MockModel, Script, Turn};
+use haft_testkit::{MockModel, Script, Turn, haft_binary};
 use serde_json::{Value, json};
 
 use self::table::{How, TABLE};
@@ -83,7 +83,7 @@ impl Project {
         let haft = Haft::new();
         let bin = haft.dir.path().join("bin");
         std::fs::create_dir(&bin).unwrap();
-        symlink(env!("CARGO_BIN_EXE_haft"), bin.join("haft")).unwrap();
+        symlink(haft_binary(), bin.join("haft")).unwrap();
         haft.write("README.md", "# A project\n");
         haft.write("src/lib.rs", "pub fn twice(x: u32) -> u32 { x * 2 }\n");
         haft.write("repos.csv", "repo,target\none,two\n");
