@@ -39,7 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sessions", &["config", "session"]),
-    ("frontends", &["json-lines", "sdk-server", "acp", "viewer", "haft", "tui", "fleet", "cli"]),
+    ("frontends", &["json-lines", "sdk-server", "acp", "viewer", "haft", "tui", "console", "fleet", "cli"]),
     ("dev", &["testkit", "e2e"]),
 ];
 

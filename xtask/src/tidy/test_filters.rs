@@ -41,7 +41,11 @@ mod tests {
 
     #[test]
     fn filter_with_a_module_that_is_missing_is_reported() {
-        let files = ["crates/a/b/tests/all/one.rs", "crates/a/b/tests/all/two/mod.rs", "crates/a/b/tests/all/two/in.rs"];
+        let files = [
+            "crates/a/b/tests/all/one.rs",
+            "crates/a/b/tests/all/two/mod.rs",
+            "crates/a/b/tests/all/two/in.rs",
+        ];
         let filters = "filter = 'package(b) & test(/^(one|two|two::in|three)::/) | test(/^(four)::/)'";
         assert_eq!(
             missing_modules(filters, &files),

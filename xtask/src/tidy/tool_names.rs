@@ -17,7 +17,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ),
     ("crates/frontends/cli/src/commands/permissions/", "a plain text is judged as a command line"),
     (
-        "crates/frontends/cli/src/console/prompts/permission.rs",
+        "crates/frontends/console/src/prompts/permission.rs",
         "shows the effects of a command on lines of their own",
     ),
     ("crates/frontends/cli/src/commands/demo.rs", "counts what its own script did"),

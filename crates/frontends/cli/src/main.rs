@@ -10,18 +10,21 @@
 
 mod args;
 mod commands;
-mod console;
 mod interactive;
 mod run;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use clap::CommandFactory as _;
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, complain, print_bytes},
+};
+use haft_fleet::commands::FleetContext;
 
 use crate::{
     args::{Args, CliCommand, InputFormat, LoginArgs},
-    console::stdout::{CliError, CommandExit, complain, print_bytes},
-    run::diagnostic_log,
+    run::{diagnostic_log, fleet_job_flags::FlagSessions},
 };
 
 /// Arguments that are a mistake, or that ask for help or the version.
@@ -36,7 +39,7 @@ fn not_parsed(err: &clap::Error) -> ExitCode {
 fn main() -> ExitCode {
     // Before anything else: as the helper of the sandbox we become another program.
     haft_sandbox::run_if_helper();
-    console::interrupt::reset_signals();
+    haft_console::interrupt::reset_signals();
     keep_one_heap();
     #[expect(unsafe_code, reason = "the environment is changed, and nothing else runs yet")]
     // SAFETY: no thread has been started.
@@ -70,7 +73,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs one of the program's commands to its end.
-fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::GlobalArgs) -> CommandExit {
+fn carry_out(command: CliCommand, run: &args::RunArgs, options: &GlobalArgs) -> CommandExit {
     match command {
         CliCommand::Tool(command) => commands::tool::run(command, options),
         CliCommand::Permissions(command) => commands::permissions::run(command, options),
@@ -110,7 +113,10 @@ fn carry_out(command: CliCommand, run: &args::RunArgs, options: &args::GlobalArg
         CliCommand::Update => commands::update::run(options),
         CliCommand::Acp { login: true } => commands::login::login(&LoginArgs::usual(), options),
         CliCommand::Acp { login: false } => run::acp::run(run, options),
-        CliCommand::Fleet(command) => commands::fleet::run(*command, options),
+        CliCommand::Fleet(command) => {
+            let context = FleetContext { options: options.clone(), program: Arc::new(FlagSessions) };
+            haft_fleet::commands::run(*command, &context)
+        }
         CliCommand::Dev(command) => commands::dev::run(command),
         CliCommand::MediaWorker { task } => haft_builtin_tools::read::serve_media(&task)
             .map(|()| ExitCode::SUCCESS)

@@ -6,8 +6,8 @@
 //! session, and hands back what came of it. What flags mean is asked of whoever
 //! embeds it ([`JobSessions`]).
 //!
-//! **Does not know** how an engine keeps anything (`haft-fleet-store` does), flags
-//! of a command line, or terminals.
+//! **Does not know** how an engine keeps anything (`haft-fleet-store` does). Only the
+//! module `commands` (a feature) knows flags of a command line and terminals.
 //!
 //! **Invariant:** a call that may act runs only when the store has the line that
 //! says so, under the epoch of this worker, and the lease is fresh by the boot
@@ -18,6 +18,8 @@
 
 mod checkout;
 mod checkpoint;
+#[cfg(feature = "commands")]
+pub mod commands;
 mod fleet_client;
 pub mod job_file;
 mod large_results;

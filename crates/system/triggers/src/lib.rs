@@ -6,7 +6,7 @@
 //! came of runs.
 //!
 //! **Does not know** servers, sessions or models: who listens and who runs is
-//! decided above.
+//! decided above. The feature `http` reads a delivery from a request.
 //!
 //! **Invariant:** nothing of a delivery is read before its signature was found
 //! right over its raw bytes, in constant time.
@@ -14,6 +14,8 @@
 //! **Invariant:** a delivery that was accepted is on disk, and starts one run at
 //! most, also after a crash and with several programs that listen.
 
+#[cfg(feature = "http")]
+pub mod http;
 mod signature;
 mod store;
 mod template;

@@ -7,7 +7,8 @@ use std::{
 use super::kebab;
 
 /// Where the arguments of the program are declared.
-const ARGUMENTS: &str = "crates/frontends/cli/src/";
+const ARGUMENTS: [&str; 3] =
+    ["crates/frontends/cli/src/", "crates/frontends/console/src/", "crates/frontends/fleet/src/commands/"];
 
 /// What exists: files, words, commands, flags and definitions.
 #[derive(Default)]
@@ -46,7 +47,7 @@ impl SourceIndex {
         if !name.ends_with(".rs") {
             return;
         }
-        if name.starts_with(ARGUMENTS) {
+        if ARGUMENTS.iter().any(|it| name.starts_with(it)) {
             self.flags.extend(flags_of(&text));
             self.commands.extend(commands_of(&text));
         }

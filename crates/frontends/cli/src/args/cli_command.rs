@@ -8,7 +8,8 @@ use super::{
     McpCommand, ModelsArgs, NewCommand, PermissionsCommand, PluginsCommand, ReplayArgs, RewindArgs,
     SandboxCommand, SessionsCommand, TasksCommand, ToolCommand, TriggersCommand, ViewArgs, WorktreesCommand,
 };
-use crate::commands::{fleet::args::FleetCommand, tool_host::ToolHostArgs};
+use crate::commands::tool_host::ToolHostArgs;
+use haft_fleet::commands::args::FleetCommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {

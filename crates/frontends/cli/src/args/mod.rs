@@ -6,7 +6,6 @@ mod cron;
 mod demo;
 mod dev;
 mod doctor;
-mod global;
 pub(crate) mod help_width;
 mod import;
 mod init;
@@ -35,6 +34,7 @@ mod worktrees;
 use std::sync::LazyLock;
 
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser};
+use haft_console::GlobalArgs;
 use haft_mcp_client::{ManagerOptions, McpManager};
 
 pub(crate) use self::{
@@ -44,7 +44,6 @@ pub(crate) use self::{
     demo::DemoArgs,
     dev::DevCommand,
     doctor::DoctorArgs,
-    global::GlobalArgs,
     import::{ImportArgs, ImportFrom},
     init::InitArgs,
     login::{LoginArgs, LogoutArgs},
@@ -67,7 +66,7 @@ pub(crate) use self::{
     view::ViewArgs,
     worktrees::WorktreesCommand,
 };
-use crate::console::stdout::complain;
+use haft_console::stdout::complain;
 
 /// The handle by which a language model holds its tools.
 #[derive(Debug, Parser)]

@@ -1,9 +1,9 @@
 //! Flags that a command has no use for are refused, not ignored.
 
 use clap::Args as _;
+use haft_console::stdout::CliError;
 
 use super::{Args, CliCommand, RunArgs, ToolCommand};
-use crate::console::stdout::CliError;
 
 /// Flags of a run with a model mean nothing to other commands: they are refused,
 /// not ignored.

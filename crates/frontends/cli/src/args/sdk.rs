@@ -6,9 +6,8 @@ use clap::{
     CommandFactory as _,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use haft_console::stdout::write_error;
 use haft_model::{Effort, Thinking, ThinkingDisplay};
-
-use crate::console::stdout::write_error;
 
 /// Flags of the Agent SDKs. What Haft has no use for is accepted: a program
 /// that runs with the reference executable must start with this one.

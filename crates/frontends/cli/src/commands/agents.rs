@@ -3,18 +3,15 @@
 
 use std::process::ExitCode;
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CommandExit, print_bytes, print_line},
+    style,
+};
 use haft_session::{AgentDefinition, SlashCommand};
 use serde_json::{Value, json};
 
-use crate::{
-    args::GlobalArgs,
-    commands::plugins,
-    console::{
-        stdout::{CommandExit, print_bytes, print_line},
-        style,
-    },
-    run::session_spec,
-};
+use crate::{commands::plugins, run::session_spec};
 
 /// Kinds of agents. A file that cannot be used is listed with its line and its
 /// reason; the exit code says whether there is one.

@@ -5,13 +5,16 @@
 use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::PathBuf, process::ExitCode};
 
 use haft_agent::Masker;
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_line},
+};
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::{
-    args::{BugArgs, GlobalArgs},
+    args::BugArgs,
     commands::{doctor, sessions, update::InstallChannel},
-    console::stdout::{CliError, CommandExit, print_line},
     run::session_spec,
 };
 

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use haft_agent::{WindowPart, WindowUsage};
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_bytes},
+    style::{colours, painted},
+};
 use haft_mcp_client::McpManager;
 use haft_model::ScriptedProvider;
 use haft_session::{Command, LogDestination, ProviderSpec, Session};
@@ -10,14 +15,7 @@ use haft_tool::{Exposure, ToolSpec};
 use haft_types::text::thousands;
 use serde_json::{Value, json};
 
-use crate::{
-    args::{GlobalArgs, RunArgs},
-    console::{
-        stdout::{CliError, CommandExit, print_bytes},
-        style::{colours, painted},
-    },
-    run::session_spec,
-};
+use crate::{args::RunArgs, run::session_spec};
 
 pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     let mut run = run.clone();
@@ -110,7 +108,7 @@ fn servers_for_people(servers: &[ServerFill]) -> String {
     }
     let mut out = String::from("\nMCP servers: what their tools take once they are loaded\n");
     for server in servers {
-        let name = crate::console::style::clean(&server.name);
+        let name = haft_console::style::clean(&server.name);
         out.push_str(&format!("  {:>9}  {name}, {} tools\n", thousands(server.tokens()), server.tools.len()));
         for ToolFill { name, tokens, when } in &server.tools {
             let when = match when {
@@ -121,7 +119,7 @@ fn servers_for_people(servers: &[ServerFill]) -> String {
             out.push_str(&format!(
                 "  {:>9}    {} ({when})\n",
                 thousands(*tokens),
-                crate::console::style::clean(name)
+                haft_console::style::clean(name)
             ));
         }
     }
@@ -170,7 +168,7 @@ fn for_people(fill: &WindowUsage) -> String {
         out.push_str(&format!(
             "  {:>9}  {}\n",
             thousands(part.tokens),
-            crate::console::style::clean(&part.name)
+            haft_console::style::clean(&part.name)
         ));
     }
     out

@@ -6,18 +6,15 @@ use haft_agent::{
     CacheMiss,
     log::session_cost::{self, SessionCost},
 };
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_bytes},
+    style::{clean, colours, painted},
+};
 use haft_types::{Usage, text};
 use serde_json::json;
 
-use crate::{
-    args::GlobalArgs,
-    commands::sessions,
-    console::{
-        stdout::{CliError, CommandExit, print_bytes},
-        style::{clean, colours, painted},
-    },
-    run::session_spec,
-};
+use crate::{commands::sessions, run::session_spec};
 
 pub(crate) fn run(session: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let logs = session_spec::logs(options)?;

@@ -12,6 +12,12 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, EndReason, TurnEnd};
+use haft_console::{
+    GlobalArgs,
+    event_printer::{EventPrinter, PrintDetail, PrintStyle, width},
+    stdout::{CliError, CommandExit},
+    style::{colours, painted},
+};
 use haft_model::{Catalog, Provider, ScriptedProvider};
 use haft_session::{
     Command, EventStream, LogDestination, ModelSpec, Prompt, ProviderSpec, ServerStart, Session,
@@ -20,16 +26,7 @@ use haft_session::{
 use haft_types::{MessageBlock, PermissionMode};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    args::{DemoArgs, GlobalArgs},
-    commands::tool::cancel_on_interrupt,
-    console::{
-        event_printer::{EventPrinter, Look, PrintDetail, width},
-        stdout::{CliError, CommandExit},
-        style::{colours, painted},
-    },
-    run::session_spec,
-};
+use crate::{args::DemoArgs, commands::tool::cancel_on_interrupt, run::session_spec};
 
 /// The project, before.
 const PROJECT: &[(&str, &str)] = &[
@@ -75,7 +72,7 @@ async fn play(demo: &DemoArgs) -> CommandExit {
     let (project, home) = (root.join("project"), root.join("home"));
     std::fs::create_dir_all(&home)?;
     lay_out(&project)?;
-    let look = Look {
+    let look = PrintStyle {
         colours: colours(),
         live: std::io::stdout().is_terminal(),
         width: width(std::io::stdout()),
@@ -84,7 +81,7 @@ async fn play(demo: &DemoArgs) -> CommandExit {
     let ended = show(demo, look, &project, &home).await;
     if demo.keep {
         let kept = scratch.keep();
-        crate::console::stdout::print_line(&format!(
+        haft_console::stdout::print_line(&format!(
             "\nThe project stays in {}",
             kept.join("project").display()
         ))?;
@@ -103,7 +100,7 @@ fn lay_out(project: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> CommandExit {
+async fn show(demo: &DemoArgs, look: PrintStyle, project: &Path, home: &Path) -> CommandExit {
     let pace = if look.live && !demo.fast { PACE } else { Duration::ZERO };
     let answers: Vec<Vec<MessageBlock>> =
         serde_json::from_str(ANSWERS).map_err(|err| format!("the recording cannot be read: {err}"))?;
@@ -204,7 +201,7 @@ fn tests_pass(project: &Path) -> bool {
     quiet.is_ok_and(|status| status.success())
 }
 
-fn opening(look: Look, project: &Path) -> String {
+fn opening(look: PrintStyle, project: &Path) -> String {
     let paint = |text: &str, paint: &str| painted(text, paint, look.colours);
     format!(
         "{}\n{}\n{}\n\n{} {}",
@@ -216,7 +213,7 @@ fn opening(look: Look, project: &Path) -> String {
     )
 }
 
-fn closing(look: Look, end: &TurnEnd, counts: &DemoCounts, passes: bool, took: Duration) -> String {
+fn closing(look: PrintStyle, end: &TurnEnd, counts: &DemoCounts, passes: bool, took: Duration) -> String {
     let paint = |text: &str, paint: &str| painted(text, paint, look.colours);
     let (mark, verdict) = match (&end.reason, passes) {
         (EndReason::Completed, true) => (paint("✓", "32;1"), "the tests pass"),

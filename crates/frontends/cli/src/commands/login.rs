@@ -13,14 +13,17 @@ use std::{
     time::Duration,
 };
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_line, write_error},
+};
 use haft_model::{StoredKey, StoredKeys};
 use haft_paths::{Durability, ModeOnReplace, replace_file};
 use haft_session::SessionEnvironment;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use crate::{
-    args::{GlobalArgs, LoginArgs, LogoutArgs},
-    console::stdout::{CliError, CommandExit, print_line, write_error},
+    args::{LoginArgs, LogoutArgs},
     run::{local_model_servers::with_causes, session_spec},
 };
 

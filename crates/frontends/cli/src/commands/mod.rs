@@ -8,7 +8,6 @@ pub(crate) mod cron;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod doctor;
-pub(crate) mod fleet;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod login;

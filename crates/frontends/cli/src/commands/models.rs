@@ -3,15 +3,16 @@
 
 use std::process::ExitCode;
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CommandExit, complain, print_bytes, print_line},
+    style,
+};
 use haft_model::{Catalog, ModelInfo, ThinkingSupport};
 use serde_json::{Value, json};
 
 use crate::{
-    args::{GlobalArgs, ModelsArgs},
-    console::{
-        stdout::{CommandExit, complain, print_bytes, print_line},
-        style,
-    },
+    args::ModelsArgs,
     run::{
         local_model_servers::{self, DetectedServer, ServerProbe},
         session_spec,

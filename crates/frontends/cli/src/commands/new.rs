@@ -6,10 +6,12 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{
-    args::{GlobalArgs, NewCommand},
-    console::stdout::{CliError, CommandExit, print_line},
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_line},
 };
+
+use crate::args::NewCommand;
 
 /// Templates. With a name filled in they are a crate, which `tests/all/new_tool.rs`
 /// compiles and tries.

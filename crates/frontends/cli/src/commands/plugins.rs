@@ -4,15 +4,16 @@
 use std::{io::Read as _, path::Path, process::ExitCode};
 
 use haft_config::SettingsScope;
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_bytes, print_line},
+    style,
+};
 use haft_session::{ExtensionProblem, PluginEntry, PluginList};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    args::{GlobalArgs, MarketplaceCommand, PluginScope, PluginsCommand},
-    console::{
-        stdout::{CliError, CommandExit, print_bytes, print_line},
-        style,
-    },
+    args::{MarketplaceCommand, PluginScope, PluginsCommand},
     run::session_spec,
 };
 
@@ -180,7 +181,7 @@ fn install(id: &str, scope: PluginScope, options: &GlobalArgs) -> CommandExit {
     }
     let wanted = session_spec::premises(options)?.plugin_options(&id).unwrap_or_default();
     for option in wanted.iter().filter(|it| it.is_required && !it.is_set) {
-        crate::console::stdout::complain(&format!(
+        haft_console::stdout::complain(&format!(
             "it needs `{0}` ({1}): haft plugins configure {id} {0}=VALUE",
             option.key, option.description
         ));
@@ -260,7 +261,7 @@ fn marketplace(command: &MarketplaceCommand, options: &GlobalArgs) -> CommandExi
         MarketplaceCommand::Remove { name } => {
             let left = premises.remove_marketplace(name).map_err(CliError::Message)?;
             for id in left {
-                crate::console::stdout::complain(&format!(
+                haft_console::stdout::complain(&format!(
                     "{id} is still switched on: haft plugins uninstall {id}"
                 ));
             }

@@ -6,6 +6,11 @@ use haft_agent::{
     AgentEvent, EndReason, ReplayCalls, TurnEnd,
     recording::{RecordedRun, RunTranscript},
 };
+use haft_console::{
+    GlobalArgs,
+    interrupt::Interrupt,
+    stdout::{CliError, CommandExit, complain, print_line},
+};
 use haft_model::{ModelError, Provider, ReplayProvider};
 use haft_sdk_server::{FrameOptions, Projection, turn_frame};
 use haft_session::{
@@ -15,11 +20,7 @@ use haft_session::{
 use haft_types::SessionId;
 
 use crate::{
-    args::{GlobalArgs, OutputFormat, ReplayArgs, ReplayTools, RunArgs},
-    console::{
-        interrupt::Interrupt,
-        stdout::{CliError, CommandExit, complain, print_line},
-    },
+    args::{OutputFormat, ReplayArgs, ReplayTools, RunArgs},
     run::{print::outcome, session_spec},
 };
 

@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, complain, print_foreign, print_line},
+};
 use haft_session::{
     PastPrompt, RewindOutcome, RewindReport, RewindScope, SessionEnvironment, SessionLogs, rewind_preview,
     rewind_session, said_prompts,
@@ -9,12 +13,7 @@ use haft_session::{
 use haft_types::{SessionId, text};
 use serde_json::{Value, json};
 
-use crate::{
-    args::{GlobalArgs, RewindArgs},
-    commands::sessions::named_or_newest,
-    console::stdout::{CliError, CommandExit, complain, print_foreign, print_line},
-    run::session_spec,
-};
+use crate::{args::RewindArgs, commands::sessions::named_or_newest, run::session_spec};
 
 pub(crate) fn run(args: &RewindArgs, options: &GlobalArgs) -> CommandExit {
     let logs = session_spec::logs(options)?;

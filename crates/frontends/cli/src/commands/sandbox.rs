@@ -2,14 +2,17 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, complain, print_bytes, print_line},
+};
 use haft_sandbox::{Network, SandboxPolicy, SandboxReport, SandboxStrictness};
 use haft_session::{CallLimits, CommandSandbox, SandboxDemand, SessionEnvironment};
 use haft_tool::PathRestrictions;
 use serde_json::json;
 
 use crate::{
-    args::{GlobalArgs, SandboxCommand},
-    console::stdout::{CliError, CommandExit, complain, print_bytes, print_line},
+    args::SandboxCommand,
     run::session_spec::{self, runtime},
 };
 
@@ -106,7 +109,7 @@ fn text(
     for (name, found) in probes {
         out.push_str(&format!("  {name}: {found}\n"));
     }
-    crate::console::style::clean(&out)
+    haft_console::style::clean(&out)
 }
 
 fn confined(

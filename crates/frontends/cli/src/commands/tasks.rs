@@ -3,18 +3,16 @@
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, complain, print_bytes, print_line},
+    style,
+};
 use haft_process::{LiveProcesses, ProcessPurpose, everything};
 use haft_shell::run::Shell;
 use serde_json::{Value, json};
 
-use crate::{
-    args::{GlobalArgs, TasksCommand},
-    console::{
-        stdout::{CliError, CommandExit, complain, print_bytes, print_line},
-        style,
-    },
-    run::session_spec,
-};
+use crate::{args::TasksCommand, run::session_spec};
 
 /// How long processes may take to go.
 const TIMEOUT: Duration = Duration::from_secs(3);

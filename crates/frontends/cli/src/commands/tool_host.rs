@@ -11,6 +11,11 @@ use std::{
     time::Duration,
 };
 
+use haft_console::{
+    GlobalArgs,
+    interrupt::stop_on_signal,
+    stdout::{CliError, CommandExit, complain, print_line, write_error},
+};
 use haft_session::{HostSessionFactory, SessionEnvironment};
 use haft_tool_host::{
     HostAddress, HostAddressError, HostConfig, HostLimits, HostName, HostRunRegistry, SocketPath, WebOptions,
@@ -18,14 +23,7 @@ use haft_tool_host::{
 };
 use tokio::net::TcpListener;
 
-use crate::{
-    args::GlobalArgs,
-    console::{
-        interrupt::stop_on_signal,
-        stdout::{CliError, CommandExit, complain, print_line, write_error},
-    },
-    run::session_spec,
-};
+use crate::run::session_spec;
 
 /// Flags of `haft tool-host`.
 #[derive(Debug, clap::Args)]

@@ -6,16 +6,14 @@ use std::{
 };
 
 use haft_config::{ItemKind, PendingTrust, UpdateError};
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_bytes, print_line},
+    style,
+};
 use haft_session::SessionEnvironment;
 
-use crate::{
-    args::GlobalArgs,
-    console::{
-        stdout::{CliError, CommandExit, print_bytes, print_line},
-        style,
-    },
-    run::session_spec,
-};
+use crate::run::session_spec;
 
 pub(crate) fn run(yes: bool, revoke: bool, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;

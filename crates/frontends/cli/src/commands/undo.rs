@@ -2,6 +2,11 @@
 
 use std::{collections::HashSet, io::IsTerminal as _, path::Path, process::ExitCode, time::Duration};
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_bytes, print_line},
+    style,
+};
 use haft_session::{history_json, open_hosts, redo_change, undo_change, undo_json};
 use haft_tool::{LineStyle, Rendered, RenderedLine};
 use haft_tool_host::protocol::HostCommand;
@@ -11,14 +16,7 @@ use haft_workspace::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    args::GlobalArgs,
-    console::{
-        stdout::{CliError, CommandExit, print_bytes, print_line},
-        style,
-    },
-    run::session_spec,
-};
+use crate::run::session_spec;
 
 pub(crate) fn undo(id: Option<String>, turn: bool, options: &GlobalArgs) -> CommandExit {
     let done = match options.host.is_empty() {

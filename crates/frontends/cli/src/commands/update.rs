@@ -6,12 +6,11 @@ use std::{
     process::ExitCode,
 };
 
-use serde_json::json;
-
-use crate::{
-    args::GlobalArgs,
-    console::stdout::{CommandExit, print_line},
+use haft_console::{
+    GlobalArgs,
+    stdout::{CommandExit, print_line},
 };
+use serde_json::json;
 
 /// The way a program came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -8,19 +8,16 @@ use std::{
     time::Duration,
 };
 
+use haft_console::{
+    GlobalArgs,
+    interrupt::Interrupt,
+    stdout::{CliError, CommandExit, print_line},
+};
 use haft_model::Catalog;
 use haft_paths::{Durability, ModeOnReplace, replace_file};
 use haft_viewer::{LogIndex, LogLocations, LogRoots, ViewerConfig, page, serve, trace};
 
-use crate::{
-    args::{GlobalArgs, ViewArgs},
-    commands::sessions,
-    console::{
-        interrupt::Interrupt,
-        stdout::{CliError, CommandExit, print_line},
-    },
-    run::session_spec,
-};
+use crate::{args::ViewArgs, commands::sessions, run::session_spec};
 
 pub(crate) fn run(args: &ViewArgs, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;

@@ -2,19 +2,17 @@
 
 use std::process::ExitCode;
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_line},
+    style::{clean, colours, painted},
+};
 use haft_session::{SessionEnvironment, worktree_keeper};
 use haft_workspace::ChangeOrigin;
 use haft_worktree::{RemovalBackup, WorktreeManager, WorktreeRecord, WorktreeState};
 use serde_json::{Value, json};
 
-use crate::{
-    args::{GlobalArgs, WorktreesCommand},
-    console::{
-        stdout::{CliError, CommandExit, print_line},
-        style::{clean, colours, painted},
-    },
-    run::session_spec,
-};
+use crate::{args::WorktreesCommand, run::session_spec};
 
 pub(crate) fn run(command: Option<WorktreesCommand>, options: &GlobalArgs) -> CommandExit {
     let premises = session_spec::premises(options)?;

@@ -30,6 +30,7 @@ use std::{
 };
 
 use haft_config::SettingsPaths;
+use haft_console::{GlobalArgs, stdout::CommandExit};
 use haft_session::{
     AnswerableQuestions, ApproverSpec, Command, DenialText, EventStream, LogStart, Prompt, Reply, Session,
     SessionHandle, SessionSpec,
@@ -44,18 +45,13 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
-
 use tokio_util::sync::CancellationToken;
 
 use self::{
     file_completion::IgnoredFiles, question_cards::OpenCard, status_line::StatusLine,
     ui_updates::UpdateMapper,
 };
-use crate::{
-    args::{GlobalArgs, RunArgs},
-    console::stdout::{CliError, CommandExit},
-    run::session_spec,
-};
+use crate::{args::RunArgs, run::session_spec};
 
 /// The exit code when what draws the terminal panicked.
 const BROKE: u8 = 101;
@@ -439,13 +435,4 @@ impl Signals {
 /// The log of the session, where there is one.
 fn log_of(handle: &SessionHandle) -> Option<PathBuf> {
     handle.log_path().map(PathBuf::from)
-}
-
-impl From<CliError> for String {
-    fn from(failure: CliError) -> Self {
-        match failure {
-            CliError::ClosedPipe => Self::from("nobody reads it"),
-            CliError::Message(message) => message,
-        }
-    }
 }

@@ -3,19 +3,17 @@
 use std::{process::ExitCode, sync::Arc};
 
 use haft_acp::{AcpServer, AcpShutdown, SessionLocation, SpecBuilderFn};
+use haft_console::{
+    GlobalArgs,
+    interrupt::is_ignored,
+    stdout::{CliError, CommandExit},
+};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
 
-use crate::{
-    args::{GlobalArgs, RunArgs},
-    console::{
-        interrupt::is_ignored,
-        stdout::{CliError, CommandExit},
-    },
-    run::session_spec,
-};
+use crate::{args::RunArgs, run::session_spec};
 
 /// Serves the editor at standard input and output until it is gone.
 pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {

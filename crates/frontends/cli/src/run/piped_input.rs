@@ -7,13 +7,12 @@ use std::{
     time::Duration,
 };
 
+use haft_console::stdout::{CliError, complain};
 use haft_process::timespec;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
 };
-
-use crate::console::stdout::{CliError, complain};
 
 /// Maximum bytes of standard input; more is refused. No model takes a prompt of that size.
 const MOST: usize = 10 << 20;

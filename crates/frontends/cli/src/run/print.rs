@@ -8,6 +8,12 @@ use std::{
 
 use clap::CommandFactory as _;
 use haft_agent::{AgentEvent, CacheMiss, DeniedToolCall, EndReason, LimitReached, TurnEnd};
+use haft_console::{
+    GlobalArgs,
+    event_printer::{EventPrinter, PrintDetail, PrintStyle, width},
+    interrupt::Interrupt,
+    stdout::{CliError, CommandExit, complain, print_foreign, print_line},
+};
 use haft_model::StopReason;
 use haft_sdk_server::{FrameOptions, Projection, local_result, turn_frame};
 use haft_session::{
@@ -18,13 +24,8 @@ use haft_types::{AgentId, nearest};
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Args, GlobalArgs, OutputFormat, RunArgs},
+    args::{Args, OutputFormat, RunArgs},
     commands::cost::lost_line,
-    console::{
-        event_printer::{EventPrinter, Look, PrintDetail, width},
-        interrupt::Interrupt,
-        stdout::{CliError, CommandExit, complain, print_foreign, print_line},
-    },
     run::{piped_input, session_spec},
 };
 
@@ -232,8 +233,8 @@ fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> RunPrinter {
         (false, true) => PrintDetail::Talk,
         (false, false) => PrintDetail::Calls,
     };
-    let live = !plain && crate::console::style::look().can_draw();
-    let look = Look { colours, live, width: width(std::io::stderr()), detail };
+    let live = !plain && haft_console::style::look().can_draw();
+    let look = PrintStyle { colours, live, width: width(std::io::stderr()), detail };
     let calls = handle.calls();
     let out: Box<dyn Write + Send> =
         if is_read { Box::new(std::io::stdout()) } else { Box::new(std::io::stderr()) };
@@ -356,9 +357,9 @@ impl RunOutput<'_> {
 
     fn print_text(&self, end: &TurnEnd) -> Result<(), CliError> {
         if !end.text.is_empty() && !self.was_watched(&end.text) {
-            if crate::console::style::colours() {
-                let drawn = crate::console::style::printer().markdown(&end.text);
-                crate::console::stdout::print_bytes(drawn.as_bytes())?;
+            if haft_console::style::colours() {
+                let drawn = haft_console::style::printer().markdown(&end.text);
+                haft_console::stdout::print_bytes(drawn.as_bytes())?;
             } else {
                 print_foreign(&end.text)?;
             }

@@ -2,6 +2,11 @@
 
 use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
+use haft_console::{
+    GlobalArgs,
+    interrupt::is_ignored,
+    stdout::{CliError, print_line, write_error},
+};
 use haft_sdk_server::{
     ClientMcpServers, EndSignal, FrameOptions, HostInput, LaunchFields, LaunchRequest, NoSdkApprover,
     Projection, SdkClient, SdkServer, StateFrames, bounded_line, fail, failed_start,
@@ -14,14 +19,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::{
-    args::{GlobalArgs, RunArgs},
-    console::{
-        interrupt::is_ignored,
-        stdout::{CliError, print_line, write_error},
-    },
-    run::session_spec,
-};
+use crate::{args::RunArgs, run::session_spec};
 
 /// How long requests wait for servers that are starting: a host's own servers
 /// answer when they are asked.

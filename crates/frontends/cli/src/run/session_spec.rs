@@ -4,6 +4,10 @@
 use std::{os::unix::fs::MetadataExt as _, path::PathBuf, sync::Arc, time::Duration};
 
 use haft_agent::RunLimits;
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, complain},
+};
 use haft_session::{
     ApproverSpec, EventSender, HostAgent, LocationSpec, LogDestination, LogStart, ModelSpec, PluginDir,
     ProviderSpec, SessionEnvironment, SessionEvent, SessionEventKind, SessionLogs, SessionServers,
@@ -14,9 +18,8 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::{
-    args::{GlobalArgs, ProviderName, RunArgs},
+    args::{ProviderName, RunArgs},
     commands::sessions::named_or_newest,
-    console::stdout::{CliError, complain},
     run::{ide_bridge, thread_limit},
 };
 

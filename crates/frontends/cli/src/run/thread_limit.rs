@@ -7,9 +7,8 @@ use std::{
     sync::{Arc, Mutex, mpsc},
 };
 
+use haft_console::stdout::CliError;
 use rustix::process::{Resource, getrlimit};
-
-use crate::console::stdout::CliError;
 
 /// What a session has at the least.
 const LEAST: usize = 6;

@@ -5,6 +5,11 @@ mod system_timer;
 
 use std::process::ExitCode;
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, complain, print_bytes, print_line},
+    style,
+};
 use haft_schedule::{
     CronJob, CronSpec, CronStore, DueJob, JobMode, RunOutcome, RunReason, RunRecord, ScheduleClock as _,
     SystemClock, due, zone_named,
@@ -14,12 +19,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::{
-    args::{CronCommand, GlobalArgs},
+    args::CronCommand,
     commands::triggers,
-    console::{
-        stdout::{CliError, CommandExit, complain, print_bytes, print_line},
-        style,
-    },
     run::{
         session_spec,
         unattended::{UnattendedError, UnattendedRun},

@@ -8,7 +8,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-use crate::console::stdout::{CliError, CommandExit, print_bytes, print_line};
+use haft_console::stdout::{CliError, CommandExit, print_bytes, print_line};
 
 /// Marks our line in a crontab.
 const MARK: &str = "# haft cron";

@@ -2,17 +2,14 @@
 
 use std::{fs::OpenOptions, io::Write as _, net::SocketAddr, process::ExitCode};
 
+use haft_console::{
+    interrupt::Interrupt,
+    stdout::{CliError, CommandExit, complain, print_line},
+};
 use haft_testkit::{MockModel, Recorded, Script};
 use serde_json::{Value, json};
 
-use crate::{
-    args::MockModelArgs,
-    console::{
-        interrupt::Interrupt,
-        stdout::{CliError, CommandExit, complain, print_line},
-    },
-    run::session_spec,
-};
+use crate::{args::MockModelArgs, run::session_spec};
 
 pub(crate) fn run(args: &MockModelArgs) -> CommandExit {
     session_spec::runtime()?.block_on(serve(args))

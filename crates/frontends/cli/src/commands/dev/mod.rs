@@ -5,15 +5,13 @@ mod reference_pages;
 
 use std::process::ExitCode;
 
+use haft_console::stdout::{CliError, CommandExit};
 use haft_mcp_client::{ManagerOptions, McpManager};
 use haft_tool::DynTool;
 use haft_tool_runtime::Pool;
 use serde_json::Value;
 
-use crate::{
-    args::DevCommand,
-    console::stdout::{CliError, CommandExit},
-};
+use crate::args::DevCommand;
 
 pub(crate) fn run(command: DevCommand) -> CommandExit {
     match command {

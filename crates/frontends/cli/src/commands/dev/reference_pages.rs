@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use clap::{Command, CommandFactory as _};
+use haft_console::stdout::CliError;
 
-use crate::{args::Args, console::stdout::CliError};
+use crate::args::Args;
 
 /// Every command with its help, as it is printed.
 pub(crate) fn flags_page() -> String {

@@ -9,16 +9,17 @@ mod setup_checks;
 
 use std::{process::ExitCode, time::Instant};
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CommandExit, print_bytes, print_line},
+    style,
+};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    args::{DoctorArgs, GlobalArgs},
+    args::DoctorArgs,
     commands::{models::columns, update::InstallChannel},
-    console::{
-        stdout::{CommandExit, print_bytes, print_line},
-        style,
-    },
     run::session_spec,
 };
 

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use haft_agent::Masker;
 use haft_config::{McpScope, SettingsScope, SettingsStore};
+use haft_console::create_file;
 use haft_mcp_client::{ServerScope, declared_servers};
 use haft_types::secret_variables::is_secret_name;
 use serde_json::{Map, Value, json};
-
-use crate::console::create_file;
 
 /// Everything that was found.
 pub(super) struct ImportPlan {

@@ -23,16 +23,17 @@ use std::{
     process::ExitCode,
 };
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_bytes, print_line},
+    style,
+};
 use serde_json::{Value, json};
 
 use self::import_plan::{ImportPlan, PlannedStep, StepOutcome};
 use crate::{
-    args::{GlobalArgs, ImportArgs, ImportFrom},
+    args::{ImportArgs, ImportFrom},
     commands::models::columns,
-    console::{
-        stdout::{CliError, CommandExit, print_bytes, print_line},
-        style,
-    },
     run::session_spec,
 };
 

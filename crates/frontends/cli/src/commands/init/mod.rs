@@ -11,18 +11,15 @@ use std::{
     process::ExitCode,
 };
 
+use haft_console::{
+    GlobalArgs, create_file,
+    stdout::{CliError, CommandExit, print_bytes, print_line},
+    style,
+};
 use serde_json::json;
 
 use self::project_commands::{ProjectCommand, commands};
-use crate::{
-    args::{GlobalArgs, InitArgs},
-    console::{
-        create_file,
-        stdout::{CliError, CommandExit, print_bytes, print_line},
-        style,
-    },
-    run::session_spec,
-};
+use crate::{args::InitArgs, run::session_spec};
 
 /// A file that would be written.
 struct PlannedFile {

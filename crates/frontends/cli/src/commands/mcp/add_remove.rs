@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use haft_config::McpScope;
+use haft_console::stdout::{CliError, CommandExit, print_line};
 use haft_mcp_client::{ServerScope, declared_servers};
 use serde_json::{Map, Value, json};
 
 use super::McpCommands;
-use crate::args::mcp::{AddArgs, ScopeArg, TransportArg};
 use crate::{
+    args::mcp::{AddArgs, ScopeArg, TransportArg},
     commands::trust,
-    console::stdout::{CliError, CommandExit, print_line},
 };
 
 pub(super) fn add(desk: &McpCommands, args: AddArgs) -> CommandExit {

@@ -6,11 +6,10 @@ use std::{
     time::Duration,
 };
 
+use haft_console::stdout::{CliError, CommandExit, print_line, write_error};
 use haft_mcp_client::{CallbackListener, LoginFlow, McpManager, ServerConfig, ServerEndpoint};
 
-use super::McpCommands;
-use super::status::find;
-use crate::console::stdout::{CliError, CommandExit, print_line, write_error};
+use super::{McpCommands, status::find};
 
 /// How long a person may take in the browser.
 const TIMEOUT: Duration = Duration::from_secs(10 * 60);

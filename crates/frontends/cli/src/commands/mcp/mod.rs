@@ -8,13 +8,13 @@ mod status;
 
 use std::sync::Arc;
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_bytes},
+};
 use haft_session::{SessionEnvironment, SessionServers, journal_path};
 
-use crate::{
-    args::{GlobalArgs, McpCommand},
-    console::stdout::{CliError, CommandExit, print_bytes},
-    run::session_spec,
-};
+use crate::{args::McpCommand, run::session_spec};
 
 /// What commands about servers work with.
 struct McpCommands {
@@ -59,5 +59,5 @@ fn logs(desk: &McpCommands, name: &str, lines: usize) -> CommandExit {
     };
     let all: Vec<&str> = text.lines().collect();
     let shown = all[all.len().saturating_sub(lines)..].join("\n");
-    print_bytes(format!("{}\n", crate::console::style::clean(&shown)).as_bytes())
+    print_bytes(format!("{}\n", haft_console::style::clean(&shown)).as_bytes())
 }

@@ -4,9 +4,8 @@
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use haft_console::stdout::{CliError, CommandExit, print_line, write_error};
 use haft_mcp_server::client_snippets;
-
-use crate::console::stdout::{CliError, CommandExit, print_line, write_error};
 
 /// A client that can use Haft as a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]

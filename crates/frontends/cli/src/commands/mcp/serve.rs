@@ -2,6 +2,11 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use haft_console::{
+    GlobalArgs,
+    interrupt::stop_on_signal,
+    stdout::{CliError, CommandExit, complain, write_error},
+};
 use haft_mcp_server::{
     ClientApprover, Clients, HttpAuth, HttpOptions, ServerOptions, StructuredResults, TokenIntrospection,
     ToolServer, serve_http, serve_stdio,
@@ -13,15 +18,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::print_config;
-use crate::args::mcp::ServeArgs;
-use crate::{
-    args::GlobalArgs,
-    console::{
-        interrupt::stop_on_signal,
-        stdout::{CliError, CommandExit, complain, write_error},
-    },
-    run::session_spec,
-};
+use crate::{args::mcp::ServeArgs, run::session_spec};
 
 pub(super) fn run(args: &ServeArgs, options: &GlobalArgs) -> CommandExit {
     if let Some(client) = args.print_config {

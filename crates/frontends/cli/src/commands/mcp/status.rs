@@ -2,6 +2,10 @@
 
 use std::{process::ExitCode, time::Duration};
 
+use haft_console::{
+    stdout::{CliError, CommandExit, print_bytes, print_line},
+    style,
+};
 use haft_mcp_client::{
     DeclarationProblem, McpManager, ProtocolRevision, ServerDeclaration, ServerState, ServerStatus,
     SkippedOffer, tool_prefix,
@@ -12,10 +16,6 @@ use haft_types::{nearest, text};
 use serde_json::{Value, json};
 
 use super::McpCommands;
-use crate::console::{
-    stdout::{CliError, CommandExit, print_bytes, print_line},
-    style,
-};
 
 /// What is known about one server.
 struct Row {

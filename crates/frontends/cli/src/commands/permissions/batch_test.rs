@@ -2,6 +2,7 @@
 
 use std::{io::BufRead as _, path::PathBuf, process::ExitCode, sync::Arc};
 
+use haft_console::stdout::{CommandExit, print_line};
 use haft_permission::{Behavior, Classifier, ClassifierAnswer, ClassifierRequest};
 use haft_session::{described_tools, judge_and_classify, policy_of_rules};
 use haft_tool::{BoxFuture, CallContext};
@@ -10,10 +11,7 @@ use haft_types::PermissionMode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
-    console::stdout::{CommandExit, print_line},
-    run::session_spec,
-};
+use crate::run::session_spec;
 
 /// One question.
 #[derive(Deserialize)]

@@ -3,18 +3,19 @@
 use std::process::ExitCode;
 
 use haft_config::{ItemKind, PendingItem, PendingTrust, SettingsScope};
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_line},
+    style,
+};
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText, UpdatePreview, preview};
 use haft_session::policy_of_rules;
 use haft_types::{PermissionMode, nearest};
 use serde_json::json;
 
 use crate::{
-    args::{GlobalArgs, RuleArgs, RuleScope, is_tool_name, tool_names},
+    args::{RuleArgs, RuleScope, is_tool_name, tool_names},
     commands::trust,
-    console::{
-        stdout::{CliError, CommandExit, print_line},
-        style,
-    },
     run::session_spec,
 };
 

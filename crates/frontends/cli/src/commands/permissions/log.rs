@@ -3,18 +3,15 @@
 use std::{collections::HashMap, process::ExitCode};
 
 use haft_agent::log::{self, CallFinishedLine, LogEntry, LogState};
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, complain, print_line},
+    style::{clean, colours, painted},
+};
 use haft_types::{MessageBlock, text};
 use serde_json::json;
 
-use crate::{
-    args::GlobalArgs,
-    commands::sessions::named_or_newest,
-    console::{
-        stdout::{CliError, CommandExit, complain, print_line},
-        style::{clean, colours, painted},
-    },
-    run::session_spec,
-};
+use crate::{commands::sessions::named_or_newest, run::session_spec};
 
 pub(super) fn run(session: Option<&str>, options: &GlobalArgs) -> CommandExit {
     let logs = session_spec::logs(options)?;

@@ -9,20 +9,17 @@ pub(crate) use edit_rules::unknown_tool;
 
 use std::{process::ExitCode, sync::Arc};
 
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, print_bytes, print_line},
+    style,
+};
 use haft_permission::{Behavior, Decision, explain};
 use haft_session::judge;
 use haft_tool::CallContext;
 use serde_json::{Value, json};
 
-use crate::{
-    args::{GlobalArgs, PermissionsCommand},
-    commands::tool::read_input,
-    console::{
-        stdout::{CliError, CommandExit, print_bytes, print_line},
-        style,
-    },
-    run::session_spec,
-};
+use crate::{args::PermissionsCommand, commands::tool::read_input, run::session_spec};
 
 pub(crate) fn run(command: PermissionsCommand, options: &GlobalArgs) -> CommandExit {
     match command {
@@ -131,10 +128,4 @@ fn list(options: &GlobalArgs) -> CommandExit {
         out.push_str(&format!("{} settings of this project wait for your trust\n", pending.items.len()));
     }
     print_bytes(out.as_bytes())
-}
-
-impl From<Decision> for CliError {
-    fn from(decision: Decision) -> Self {
-        Self::Message(decision.reason)
-    }
 }

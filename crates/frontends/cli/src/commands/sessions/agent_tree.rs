@@ -3,17 +3,14 @@
 use std::path::Path;
 
 use haft_agent::log::session_cost::SessionCost;
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, print_line},
+    style::{clean, colours, painted},
+};
 use haft_session::{LoggedAgent, logged_agents};
 use haft_types::text;
 use serde_json::{Value, json};
-
-use crate::{
-    args::GlobalArgs,
-    console::{
-        stdout::{CliError, print_line},
-        style::{clean, colours, painted},
-    },
-};
 
 /// Shows the agents below what was said, where there are any.
 pub(crate) fn show(log: &Path, options: &GlobalArgs) -> Result<(), CliError> {

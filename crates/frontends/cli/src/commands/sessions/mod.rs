@@ -5,18 +5,16 @@ pub(crate) mod agent_tree;
 use std::{process::ExitCode, time::SystemTime};
 
 use haft_agent::log::{self, CallFinishedLine, LogEntry, LogState, session_list};
+use haft_console::{
+    GlobalArgs,
+    stdout::{CliError, CommandExit, complain, print_line},
+    style::{clean, colours, painted},
+};
 use haft_session::SessionLogs;
 use haft_types::{MessageBlock, Role, text};
 use serde_json::json;
 
-use crate::{
-    args::{GlobalArgs, SessionsCommand},
-    console::{
-        stdout::{CliError, CommandExit, complain, print_line},
-        style::{clean, colours, painted},
-    },
-    run::session_spec,
-};
+use crate::{args::SessionsCommand, run::session_spec};
 
 pub(crate) fn run(command: Option<SessionsCommand>, options: &GlobalArgs) -> CommandExit {
     let logs = session_spec::logs(options)?;
@@ -170,7 +168,7 @@ fn show_entry(entry: &LogEntry, options: &GlobalArgs) -> Result<(), CliError> {
 
 /// A message as the terminal of a conversation shows it.
 fn show_drawn(message: &haft_types::Message) -> Result<(), CliError> {
-    let printer = crate::console::style::printer();
+    let printer = haft_console::style::printer();
     for block in &message.content {
         let shown = match block {
             MessageBlock::Text { text } if message.role == Role::User => {
@@ -192,7 +190,7 @@ fn show_drawn(message: &haft_types::Message) -> Result<(), CliError> {
             }
             _ => continue,
         };
-        crate::console::stdout::print_bytes(shown.as_bytes())?;
+        haft_console::stdout::print_bytes(shown.as_bytes())?;
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
 //! Results of looking, printed whole: as the command a person would reach for.
 
+use haft_console::style::{clean, painted};
 use haft_tool_runtime::CallReport;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
-
-use crate::console::style::{clean, painted};
 
 /// What goes to standard output, and what is worth knowing beside it.
 #[derive(Debug, Default, Eq, PartialEq)]

@@ -5,6 +5,14 @@ mod listing;
 use std::{io::Read as _, process::ExitCode};
 
 use haft_agent::AgentEvent;
+use haft_console::{
+    GlobalArgs,
+    interrupt::Interrupt,
+    live_tail::LiveTail,
+    prompts::{answerer::ConsoleAnswerer, permission},
+    stdout::{CliError, CommandExit, complain, print_bytes, print_line, write_error},
+    style,
+};
 use haft_session::{
     AnswerableQuestions, ApproverSpec, DenialText, EventStream, ServerStart, Session, SessionEventKind,
     SessionHandle, SessionSpec, needs_servers,
@@ -19,14 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::listing::Look;
 use crate::{
-    args::{GlobalArgs, ToolCommand, ToolServerArgs},
-    console::{
-        interrupt::Interrupt,
-        live_tail::LiveTail,
-        prompts::{answerer::ConsoleAnswerer, permission},
-        stdout::{CliError, CommandExit, complain, print_bytes, print_line, write_error},
-        style,
-    },
+    args::{ToolCommand, ToolServerArgs},
     run::session_spec,
 };
 
