@@ -81,9 +81,10 @@ impl PageProgram {
         };
         let output = Command::new(program).args(before).args(args).output();
         let output = output.map_err(|err| format!("{}: {err}", program.display()))?;
-        match output.status.success() {
-            true => Ok(output.stdout),
-            false => Err(format!("haft {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr))),
+        if output.status.success() {
+            Ok(output.stdout)
+        } else {
+            Err(format!("haft {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr)))
         }
     }
 }

@@ -60,10 +60,7 @@ fn problem_of(page: &str, link: &str, pages: &Pages, files: &BTreeSet<&str>) -> 
         Some((path, anchor)) => (path, Some(anchor)),
         None => (link, None),
     };
-    let target = match path.is_empty() {
-        true => page.to_owned(),
-        false => joined(page, path)?,
-    };
+    let target = if path.is_empty() { page.to_owned() } else { joined(page, path)? };
     let is_directory =
         || files.iter().any(|name| name.starts_with(&format!("{}/", target.trim_end_matches('/'))));
     if !files.contains(target.as_str()) && !is_directory() {

@@ -237,9 +237,10 @@ impl WebClient {
             Err(problem) => return refused(problem, to.as_str()),
         };
         let downgraded = page.url.scheme() == "https" && to.scheme() == "http";
-        match next.host() == target.host() && !downgraded {
-            true => Ok(NextRequest::Follow(next)),
-            false => Ok(elsewhere()),
+        if next.host() == target.host() && !downgraded {
+            Ok(NextRequest::Follow(next))
+        } else {
+            Ok(elsewhere())
         }
     }
 }

@@ -126,9 +126,10 @@ impl WebUrl {
             None => return Err(no_scheme(text)),
         };
         if !["http", "https"].iter().any(|it| scheme.eq_ignore_ascii_case(it)) {
-            return Err(match is_scheme(scheme) {
-                true => WebUrlError::Scheme(scheme.to_owned()),
-                false => WebUrlError::NoScheme,
+            return Err(if is_scheme(scheme) {
+                WebUrlError::Scheme(scheme.to_owned())
+            } else {
+                WebUrlError::NoScheme
             });
         }
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -17,9 +17,10 @@ pub fn lock_session_file(session: &str, open: impl Fn() -> io::Result<(File, Pat
         let (file, path) = open()?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let (held, there) = (file.metadata()?, std::fs::metadata(path)?);
-        match (held.dev(), held.ino()) == (there.dev(), there.ino()) {
-            true => Ok(file),
-            false => Err(io::Error::from(io::ErrorKind::NotFound)),
+        if (held.dev(), held.ino()) == (there.dev(), there.ino()) {
+            Ok(file)
+        } else {
+            Err(io::Error::from(io::ErrorKind::NotFound))
         }
     };
     for _ in 0..TRIES {

@@ -75,9 +75,12 @@ impl SpawnRequest<'_> {
         let moved = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, above);
         self.descriptors
             .iter()
-            .map(|(fd, _)| match is_target(fd.as_raw_fd()) {
-                true => Ok(SpawnSource::Moved(moved(*fd)?)),
-                false => Ok(SpawnSource::Given(*fd)),
+            .map(|(fd, _)| {
+                if is_target(fd.as_raw_fd()) {
+                    Ok(SpawnSource::Moved(moved(*fd)?))
+                } else {
+                    Ok(SpawnSource::Given(*fd))
+                }
             })
             .collect()
     }

@@ -53,9 +53,10 @@ fn client(url: &Url) -> Result<&'static Client, HookFailure> {
     static DIRECT: OnceLock<Option<Client>> = OnceLock::new();
     static PROXIED: OnceLock<Option<Client>> = OnceLock::new();
     let builder = || Client::builder().redirect(Policy::none()).connect_timeout(Duration::from_secs(10));
-    let client = match is_this_machine(url) {
-        true => DIRECT.get_or_init(|| builder().no_proxy().build().ok()),
-        false => PROXIED.get_or_init(|| builder().build().ok()),
+    let client = if is_this_machine(url) {
+        DIRECT.get_or_init(|| builder().no_proxy().build().ok())
+    } else {
+        PROXIED.get_or_init(|| builder().build().ok())
     };
     client.as_ref().ok_or_else(|| HookFailure::Http("the HTTP client cannot be built".to_owned()))
 }

@@ -14,9 +14,10 @@ pub(crate) fn path(path: &Path) -> String {
 /// that move the cursor or turn the reading direction. A name is data; it must
 /// not be able to draw a different question than the one that is asked.
 pub(crate) fn text(text: &str) -> String {
-    let visible: Cow<'_, str> = match text.chars().any(is_deceptive) {
-        false => Cow::Borrowed(text),
-        true => text.chars().map(|it| if is_deceptive(it) { escaped(it) } else { it.to_string() }).collect(),
+    let visible: Cow<'_, str> = if text.chars().any(is_deceptive) {
+        text.chars().map(|it| if is_deceptive(it) { escaped(it) } else { it.to_string() }).collect()
+    } else {
+        Cow::Borrowed(text)
     };
     match text::head(&visible, MAX_SHOWN) {
         cut if cut.len() < visible.len() => format!("{cut}…"),

@@ -204,9 +204,10 @@ impl PathTable {
             if below.as_os_str().is_empty() {
                 continue;
             }
-            let hits = match group.prefix.as_os_str().is_empty() {
-                true => group.set.matches_candidate(&Candidate::new(below)),
-                false => group.set.matches_candidate(&Candidate::new(&group.prefix.join(below))),
+            let hits = if group.prefix.as_os_str().is_empty() {
+                group.set.matches_candidate(&Candidate::new(below))
+            } else {
+                group.set.matches_candidate(&Candidate::new(&group.prefix.join(below)))
             };
             let rules = hits.into_iter().filter_map(|hit| group.entries.get(hit));
             best = first(best, rules.filter(|it| it.covers(level)).map(|it| it.rule).min());

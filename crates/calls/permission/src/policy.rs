@@ -176,11 +176,10 @@ impl Policy {
             behavior: ruling.standing.behavior(),
             reason: ruling.why.to_string(),
             source: ruling.why.source(),
-            allowed_by: match facts.is_one_line() && !tally.beyond_reading {
-                true => {
-                    AllowReason::OnlyReads(if tally.talks { ReadNetworkUse::Yes } else { ReadNetworkUse::No })
-                }
-                false => ruling.why.allow_reason(),
+            allowed_by: if facts.is_one_line() && !tally.beyond_reading {
+                AllowReason::OnlyReads(if tally.talks { ReadNetworkUse::Yes } else { ReadNetworkUse::No })
+            } else {
+                ruling.why.allow_reason()
             },
             standing: ruling.standing,
             was_open: false,

@@ -77,9 +77,10 @@ pub fn preview(update: &PermissionUpdate) -> UpdatePreview {
 }
 
 fn kept(destination: Destination) -> String {
-    match destination.persists() {
-        true => format!("kept in the {}", destination.label()),
-        false => String::from("until the session ends"),
+    if destination.persists() {
+        format!("kept in the {}", destination.label())
+    } else {
+        String::from("until the session ends")
     }
 }
 

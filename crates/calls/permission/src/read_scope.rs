@@ -165,9 +165,10 @@ impl ReadScope for CallReadScope {
         if path.as_os_str().as_bytes().contains(&0) {
             return false;
         }
-        match is_folded(path) {
-            true => self.may_read_folded(path).unwrap_or(false),
-            false => self.may_read_folded(&lexical(&self.cx.cwd.join(path))).unwrap_or(false),
+        if is_folded(path) {
+            self.may_read_folded(path).unwrap_or(false)
+        } else {
+            self.may_read_folded(&lexical(&self.cx.cwd.join(path))).unwrap_or(false)
         }
     }
 

@@ -428,9 +428,10 @@ impl Gate {
             shown,
             decision: &decision,
         };
-        match self.mode() == PermissionMode::DontAsk {
-            true => NoApprover.ask(question).await,
-            false => self.ask.ask(question).await,
+        if self.mode() == PermissionMode::DontAsk {
+            NoApprover.ask(question).await
+        } else {
+            self.ask.ask(question).await
         }
     }
 

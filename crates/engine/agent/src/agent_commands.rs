@@ -170,9 +170,10 @@ impl Agent {
         let in_tools = last.is_some_and(|message| {
             message.content.iter().any(|block| matches!(block, MessageBlock::ToolResult { .. }))
         });
-        let note = match in_tools {
-            true => "[Request interrupted by user for tool use]",
-            false => "[Request interrupted by user]",
+        let note = if in_tools {
+            "[Request interrupted by user for tool use]"
+        } else {
+            "[Request interrupted by user]"
         };
         self.say(Message::user(note), InjectionReason::Interruption);
     }

@@ -378,9 +378,10 @@ impl Agent {
             origin: MessageOrigin::User,
             tool_use_result,
         };
-        match report.left_for_later {
-            true => self.left.insert(call.id.clone()),
-            false => self.left.remove(&call.id),
+        if report.left_for_later {
+            self.left.insert(call.id.clone())
+        } else {
+            self.left.remove(&call.id)
         };
         let mut states =
             vec![LogState::Call(Box::new(CallFinishedLine::from_report(&report, &self.tools.agent_id)))];

@@ -99,9 +99,10 @@ impl Agent {
         let head = self.provider.estimate_tokens(&request);
         let window = self.window();
         let share = window * u64::from(self.settings.compact_at_percent) / 100;
-        let (enough, kept) = match window / 2 < head {
-            true => (share.max(head + (window.saturating_sub(head) / 2).min(MIN_TALK)), head),
-            false => (share, 0),
+        let (enough, kept) = if window / 2 < head {
+            (share.max(head + (window.saturating_sub(head) / 2).min(MIN_TALK)), head)
+        } else {
+            (share, 0)
         };
         WindowMeasure { tokens, enough, to_work_in: kept + enough.saturating_sub(kept) * 4 / 5 }
     }

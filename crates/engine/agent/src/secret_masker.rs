@@ -326,10 +326,7 @@ impl Masker {
     /// Masks lines that come from files of keys, and what was learnt from such
     /// files before.
     fn mask_key_lines(&self, text: &str, is_key_file: bool) -> Option<String> {
-        let masked = match is_key_file {
-            true => self.mask_key_file(text),
-            false => self.mask_named_lines(text),
-        };
+        let masked = if is_key_file { self.mask_key_file(text) } else { self.mask_named_lines(text) };
         let telling: Vec<KnownSecret> = self.known().into_iter().filter(KnownSecret::is_telling).collect();
         let again = replace_known(masked.as_deref().unwrap_or(text), &telling);
         again.or(masked)

@@ -40,9 +40,10 @@ impl ForkBasis {
         let words = answer.text();
         let is_told = !answer.usage.is_untold();
         let output_tokens = (words.len() as u64 / 4).max(1);
-        let usage = match is_told {
-            true => answer.usage,
-            false => Usage { input_tokens: estimated, output_tokens, ..Usage::default() },
+        let usage = if is_told {
+            answer.usage
+        } else {
+            Usage { input_tokens: estimated, output_tokens, ..Usage::default() }
         };
         let usd = price.map_or(0.0, |price| price.of(&usage, Speed::Normal));
         payer.add_answer(RequestCost { agent: agent.clone(), model, usage, usd, is_told });

@@ -40,9 +40,10 @@ impl CallsInLog {
 
     /// A call is done, or was left for later.
     pub(crate) fn done(&mut self, line: &CallFinishedLine) {
-        match line.left_for_later {
-            true => self.left.insert(line.call.clone()),
-            false => self.left.remove(&line.call),
+        if line.left_for_later {
+            self.left.insert(line.call.clone())
+        } else {
+            self.left.remove(&line.call)
         };
     }
 
@@ -76,10 +77,14 @@ impl CallsInLog {
         let tells_all = self.asked_by.as_ref().is_some_and(|writer| writer.has_told_all(session));
         let was_fenced = self.asked_by.as_ref().is_some_and(|writer| writer.was_fenced(epoch));
         let result = |call: ToolUse| {
-            let became = match self.started.contains(&call.id) {
-                false if was_fenced => UnfinishedCall::LeftForLater,
-                false if tells_all => UnfinishedCall::WithoutEffect,
-                _ => UnfinishedCall::Unknown,
+            let became = if self.started.contains(&call.id) {
+                UnfinishedCall::Unknown
+            } else if was_fenced {
+                UnfinishedCall::LeftForLater
+            } else if tells_all {
+                UnfinishedCall::WithoutEffect
+            } else {
+                UnfinishedCall::Unknown
             };
             let text = became.text(seen.effects(&call.id).as_deref());
             (call, text, became)

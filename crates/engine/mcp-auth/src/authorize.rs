@@ -58,9 +58,9 @@ pub enum RenewalOutcome {
 /// Everything `reqwest` knows, without the address: it may hold secrets.
 pub fn explain(err: &reqwest::Error) -> String {
     let parts = haft_net::causes(err);
-    match parts.is_empty() {
-        true if err.is_timeout() => String::from("timed out"),
-        true => String::from("the request failed"),
-        false => parts.join(": "),
+    if parts.is_empty() {
+        if err.is_timeout() { String::from("timed out") } else { String::from("the request failed") }
+    } else {
+        parts.join(": ")
     }
 }

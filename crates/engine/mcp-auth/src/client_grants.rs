@@ -122,9 +122,10 @@ impl GrantRequest<'_> {
             }
             (Some(id), None, Some(secret)) => {
                 let secret = secret.read().map_err(GrantError::Refused)?;
-                match self.in_header() {
-                    true => basic = Some((id, secret)),
-                    false => fields.extend([("client_id", id.to_owned()), ("client_secret", secret)]),
+                if self.in_header() {
+                    basic = Some((id, secret))
+                } else {
+                    fields.extend([("client_id", id.to_owned()), ("client_secret", secret)])
                 }
             }
             (Some(id), None, None) => fields.push(("client_id", id.to_owned())),

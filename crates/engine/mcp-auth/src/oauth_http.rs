@@ -190,9 +190,12 @@ impl OAuthHttp {
         if !self.reach.allows_url(&url) {
             return Err(format!("{} is nearer to this machine than the server that names it", place(&url)));
         }
-        let failed = |err: reqwest::Error| match err.is_timeout() {
-            true => format!("{} did not answer within {} s", place(&url), LIMIT.as_secs()),
-            false => format!("{} cannot be reached: {}", place(&url), explain(&err)),
+        let failed = |err: reqwest::Error| {
+            if err.is_timeout() {
+                format!("{} did not answer within {} s", place(&url), LIMIT.as_secs())
+            } else {
+                format!("{} cannot be reached: {}", place(&url), explain(&err))
+            }
         };
         let response = client.execute(request).await.map_err(failed)?;
         self.clock.heard(response.headers());

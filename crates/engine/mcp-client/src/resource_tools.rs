@@ -124,9 +124,10 @@ impl Tool for ListMcpResources {
             lines.push(format!("… and {} more; name a server to see fewer", total - lines.len()));
         }
         lines.extend(output.problems.iter().map(|it| format!("(not listed) {it}")));
-        Content::text(match lines.is_empty() {
-            true => String::from("No server offers resources."),
-            false => lines.join("\n"),
+        Content::text(if lines.is_empty() {
+            String::from("No server offers resources.")
+        } else {
+            lines.join("\n")
         })
     }
 }

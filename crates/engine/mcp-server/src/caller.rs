@@ -47,10 +47,11 @@ impl McpCaller {
             &context.meta,
             context.ct.clone(),
         );
-        match is_modern {
+        if is_modern {
             // Without a level in the request there are no log messages.
-            true => Self { protocol: ProtocolEra::Modern, log_level: wanted.map(str::to_owned), ..legacy },
-            false => legacy,
+            Self { protocol: ProtocolEra::Modern, log_level: wanted.map(str::to_owned), ..legacy }
+        } else {
+            legacy
         }
     }
 

@@ -116,9 +116,10 @@ impl TokenRequirements {
             return TokenVerdict::Bad;
         }
         let granted: Vec<&str> = answer["scope"].as_str().unwrap_or_default().split(' ').collect();
-        match self.scopes.iter().all(|it| granted.contains(&it.as_str())) {
-            true => TokenVerdict::Good,
-            false => TokenVerdict::ForLess(self.scopes.clone()),
+        if self.scopes.iter().all(|it| granted.contains(&it.as_str())) {
+            TokenVerdict::Good
+        } else {
+            TokenVerdict::ForLess(self.scopes.clone())
         }
     }
 }

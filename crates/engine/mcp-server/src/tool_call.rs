@@ -179,9 +179,10 @@ impl ToolServer {
         let listed = self.listed();
         let named = |name: &str| listed.tools.iter().find(|tool| tool.name == name);
         let tool = named(&report.name).or_else(|| named(&wire_name(&report.name)));
-        let structured = match tool.is_some_and(|it| it.output_schema.is_some()) {
-            true => call_result::ResultSchema::Declared,
-            false => call_result::ResultSchema::Undeclared,
+        let structured = if tool.is_some_and(|it| it.output_schema.is_some()) {
+            call_result::ResultSchema::Declared
+        } else {
+            call_result::ResultSchema::Undeclared
         };
         let stored =
             stored_results::StoredResult::find(&self.shared.pipeline.results, &running.call, &report.content)

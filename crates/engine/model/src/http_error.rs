@@ -79,10 +79,7 @@ pub(crate) fn of_transport(err: reqwest::Error) -> ModelError {
         Some(format!("{}{port}: ", url.host_str()?))
     });
     let is_ours = err.is_connect() && err.url().is_some_and(|url| is_this_machine(url.as_str()));
-    let help = match is_ours {
-        true => ". Is a server running there? `haft models` shows those that are",
-        false => "",
-    };
+    let help = if is_ours { ". Is a server running there? `haft models` shows those that are" } else { "" };
     let said = haft_net::with_causes(&err.without_url());
     ModelError::Network { message: format!("{}{said}{help}", server.unwrap_or_default()) }
 }

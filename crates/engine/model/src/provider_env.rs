@@ -208,9 +208,10 @@ impl ProviderChoice {
                 HttpProvider::bedrock(&region, base_url.as_deref(), login, common)
             }
             Self::OpenAiChat { base_url, key, local } => {
-                let patience = match crate::endpoint::is_this_machine(&base_url) {
-                    true => common.patience.of_this_machine(),
-                    false => common.patience,
+                let patience = if crate::endpoint::is_this_machine(&base_url) {
+                    common.patience.of_this_machine()
+                } else {
+                    common.patience
                 };
                 let common = ProviderOptions { patience, local, ..common };
                 HttpProvider::openai_chat(&base_url, key, ChatOptions::for_server(&base_url), common)

@@ -54,11 +54,12 @@ impl HostName {
     /// Letters, digits, `-`, `_` and `.`, not too long: models type it.
     pub fn new(text: &str) -> Result<Self, HostAddressError> {
         let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
-        match !text.is_empty() && text.len() <= 40 && text.chars().all(fits) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(HostAddressError(format!(
+        if !text.is_empty() && text.len() <= 40 && text.chars().all(fits) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(HostAddressError(format!(
                 "`{text}` cannot be the name of a host; use letters, digits, `-`, `_` and `.`"
-            ))),
+            )))
         }
     }
 

@@ -14,10 +14,7 @@ pub(crate) fn read_blocks(prompt: &Value) -> Result<Vec<MessageBlock>, AcpError>
     let list = prompt.as_array().ok_or_else(|| AcpError::params("`prompt` is a list of blocks"))?;
     let blocks = list.iter().map(read_block).collect::<Result<Vec<_>, _>>()?;
     let joined = join_texts(blocks);
-    match joined.is_empty() {
-        true => Err(AcpError::params("`prompt` says nothing")),
-        false => Ok(joined),
-    }
+    if joined.is_empty() { Err(AcpError::params("`prompt` says nothing")) } else { Ok(joined) }
 }
 
 fn read_block(block: &Value) -> Result<MessageBlock, AcpError> {
@@ -71,9 +68,10 @@ fn embedded(resource: &Value) -> Result<String, AcpError> {
         return Ok(format!("[{name}: not text, so it is only named]"));
     };
     let cut = text::head(content, MAX_RESOURCE_BYTES);
-    let note = match cut.len() < content.len() {
-        true => format!("\n[cut: {} bytes in all]", content.len()),
-        false => String::new(),
+    let note = if cut.len() < content.len() {
+        format!("\n[cut: {} bytes in all]", content.len())
+    } else {
+        String::new()
     };
     Ok(haft_session::as_context(&name, &format!("{cut}{note}")))
 }

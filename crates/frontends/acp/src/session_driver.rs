@@ -461,9 +461,10 @@ impl SessionDriver {
     fn finish(&self, name: &str, answer: PromptResponse, driven: &mut DrivenSession) {
         let Some(id) = driven.prompts.remove(name) else { return };
         self.tell_backlog(driven);
-        let answer = match driven.unwanted.remove(name) {
-            true => Err(AcpError::new(CANCELLED, "the request was cancelled")),
-            false => answer,
+        let answer = if driven.unwanted.remove(name) {
+            Err(AcpError::new(CANCELLED, "the request was cancelled"))
+        } else {
+            answer
         };
         self.editor.answer(&id, &answer);
         driven.cancelling &= !driven.prompts.is_empty();

@@ -23,10 +23,7 @@ pub(crate) struct ChoiceQuestion {
 /// The questions of a call; none when it asks nobody anything. Answers are kept by
 /// the words of their questions, so those must differ.
 pub(crate) fn asked_choices(asked: &PermissionQuestion) -> Vec<ChoiceQuestion> {
-    match asked.needs_person {
-        true => choices_of(&asked.input),
-        false => Vec::new(),
-    }
+    if asked.needs_person { choices_of(&asked.input) } else { Vec::new() }
 }
 
 fn choices_of(input: &Value) -> Vec<ChoiceQuestion> {
@@ -59,15 +56,14 @@ pub(crate) async fn ask_person(
     choices: &[ChoiceQuestion],
     abilities: EditorCapabilities,
 ) -> QuestionAnswer {
-    let said = match abilities.forms {
-        true => {
-            let params = json!({
-                "mode": "form", "sessionId": session, "toolCallId": asked.call_id,
-                "message": headline(choices), "requestedSchema": form(choices),
-            });
-            read_form(editor.ask("elicitation/create", &params).await, choices)
-        }
-        false => one_by_one(editor, session, asked, choices).await,
+    let said = if abilities.forms {
+        let params = json!({
+            "mode": "form", "sessionId": session, "toolCallId": asked.call_id,
+            "message": headline(choices), "requestedSchema": form(choices),
+        });
+        read_form(editor.ask("elicitation/create", &params).await, choices)
+    } else {
+        one_by_one(editor, session, asked, choices).await
     };
     QuestionAnswer::Permission(match said {
         Err(answer) => answer,
@@ -99,13 +95,14 @@ fn form(choices: &[ChoiceQuestion]) -> Value {
             })
             .collect();
         let title = if choice.header.is_empty() { &choice.question } else { &choice.header };
-        let field = match choice.many {
-            true => json!({
+        let field = if choice.many {
+            json!({
                 "type": "array", "title": title, "description": choice.question, "items": {"anyOf": options},
-            }),
-            false => json!({
+            })
+        } else {
+            json!({
                 "type": "string", "title": title, "description": choice.question, "oneOf": options,
-            }),
+            })
         };
         fields.insert(format!("q{}", at + 1), field);
         let other = json!({"type": "string", "title": format!("{title}: something else")});

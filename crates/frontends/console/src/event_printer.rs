@@ -292,9 +292,10 @@ impl<W: Write> EventPrinter<W> {
             line.text = self.shortened(&line.text);
         }
         if self.look.detail != PrintDetail::Full {
-            (rendered.headline, rendered.lines) = match failed {
-                true => (rendered.lines.first().map(|it| it.text.clone()).unwrap_or_default(), Vec::new()),
-                false => (String::new(), Vec::new()),
+            (rendered.headline, rendered.lines) = if failed {
+                (rendered.lines.first().map(|it| it.text.clone()).unwrap_or_default(), Vec::new())
+            } else {
+                (String::new(), Vec::new())
             };
         }
         let id = report.id.to_string();

@@ -36,9 +36,10 @@ impl From<io::Error> for CliError {
 impl From<haft_session::OpenError> for CliError {
     fn from(err: haft_session::OpenError) -> Self {
         let words = err.to_string();
-        let hint = match words.starts_with("No conversation found") {
-            true => "; `haft sessions` lists those of this directory",
-            false => "",
+        let hint = if words.starts_with("No conversation found") {
+            "; `haft sessions` lists those of this directory"
+        } else {
+            ""
         };
         Self::Message(words + hint)
     }
@@ -80,10 +81,7 @@ pub fn print_line(line: &str) -> Result<(), CliError> {
 /// The same for what somebody else wrote: a terminal would obey what is in it, a
 /// program gets it as it is.
 pub fn print_foreign(text: &str) -> Result<(), CliError> {
-    match io::stdout().is_terminal() {
-        true => print_line(&crate::style::clean(text)),
-        false => print_line(text),
-    }
+    if io::stdout().is_terminal() { print_line(&crate::style::clean(text)) } else { print_line(text) }
 }
 
 /// Whoever started us may have made the pipe one that does not wait: then we

@@ -148,9 +148,10 @@ impl FleetClient {
         jobs: &[PlannedJob],
         dir: &Path,
     ) -> Result<SubmitReport, JobFailure> {
-        let batch = match plan.batch.is_empty() {
-            true => None,
-            false => Some(FleetName::parse(&plan.batch).map_err(|err| JobFailure(err.to_string()))?),
+        let batch = if plan.batch.is_empty() {
+            None
+        } else {
+            Some(FleetName::parse(&plan.batch).map_err(|err| JobFailure(err.to_string()))?)
         };
         if let Some(batch) = &batch {
             self.set_batch_limits(batch, plan).await?;
@@ -373,10 +374,7 @@ impl FleetClient {
         let mut lines = self.store.log.follow(run.clone(), from);
         loop {
             let has_ended = !follows || self.has_ended(run).await?;
-            let end = match has_ended {
-                true => Some(self.store.log.end(run.clone()).await?.lines),
-                false => None,
-            };
+            let end = if has_ended { Some(self.store.log.end(run.clone()).await?.lines) } else { None };
             if end.is_some_and(|end| end <= next) {
                 return Ok(());
             }
@@ -485,10 +483,7 @@ impl FleetClient {
             JobFilter { batch: Some(batch.clone()), states: vec![JobState::Queued], ..self.filter() };
         let waited = self.store.queue.counts(filter.clone()).await?.all();
         self.pause_scope(scope, pauses).await?;
-        match pauses {
-            true => Ok(self.store.queue.counts(filter).await?.all()),
-            false => Ok(waited),
-        }
+        if pauses { Ok(self.store.queue.counts(filter).await?.all()) } else { Ok(waited) }
     }
 
     /// Keeps single jobs from starting, or lets them; which are paused by now, and
@@ -508,10 +503,7 @@ impl FleetClient {
     }
 
     async fn pause_scope(&self, scope: PauseScope, pauses: bool) -> Result<(), StoreError> {
-        match pauses {
-            true => self.store.queue.pause(scope).await,
-            false => self.store.queue.resume(scope).await,
-        }
+        if pauses { self.store.queue.pause(scope).await } else { self.store.queue.resume(scope).await }
     }
 
     /// A blob of this tenant.

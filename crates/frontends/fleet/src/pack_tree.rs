@@ -43,8 +43,9 @@ pub async fn pack_tree(store: &FleetStore, tenant: &FleetName, path: &Path) -> R
             .await;
     std::fs::remove_file(&index).ok();
     let (bundle, patch) = (put(bytes?).await?, patch?);
-    match patch.is_empty() {
-        true => Ok(PackedTree(format!("blob:{bundle}:{head}"))),
-        false => Ok(PackedTree(format!("blob:{bundle}:{head}:{}", put(patch).await?))),
+    if patch.is_empty() {
+        Ok(PackedTree(format!("blob:{bundle}:{head}")))
+    } else {
+        Ok(PackedTree(format!("blob:{bundle}:{head}:{}", put(patch).await?)))
     }
 }

@@ -234,10 +234,7 @@ impl RunHistory {
     pub(crate) fn write_to(&self, log: &Path) -> std::io::Result<()> {
         let dir = log.with_extension("");
         for (name, content) in &self.logs {
-            let path = match name.is_empty() {
-                true => log.to_owned(),
-                false => dir.join(safe_name(name)?),
-            };
+            let path = if name.is_empty() { log.to_owned() } else { dir.join(safe_name(name)?) };
             write_file(&path, content)?;
         }
         for (name, content) in &self.files {
@@ -251,11 +248,10 @@ impl RunHistory {
 fn safe_name(name: &str) -> std::io::Result<&str> {
     let is_safe =
         !name.starts_with('/') && name.split('/').all(|part| !part.is_empty() && part != ".." && part != ".");
-    match is_safe {
-        true => Ok(name),
-        false => {
-            Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("a log is called {name:?}")))
-        }
+    if is_safe {
+        Ok(name)
+    } else {
+        Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("a log is called {name:?}")))
     }
 }
 

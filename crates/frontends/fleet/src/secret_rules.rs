@@ -64,10 +64,7 @@ impl SecretRules {
         };
         let value = found.map_err(|why| format!("the secret {name} cannot be had: {why}"))?;
         let value = value.trim_end_matches(['\n', '\r']).to_owned();
-        match value.is_empty() {
-            true => Err(format!("the secret {name} is empty at this worker")),
-            false => Ok(value),
-        }
+        if value.is_empty() { Err(format!("the secret {name} is empty at this worker")) } else { Ok(value) }
     }
 }
 

@@ -318,10 +318,8 @@ impl RemoteLog for StoreLog {
     fn take(&self, log: &str, lines: &[u8]) {
         for line in lines.split(|it| *it == b'\n').filter(|line| !line.is_empty()) {
             let line = String::from_utf8_lossy(line).into_owned();
-            let line = match log.is_empty() {
-                true => line,
-                false => FleetState::Log { log: log.to_owned(), line }.to_line(),
-            };
+            let line =
+                if log.is_empty() { line } else { FleetState::Log { log: log.to_owned(), line }.to_line() };
             if !self.0.take_of_session(line) {
                 return;
             }

@@ -256,14 +256,10 @@ impl Pager {
         let fits = |row: &ScreenRow| row.to_text().to_lowercase().contains(&wanted);
         let rows = &self.rows.1;
         // Beyond the end it goes on at the other one.
-        let found = match back {
-            false => rows
-                .iter()
-                .skip(from)
-                .position(fits)
-                .map(|at| from + at)
-                .or_else(|| rows.iter().position(fits)),
-            true => rows.iter().take(from).rposition(fits).or_else(|| rows.iter().rposition(fits)),
+        let found = if back {
+            rows.iter().take(from).rposition(fits).or_else(|| rows.iter().rposition(fits))
+        } else {
+            rows.iter().skip(from).position(fits).map(|at| from + at).or_else(|| rows.iter().position(fits))
         };
         if let Some(at) = found {
             self.top = at;

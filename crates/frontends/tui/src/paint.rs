@@ -342,12 +342,12 @@ impl Painter {
         let mut column = self.column.unwrap_or(0);
         let mut rest = cells;
         while let Some(cell) = rest.first() {
-            let blanks = match blank_from <= column {
-                true => rest
-                    .iter()
+            let blanks = if blank_from <= column {
+                rest.iter()
                     .take_while(|it| it.text == " " && it.ink == TextStyle::GAP && it.link.is_none())
-                    .count(),
-                false => 0,
+                    .count()
+            } else {
+                0
             };
             if WORTH_A_MOVE <= blanks && blanks < rest.len() {
                 pen.lift(out);

@@ -380,9 +380,10 @@ impl QuestionQueue {
             self.state.confirm = Some(row);
             return QuestionKeyResult::Taken;
         }
-        let answer = match many {
-            true => CardAnswer::Many(self.state.marked.clone(), String::new()),
-            false => CardAnswer::Choice(ChosenOption { row, words: String::new() }),
+        let answer = if many {
+            CardAnswer::Many(self.state.marked.clone(), String::new())
+        } else {
+            CardAnswer::Choice(ChosenOption { row, words: String::new() })
         };
         QuestionKeyResult::Answered(card.id.clone(), answer)
     }

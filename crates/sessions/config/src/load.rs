@@ -84,9 +84,10 @@ impl FlagSettings {
 
 impl FlagContent {
     fn parse(value: &str, cwd: &Path) -> Self {
-        match value.trim_start().starts_with('{') {
-            true => Self::Json(value.to_owned()),
-            false => Self::File(cwd.join(value)),
+        if value.trim_start().starts_with('{') {
+            Self::Json(value.to_owned())
+        } else {
+            Self::File(cwd.join(value))
         }
     }
 }
@@ -281,9 +282,10 @@ impl Loader<'_> {
         self.loaded.warnings.extend(findings.warnings);
         self.loaded.problems.extend(findings.problems);
         self.loaded.without_effect.extend(findings.without_effect);
-        let units = match source.layer.is_of_the_project() {
-            true => self.admit(findings.units, &source, document),
-            false => findings.units,
+        let units = if source.layer.is_of_the_project() {
+            self.admit(findings.units, &source, document)
+        } else {
+            findings.units
         };
         self.speeches.push(EffectiveUnit { source, units });
     }
@@ -348,9 +350,10 @@ impl Loader<'_> {
         path: &Path,
         layer: SettingsLayer,
     ) -> Option<(Arc<SettingsText>, SettingsDocument)> {
-        let (largest, fallback) = match self.places.claude_json.as_deref() == Some(path) {
-            true => (MAX_FOREIGN_BYTES, Fallback::Nothing),
-            false => (LARGEST, Fallback::LastGood),
+        let (largest, fallback) = if self.places.claude_json.as_deref() == Some(path) {
+            (MAX_FOREIGN_BYTES, Fallback::Nothing)
+        } else {
+            (LARGEST, Fallback::LastGood)
         };
         let (document, _) = self.read_file(path, largest, fallback);
         let document = document?;

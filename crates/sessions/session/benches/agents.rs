@@ -116,14 +116,16 @@ fn middle(mut all: Vec<Duration>, at: f64) -> Duration {
 async fn spawn() {
     const COUNT: usize = 200;
     let dir = tempfile::tempdir().unwrap();
-    let (spec, provider) = session(dir.path(), 20, |request| match is_child(request) {
-        true => (Duration::ZERO, text("done")),
-        false if request.messages.len() < 2 * COUNT => {
+    let (spec, provider) = session(dir.path(), 20, |request| {
+        if is_child(request) {
+            (Duration::ZERO, text("done"))
+        } else if request.messages.len() < 2 * COUNT {
             let id = format!("c{}", request.messages.len());
             let input = json!({"description": "d", "prompt": id, "run_in_background": false});
             (Duration::ZERO, vec![call(id, "Agent", input)])
+        } else {
+            (Duration::ZERO, text("done"))
         }
-        false => (Duration::ZERO, text("done")),
     });
     let (handle, events) = Session::open(spec).unwrap();
     handle.prompt(Prompt::text("go"));
@@ -165,15 +167,17 @@ fn resident() -> u64 {
 async fn thousand() {
     const COUNT: usize = 1_000;
     let dir = tempfile::tempdir().unwrap();
-    let (spec, provider) = session(dir.path(), COUNT, |request| match is_child(request) {
-        true => (Duration::from_secs(8), text("report")),
-        false if request.messages.len() == 1 => {
+    let (spec, provider) = session(dir.path(), COUNT, |request| {
+        if is_child(request) {
+            (Duration::from_secs(8), text("report"))
+        } else if request.messages.len() == 1 {
             let calls = (0..COUNT).map(|n| {
                 call(format!("c{n}"), "Agent", json!({"description": "d", "prompt": format!("task {n}")}))
             });
             (Duration::ZERO, calls.collect())
+        } else {
+            (Duration::ZERO, text("done"))
         }
-        false => (Duration::ZERO, text("done")),
     });
     let before = resident();
     let (handle, events) = Session::open(spec).unwrap();

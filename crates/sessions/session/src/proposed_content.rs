@@ -48,13 +48,12 @@ pub(crate) fn input_for(input: &Value, there: &str, text: &str) -> Value {
         return input;
     }
     let edit = serde_json::json!({"old_string": there, "new_string": text});
-    match input.get("edits").is_some() {
-        true => input["edits"] = Value::from(vec![edit]),
-        false => {
-            (input["old_string"], input["new_string"]) = (Value::from(there), Value::from(text));
-            if let Some(fields) = input.as_object_mut() {
-                fields.remove("replace_all");
-            }
+    if input.get("edits").is_some() {
+        input["edits"] = Value::from(vec![edit])
+    } else {
+        (input["old_string"], input["new_string"]) = (Value::from(there), Value::from(text));
+        if let Some(fields) = input.as_object_mut() {
+            fields.remove("replace_all");
         }
     }
     input

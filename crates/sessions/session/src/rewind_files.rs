@@ -117,10 +117,7 @@ pub fn rewind_calls(
             && origin.session.as_ref().is_none_or(|it| ids.contains(&it))
     };
     let entries: Vec<&JournalEntry> = history.iter().filter(is_ours).map(|item| &item.entry).collect();
-    match dry_run {
-        true => Ok(preview(&workspace, &entries)),
-        false => undo(&workspace, &entries, session),
-    }
+    if dry_run { Ok(preview(&workspace, &entries)) } else { undo(&workspace, &entries, session) }
 }
 
 /// Newest first, so that each finds what it left.

@@ -151,15 +151,14 @@ impl LogChoice {
         if until.is_some() || spec.drops_turn.is_some() {
             check_cut(&Chain::read(&old_path)?, until.as_deref(), spec.drops_turn.as_deref())?;
         }
-        let (id, from) = match spec.fork {
-            false => (SessionId::from(old_id), old_path),
-            true => {
-                let id = fresh();
-                let copy = logs.path(id.as_str());
-                copy_log(&old_path, &copy, id.as_str(), until.as_deref())
-                    .map_err(|err| OpenError::Start(format!("the session cannot be copied: {err}")))?;
-                (id, copy)
-            }
+        let (id, from) = if spec.fork {
+            let id = fresh();
+            let copy = logs.path(id.as_str());
+            copy_log(&old_path, &copy, id.as_str(), until.as_deref())
+                .map_err(|err| OpenError::Start(format!("the session cannot be copied: {err}")))?;
+            (id, copy)
+        } else {
+            (SessionId::from(old_id), old_path)
         };
         let path = Self::written(spec, || logs.path(id.as_str()));
         Ok(Self { id, logs, path, from: Some(from), until, fence: spec.fence.clone() })
@@ -298,10 +297,7 @@ impl Chain {
 
 /// What has to be known of a line to cut before or after it.
 fn outline(line: &Value) -> Value {
-    let content = match has_result(line) {
-        true => json!([{"type": "tool_result"}]),
-        false => Value::Null,
-    };
+    let content = if has_result(line) { json!([{"type": "tool_result"}]) } else { Value::Null };
     json!({
         "uuid": line["uuid"], "parentUuid": line["parentUuid"], "type": line["type"],
         "isMeta": line["isMeta"], "message": {"content": content},

@@ -149,10 +149,7 @@ impl TeamRegistry {
         let moments = ended.filter_map(|it| it.strip_prefix(&prefix)?.parse::<u64>().ok());
         let Some(last) = moments.max() else { return Ok(()) };
         let put_away = format!("{name}.ended-{last}");
-        match self.lists.path(&put_away).exists() {
-            true => Ok(()),
-            false => self.lists.put_away(name, &put_away),
-        }
+        if self.lists.path(&put_away).exists() { Ok(()) } else { self.lists.put_away(name, &put_away) }
     }
 
     fn create_now(&self, order: CreateTeam, cx: &CallContext) -> Result<CreatedTeam, String> {

@@ -109,9 +109,10 @@ impl<'a> Evaluator<'a> {
         if let [command] = &pipeline.commands[..] {
             let BranchStates { success, failure } = self.command(command, state);
             self.feed = None;
-            return match pipeline.negated {
-                true => BranchStates { success: failure, failure: success },
-                false => BranchStates { success, failure },
+            return if pipeline.negated {
+                BranchStates { success: failure, failure: success }
+            } else {
+                BranchStates { success, failure }
             };
         }
         self.interleaves = true;

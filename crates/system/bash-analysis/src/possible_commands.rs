@@ -33,11 +33,10 @@ pub(crate) fn suspects(words: &[String]) -> Vec<Vec<String>> {
     if name == "git" && !programs::runs_named_program(&known) {
         return Vec::new();
     }
-    let from = match WITH_COMMANDS.contains(&name) {
-        true => {
-            words.iter().position(|word| RUN_WORDS.contains(&word.as_str())).map_or(words.len(), |at| at + 1)
-        }
-        false => 1,
+    let from = if WITH_COMMANDS.contains(&name) {
+        words.iter().position(|word| RUN_WORDS.contains(&word.as_str())).map_or(words.len(), |at| at + 1)
+    } else {
+        1
     };
     let mut out = Vec::new();
     for at in from..words.len() {

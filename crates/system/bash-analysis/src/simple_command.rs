@@ -176,9 +176,10 @@ impl WrittenCommand<'_> {
         let known: Vec<Option<&str>> = fields.iter().map(Field::literal).collect();
         let inner = wrapper_commands::transparent_words(&known);
         let hands_on = known.get(inner).copied().flatten() == Some("xargs");
-        let verdict = match hands_on {
-            true => programs::classify_xargs(&fields[inner + 1..], self.feed.as_deref()),
-            false => programs::classify(&fields[inner..]),
+        let verdict = if hands_on {
+            programs::classify_xargs(&fields[inner + 1..], self.feed.as_deref())
+        } else {
+            programs::classify(&fields[inner..])
         };
         // At a terminal it writes what the command prints into a file of its own.
         let keeps = known[..inner].contains(&Some("nohup"));

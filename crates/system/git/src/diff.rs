@@ -27,13 +27,14 @@ pub fn parse_numstat(printed: &[u8]) -> Vec<DiffFile> {
         let (Some(added), Some(removed), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
         };
-        let (from, path) = match path.is_empty() {
+        let (from, path) = if path.is_empty() {
             // A rename: the old and the new name follow.
-            true => match (fields.next(), fields.next()) {
+            match (fields.next(), fields.next()) {
                 (Some(from), Some(to)) => (Some(path_text(from)), path_text(to)),
                 _ => break,
-            },
-            false => (None, path_text(path)),
+            }
+        } else {
+            (None, path_text(path))
         };
         files.push(DiffFile { path, from, added: number(added), removed: number(removed) });
     }

@@ -146,9 +146,10 @@ impl GitInvocation {
 /// One word for a shell, whatever it holds.
 pub fn quoted(word: &str) -> String {
     let plain = |it: char| it.is_ascii_alphanumeric() || "-_./=:,@%+".contains(it);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

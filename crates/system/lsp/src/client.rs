@@ -177,9 +177,10 @@ impl LspClient {
         let errors = self.process.errors();
         let lines: Vec<&str> = errors.lines().filter(|it| !it.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(5)..].join("\n");
-        match last.is_empty() {
-            true => String::new(),
-            false => format!(". It printed:\n{}", haft_types::text::head(&last, 1_000)),
+        if last.is_empty() {
+            String::new()
+        } else {
+            format!(". It printed:\n{}", haft_types::text::head(&last, 1_000))
         }
     }
 

@@ -45,9 +45,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 return Err(FrameError::Broken(format!("no end of headers in {MAX_HEAD_BYTES} bytes")));
             }
             if self.more().await? == 0 {
-                return Err(match self.waiting.is_empty() {
-                    true => FrameError::End,
-                    false => FrameError::Broken(format!("it printed {}", shown(&self.waiting))),
+                return Err(if self.waiting.is_empty() {
+                    FrameError::End
+                } else {
+                    FrameError::Broken(format!("it printed {}", shown(&self.waiting)))
                 });
             }
         };
@@ -63,9 +64,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let mut message = std::mem::replace(&mut self.waiting, rest);
         message.drain(..body);
         let parts = message.iter().filter(|it| matches!(it, b',' | b'[' | b'{')).count();
-        match parts <= MAX_PARTS {
-            true => Ok(message),
-            false => Err(FrameError::Broken(format!("a message of {parts} parts is too large"))),
+        if parts <= MAX_PARTS {
+            Ok(message)
+        } else {
+            Err(FrameError::Broken(format!("a message of {parts} parts is too large")))
         }
     }
 

@@ -72,9 +72,10 @@ impl ServerPlan {
 /// A word as a shell reads it back.
 fn quoted(word: &str) -> String {
     let plain = |it: char| it.is_ascii_alphanumeric() || "-_./=:@+,".contains(it);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -178,13 +179,14 @@ impl ProgramPath {
             }
         }
         let Some((language, id)) = known else {
-            return Err(match tried.is_empty() {
-                true => ServerUnavailable::Unknown { extension: extension.to_owned() },
-                false => ServerUnavailable::Missing {
+            return Err(if tried.is_empty() {
+                ServerUnavailable::Unknown { extension: extension.to_owned() }
+            } else {
+                ServerUnavailable::Missing {
                     language: format!(".{extension} files"),
                     tried,
                     install: String::from("see lsp.servers in the settings"),
-                },
+                }
             });
         };
         self.plan_of_table(file, top, settings, language, id, tried)
@@ -224,10 +226,7 @@ impl ProgramPath {
     /// A command of settings, which may be a path.
     fn named(&self, command: &str) -> Option<PathBuf> {
         let path = Path::new(command);
-        match path.is_absolute() {
-            true => is_program(path).then(|| path.to_owned()),
-            false => self.find(command),
-        }
+        if path.is_absolute() { is_program(path).then(|| path.to_owned()) } else { self.find(command) }
     }
 }
 
@@ -289,9 +288,10 @@ fn root(file: &Path, top: &Path, server: &ConfiguredServer, markers: &[&str]) ->
     if let Some(folder) = &server.workspace_folder {
         return top.join(folder);
     }
-    match server.root_markers.is_empty() {
-        true => nearest(file, top, markers),
-        false => nearest(file, top, &server.root_markers.iter().map(String::as_str).collect::<Vec<_>>()),
+    if server.root_markers.is_empty() {
+        nearest(file, top, markers)
+    } else {
+        nearest(file, top, &server.root_markers.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
 
@@ -309,10 +309,7 @@ fn nearest(file: &Path, top: &Path, markers: &[&str]) -> PathBuf {
 }
 
 fn fallback(file: &Path, top: &Path) -> PathBuf {
-    match file.starts_with(top) {
-        true => top.to_owned(),
-        false => file.parent().unwrap_or(top).to_owned(),
-    }
+    if file.starts_with(top) { top.to_owned() } else { file.parent().unwrap_or(top).to_owned() }
 }
 
 /// The workspace of a crate, or the crate itself.

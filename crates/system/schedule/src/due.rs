@@ -37,9 +37,10 @@ pub fn due(job: &CronJob, spec: &CronSpec, now: Timestamp, last: Option<Timestam
         return None;
     }
     let since = last.unwrap_or(job.created).max(job.created);
-    let slot = match job.recurring {
-        true => newest(spec, since, now, &zone)?,
-        false => spec.next_after(since, &zone).filter(|it| *it <= now)?,
+    let slot = if job.recurring {
+        newest(spec, since, now, &zone)?
+    } else {
+        spec.next_after(since, &zone).filter(|it| *it <= now)?
     };
     let on_time = now.duration_since(slot) <= ON_TIME;
     Some(DueJob { slot, why: if on_time { RunReason::Scheduled } else { late(job) } })

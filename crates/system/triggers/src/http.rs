@@ -62,9 +62,10 @@ pub async fn judged<'a>(
     };
     let delivery = verify(scheme, &secret, header, &body, Timestamp::now())
         .map_err(|refusal| (StatusCode::UNAUTHORIZED, refusal.words().to_owned()))?;
-    match trigger.wants(delivery.event.as_deref()) {
-        true => Ok(JudgedDelivery { trigger, delivery, body }),
-        false => Err((StatusCode::OK, String::from("no event this trigger is for"))),
+    if trigger.wants(delivery.event.as_deref()) {
+        Ok(JudgedDelivery { trigger, delivery, body })
+    } else {
+        Err((StatusCode::OK, String::from("no event this trigger is for")))
     }
 }
 

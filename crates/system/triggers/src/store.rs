@@ -90,9 +90,10 @@ impl TriggerStore {
         make_dir(&self.dir.join("begun"))?;
         self.forget_old();
         // A run that begins is among the begun before it waits no more.
-        match self.waiting_file(&run.id).exists() || self.begun_file(&run.id).exists() {
-            true => Ok(AcceptOutcome::Repeated),
-            false => self.put(run),
+        if self.waiting_file(&run.id).exists() || self.begun_file(&run.id).exists() {
+            Ok(AcceptOutcome::Repeated)
+        } else {
+            self.put(run)
         }
     }
 

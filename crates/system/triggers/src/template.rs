@@ -61,19 +61,17 @@ fn seen(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     let mut shown = String::with_capacity(text.len());
     for it in text.chars() {
-        match hides(it) {
-            true => shown.extend(it.escape_unicode()),
-            false => shown.push(it),
-        }
+        if hides(it) { shown.extend(it.escape_unicode()) } else { shown.push(it) }
     }
     shown
 }
 
 fn cut(text: &str, most: usize) -> String {
     let head = haft_types::text::head(text, most);
-    match head.len() == text.len() {
-        true => text.to_owned(),
-        false => format!("{head}… (cut after {most} characters)"),
+    if head.len() == text.len() {
+        text.to_owned()
+    } else {
+        format!("{head}… (cut after {most} characters)")
     }
 }
 

@@ -356,12 +356,13 @@ impl WorktreeManager {
         if let Some(branch) = branch.filter(|it| self.has_branch(repository, it)) {
             return Err(format!("there is a branch {branch} already: choose another name"));
         }
-        match self.runner.worktrees(repository)?.iter().any(|it| it.path == path) {
-            true => Err(format!(
+        if self.runner.worktrees(repository)?.iter().any(|it| it.path == path) {
+            Err(format!(
                 "git still knows a worktree at {}, although it is gone: choose another name",
                 path.display()
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 

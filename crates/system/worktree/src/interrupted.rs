@@ -118,15 +118,16 @@ impl WorktreeManager {
     /// Clears away what nothing is in; the error says what is.
     pub(crate) fn clear_untouched(&self, record: &WorktreeRecord) -> Result<BranchCleanup, String> {
         let found = self.inspect_cut_off(record)?;
-        match found.is_untouched() {
-            true => self.clear(record, &found),
-            false => Err(format!(
+        if found.is_untouched() {
+            self.clear(record, &found)
+        } else {
+            Err(format!(
                 "making {} was cut off once, and in it is {}: `haft worktrees remove {}` keeps that and clears it \
                  away; or choose another name",
                 record.path.display(),
                 found.words(),
                 record.name
-            )),
+            ))
         }
     }
 
@@ -150,9 +151,10 @@ impl WorktreeManager {
         let Some(foreign) = JournalBackup::only(foreign) else {
             return Err(stays("the files in it are too many or too large to keep"));
         };
-        let undo = match found.foreign.is_empty() {
-            true => None,
-            false => Some(foreign.with_directories_from(&record.path).keep(workspace, origin)?),
+        let undo = if found.foreign.is_empty() {
+            None
+        } else {
+            Some(foreign.with_directories_from(&record.path).keep(workspace, origin)?)
         };
         record.rescued.extend(rescued.iter().cloned());
         record.undo.clone_from(&undo);

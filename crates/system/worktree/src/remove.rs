@@ -65,9 +65,10 @@ impl WorktreeManager {
         record.rescued.extend(rescued.iter().cloned());
         self.registry.write(record)?;
         let branch_goes = found.commits == 0;
-        let (undo, mut notes) = match kept == RemovalBackup::WhatIsOnlyThere && found.is_untouched() {
-            true => (None, Vec::new()),
-            false => keep_files(record, &found, branch_goes, workspace, origin)?,
+        let (undo, mut notes) = if kept == RemovalBackup::WhatIsOnlyThere && found.is_untouched() {
+            (None, Vec::new())
+        } else {
+            keep_files(record, &found, branch_goes, workspace, origin)?
         };
         record.undo.clone_from(&undo);
         self.registry.write(record)?;
@@ -158,8 +159,9 @@ fn keep_files(
         ));
     };
     let note = String::from("It was too large to be brought back whole: what is in commits is only there.");
-    match found.ignored.is_empty() {
-        true => Ok((None, vec![note])),
-        false => Ok((Some(ignored.keep(workspace, origin)?), vec![note])),
+    if found.ignored.is_empty() {
+        Ok((None, vec![note]))
+    } else {
+        Ok((Some(ignored.keep(workspace, origin)?), vec![note]))
     }
 }

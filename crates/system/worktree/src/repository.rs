@@ -34,9 +34,10 @@ impl GitRunner {
         let Some(facts) = facts else {
             let said = printed.stderr.trim();
             let dir = dir.display();
-            return Err(match said.contains("not a git repository") {
-                true => format!("{dir} is in no git repository, so there are no worktrees"),
-                false => format!("git cannot work in {dir}: {}", haft_types::text::head(said, 500)),
+            return Err(if said.contains("not a git repository") {
+                format!("{dir} is in no git repository, so there are no worktrees")
+            } else {
+                format!("git cannot work in {dir}: {}", haft_types::text::head(said, 500))
             });
         };
         let Some(top) = facts.top else {
@@ -76,9 +77,10 @@ impl GitRunner {
             ));
         }
         let repository = self.repository(&record.path)?;
-        match repository.common_dir == record.common_dir && repository.git_dir == record.admin_dir {
-            true => Ok(repository),
-            false => Err(format!("{} belongs to another repository now", record.path.display())),
+        if repository.common_dir == record.common_dir && repository.git_dir == record.admin_dir {
+            Ok(repository)
+        } else {
+            Err(format!("{} belongs to another repository now", record.path.display()))
         }
     }
 }

@@ -110,9 +110,10 @@ fn directory_of(top: &Path, depth: usize) -> Option<PathBuf> {
     }
     let text = read(&dot).filter(|_| meta.is_file())?;
     let git = top.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-    let belongs = match exists(&git.join("commondir")) {
-        true => is_worktree_of(&git, &dot),
-        false => is_submodule(&git, top, depth),
+    let belongs = if exists(&git.join("commondir")) {
+        is_worktree_of(&git, &dot)
+    } else {
+        is_submodule(&git, top, depth)
     };
     belongs.then_some(git)
 }

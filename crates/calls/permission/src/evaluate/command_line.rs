@@ -155,9 +155,12 @@ impl Level<'_> {
         if let Some(why) = self.command_held_back(part) {
             return Some(PartialDecision::denied(why));
         }
-        let hit = |behavior| match self.shielded() || self.command_handed(part) && self.policy.is_agent() {
-            true => None,
-            false => self.policy.rules().command(behavior, part).map(|rule| by_rule(rule, action(part))),
+        let hit = |behavior| {
+            if self.shielded() || self.command_handed(part) && self.policy.is_agent() {
+                None
+            } else {
+                self.policy.rules().command(behavior, part).map(|rule| by_rule(rule, action(part)))
+            }
         };
         if let Some(why) = hit(Behavior::Deny) {
             return Some(PartialDecision::denied(why));

@@ -167,9 +167,10 @@ fn spots(file: &FileUse, cx: &CallContext, home: Option<&Path>) -> Vec<SubjectFi
             let mut spots = vec![SubjectFile { using: PathUse::Read, ..spotted(&found.start) }];
             spots[0].reach = FileUseScope::Itself;
             spots.extend(found.found.iter().map(|path| spotted(path)));
-            spots.push(spot(match found.cut {
-                false => FileKnowledge::Shape(found.shape),
-                true => FileKnowledge::Unknown(pattern.display().to_string()),
+            spots.push(spot(if found.cut {
+                FileKnowledge::Unknown(pattern.display().to_string())
+            } else {
+                FileKnowledge::Shape(found.shape)
             }));
             spots
         }

@@ -110,9 +110,10 @@ impl Level<'_> {
         speaker: PathRuleSource,
     ) -> PartialDecision {
         let lexical = self.form_allowed(using, located, PathForm::Lexical);
-        let real = match located.lexical == located.real {
-            true => lexical.clone(),
-            false => self.form_allowed(using, located, PathForm::Real),
+        let real = if located.lexical == located.real {
+            lexical.clone()
+        } else {
+            self.form_allowed(using, located, PathForm::Real)
         };
         match (lexical, real) {
             (Some(lexical), Some(ReasonDetail::Inside { .. })) => PartialDecision::allowed(lexical),
@@ -137,13 +138,14 @@ impl Level<'_> {
             forms
         };
         let boundary = self.policy.boundary(using);
-        let why = match inside {
-            true => ReasonDetail::NoRule(action(using, located)),
-            false => ReasonDetail::Outside {
+        let why = if inside {
+            ReasonDetail::NoRule(action(using, located))
+        } else {
+            ReasonDetail::Outside {
                 path: located.lexical.clone(),
                 real: lexical_in.then(|| located.real.clone()),
                 blocked: boundary == OutsideWorkspace::Deny,
-            },
+            }
         };
         if !inside && boundary == OutsideWorkspace::Deny {
             return PartialDecision::denied(why);
@@ -231,8 +233,9 @@ fn verb(using: PathUse) -> &'static str {
 
 fn subject(using: PathUse, located: &ResolvedPath) -> String {
     let path = display_text::path(&located.lexical);
-    match located.lexical == located.real {
-        true => format!("{} {path}", verb(using)),
-        false => format!("{} {path} -> {}", verb(using), display_text::path(&located.real)),
+    if located.lexical == located.real {
+        format!("{} {path}", verb(using))
+    } else {
+        format!("{} {path} -> {}", verb(using), display_text::path(&located.real))
     }
 }

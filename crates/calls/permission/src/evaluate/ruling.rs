@@ -188,10 +188,8 @@ impl DecisionTally {
             (false, true) => above.parts,
             (false, false) => self.parts,
         };
-        let (strictest, wishes) = match decided_above {
-            true => (above.strictest, above.wishes),
-            false => (self.strictest, self.wishes),
-        };
+        let (strictest, wishes) =
+            if decided_above { (above.strictest, above.wishes) } else { (self.strictest, self.wishes) };
         Self { strictest, parts, wishes, beyond_reading, talks, stakes }
     }
 }

@@ -37,10 +37,8 @@ impl Place {
             fs::create_dir_all(dir).unwrap();
         }
         let git = top.join(".git");
-        let named = match is_relative {
-            true => Path::new("../../../../..").join(path).join(".git"),
-            false => git.clone(),
-        };
+        let named =
+            if is_relative { Path::new("../../../../..").join(path).join(".git") } else { git.clone() };
         fs::write(&git, format!("gitdir: {}\n", admin.display())).unwrap();
         fs::write(admin.join("gitdir"), format!("{}\n", named.display())).unwrap();
         fs::write(admin.join("commondir"), "../..\n").unwrap();

@@ -140,14 +140,11 @@ async fn acting_model(acted: &Path) -> MockModel {
         .collect();
     let mut turns = Vec::new();
     for n in 0..AGENTS {
-        let act = match is_apart(n) {
-            true => {
-                json!({"name": "Write", "input": {"file_path": "made.txt", "content": format!("acted-{n}-")}})
-            }
-            false => {
-                let command = format!("echo acted-{n}- | tee -a '{}'", acted.display());
-                json!({"name": "Bash", "input": {"command": command, "description": "acts"}})
-            }
+        let act = if is_apart(n) {
+            json!({"name": "Write", "input": {"file_path": "made.txt", "content": format!("acted-{n}-")}})
+        } else {
+            let command = format!("echo acted-{n}- | tee -a '{}'", acted.display());
+            json!({"name": "Bash", "input": {"command": command, "description": "acts"}})
         };
         let child = |more: Value, reply: Value| {
             let mut when = json!({"system": "Another agent gave you this task"});

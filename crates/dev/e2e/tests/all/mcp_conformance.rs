@@ -56,9 +56,10 @@ fn object(properties: Value) -> Value {
 async fn run(haft: &Haft, model: &MockModel, env: &[(&str, String)], args: &[&str]) -> Output {
     let mut command = haft.async_command();
     command.args(["-p", "go"]).args(args).stdin(Stdio::null()).kill_on_drop(true);
-    match env.is_empty() {
-        true => command.env("ANTHROPIC_BASE_URL", model.url()),
-        false => command.envs(env.iter().map(|(name, value)| (*name, value))),
+    if env.is_empty() {
+        command.env("ANTHROPIC_BASE_URL", model.url())
+    } else {
+        command.envs(env.iter().map(|(name, value)| (*name, value)))
     };
     command.output().await.unwrap()
 }
@@ -416,12 +417,11 @@ fn kept(haft: &Haft) -> Vec<(PathBuf, Vec<u8>)> {
     let mut todo = vec![haft.home().join(".haft/sessions")];
     while let Some(dir) = todo.pop() {
         for path in std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|it| it.path()) {
-            match path.is_dir() {
-                true => todo.push(path),
-                false if path.to_string_lossy().contains("tool-results") => {
-                    found.push((path.clone(), std::fs::read(&path).unwrap()));
-                }
-                false => (),
+            if path.is_dir() {
+                todo.push(path)
+            } else if path.to_string_lossy().contains("tool-results") {
+                found.push((path.clone(), std::fs::read(&path).unwrap()));
+            } else {
             }
         }
     }

@@ -185,13 +185,12 @@ fn too_few_threads_are_a_clear_error() {
             let output = limited(most, args).unwrap();
             let said = said(&output);
             assert!(!said.contains("panicked"), "{most} {args:?}: {said}");
-            match output.status.success() {
-                true => assert!(args[0] == "mcp" || said.contains("alpha"), "{most} {args:?}: {said}"),
-                false => {
-                    let is_clear =
-                        said.contains("too few threads") || said.contains("Resource temporarily unavailable");
-                    assert!(is_clear, "{most} {args:?}: {said}");
-                }
+            if output.status.success() {
+                assert!(args[0] == "mcp" || said.contains("alpha"), "{most} {args:?}: {said}")
+            } else {
+                let is_clear =
+                    said.contains("too few threads") || said.contains("Resource temporarily unavailable");
+                assert!(is_clear, "{most} {args:?}: {said}");
             }
         }
     }

@@ -204,14 +204,13 @@ async fn going_back_loses_nothing() {
             Turn::text("Written."),
         ];
         let model = model_of(turns).await;
-        let change = match is_changed {
-            true => "!echo third > a.txt; printf %s mark- 4714\r",
-            false => "!printf %s mark- 4714\r",
+        let change = if is_changed {
+            "!echo third > a.txt; printf %s mark- 4714\r"
+        } else {
+            "!printf %s mark- 4714\r"
         };
-        let (done, then) = match is_changed {
-            true => ("left as they are", "\u{4}"),
-            false => ("files are as they were", "/redo\r"),
-        };
+        let (done, then) =
+            if is_changed { ("left as they are", "\u{4}") } else { ("files are as they were", "/redo\r") };
         let mut keys = vec![
             json!([READY, "change it\r"]),
             json!(["Written.", ""]),

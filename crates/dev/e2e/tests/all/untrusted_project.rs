@@ -124,9 +124,10 @@ async fn memory_brings_nothing_in_that_must_not_be_read() {
 fn files_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        match entry.file_type().unwrap().is_dir() {
-            true => found.extend(files_below(&entry.path())),
-            false => found.push(entry.path()),
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files_below(&entry.path()))
+        } else {
+            found.push(entry.path())
         }
     }
     found

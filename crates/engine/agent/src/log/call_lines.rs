@@ -117,9 +117,10 @@ impl WriterLine {
     /// the log that is read.
     pub(crate) fn has_told_all(&self, session: &str) -> bool {
         let is_ours = self.pid == std::process::id();
-        let has_ended = match is_ours {
-            true => self.session == session,
-            false => !std::path::Path::new("/proc").join(self.pid.to_string()).exists(),
+        let has_ended = if is_ours {
+            self.session == session
+        } else {
+            !std::path::Path::new("/proc").join(self.pid.to_string()).exists()
         };
         !self.boot.is_empty() && self.boot == boot_id() && has_ended
     }

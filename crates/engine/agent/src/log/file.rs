@@ -125,9 +125,10 @@ impl LogFile {
 
     /// The file that has the name now, if there is one again.
     pub(super) fn again(&self) -> io::Result<Self> {
-        match self.path.exists() {
-            true => Ok(Self::open(&self.path)?.fenced(self.fence.clone())),
-            false => Err(io::Error::new(io::ErrorKind::NotFound, "the file was deleted")),
+        if self.path.exists() {
+            Ok(Self::open(&self.path)?.fenced(self.fence.clone()))
+        } else {
+            Err(io::Error::new(io::ErrorKind::NotFound, "the file was deleted"))
         }
     }
 }

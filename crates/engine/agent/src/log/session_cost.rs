@@ -66,9 +66,10 @@ impl SessionCost {
     /// The lost caches in words, one line each.
     pub fn lost_text(&self) -> String {
         if self.busts.is_empty() {
-            return match self.complete {
-                true => String::from("The cached prefix was never lost.\n"),
-                false => String::new(),
+            return if self.complete {
+                String::from("The cached prefix was never lost.\n")
+            } else {
+                String::new()
             };
         }
         let times = if self.busts.len() == 1 { "once" } else { &format!("{} times", self.busts.len()) };

@@ -101,10 +101,7 @@ impl LogWriter {
     /// failure is an error, for the person; those that follow are not.
     pub(crate) fn append(&self, entries: Vec<LogEntry>) -> io::Result<()> {
         let mut queue = self.queue();
-        let written = match queue.file.is_some() {
-            true => queue.append(&entries),
-            false => Ok(()),
-        };
+        let written = if queue.file.is_some() { queue.append(&entries) } else { Ok(()) };
         if let Some(mirror) = &mut queue.mirror {
             mirror.extend(entries);
         }

@@ -181,9 +181,10 @@ impl LastRequest {
             return None;
         }
         let idle = now.duration_since(self.at).unwrap_or_default();
-        let detail = match USUALLY_KEPT <= idle {
-            true => format!("nothing was asked for {}, and the provider forgot", in_words(idle)),
-            false => format!("the provider did not find what it had cached {} before", in_words(idle)),
+        let detail = if USUALLY_KEPT <= idle {
+            format!("nothing was asked for {}, and the provider forgot", in_words(idle))
+        } else {
+            format!("the provider did not find what it had cached {} before", in_words(idle))
         };
         Some((PrefixDifference { cause: CacheMissCause::Expired, detail, kept: 0 }, lost))
     }

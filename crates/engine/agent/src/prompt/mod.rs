@@ -113,11 +113,10 @@ pub struct OutputStyle {
 impl OutputStyle {
     /// As the model is told.
     pub(crate) fn told(&self) -> String {
-        let instead = match self.keeps_coding {
-            true => "",
-            false => {
-                "\nIt stands in the place of what is said elsewhere about how to work on code and how to answer; what is said about tools, rights and safety holds."
-            }
+        let instead = if self.keeps_coding {
+            ""
+        } else {
+            "\nIt stands in the place of what is said elsewhere about how to work on code and how to answer; what is said about tools, rights and safety holds."
         };
         format!("# Output style: {}\n{}{instead}", self.name, self.text.trim())
     }

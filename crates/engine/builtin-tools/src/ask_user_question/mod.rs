@@ -135,11 +135,10 @@ impl Tool for AskUserQuestion {
                 None => format!("{:?}: not answered{notes}", it.question),
             });
         }
-        let head = match output.answers.is_empty() {
-            true => {
-                "The user answered none of the questions. Decide yourself, say what you assumed, and go on:"
-            }
-            false => "The user's answers:",
+        let head = if output.answers.is_empty() {
+            "The user answered none of the questions. Decide yourself, say what you assumed, and go on:"
+        } else {
+            "The user's answers:"
         };
         Content::text(format!("{head}\n{}", lines.join("\n")))
     }

@@ -41,9 +41,10 @@ impl CommandInspector for BashInspector {
     }
 
     fn precious(&self, reading: &SharedAnalysis) -> Vec<PathBuf> {
-        match analysis::removes_unknown(&reading.analysis) {
-            true => self.roots.iter().chain(&self.home).cloned().collect(),
-            false => Vec::new(),
+        if analysis::removes_unknown(&reading.analysis) {
+            self.roots.iter().chain(&self.home).cloned().collect()
+        } else {
+            Vec::new()
         }
     }
 

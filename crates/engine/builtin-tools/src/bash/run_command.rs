@@ -148,18 +148,20 @@ impl BashRun<'_> {
 
     fn limit(&self, background: bool) -> Duration {
         let settings = &self.bash.settings;
-        match background {
-            true => settings.background_timeout(self.input.timeout, self.is_main()),
-            false => settings.timeout(self.input.timeout),
+        if background {
+            settings.background_timeout(self.input.timeout, self.is_main())
+        } else {
+            settings.timeout(self.input.timeout)
         }
     }
 
     /// How long it may live in the background: as long as it asked for, if it
     /// was started there.
     fn life(&self) -> Duration {
-        match self.input.run_in_background == Some(true) || self.is_interactive() {
-            true => self.limit(true),
-            false => self.bash.settings.background_timeout(None, self.is_main()),
+        if self.input.run_in_background == Some(true) || self.is_interactive() {
+            self.limit(true)
+        } else {
+            self.bash.settings.background_timeout(None, self.is_main())
         }
     }
 
@@ -206,9 +208,10 @@ impl BashRun<'_> {
             command: self.input.command.clone(),
             cwd: start.dir.clone(),
             limit,
-            variables: match self.is_interactive() {
-                true => ASKING.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
-                false => Vec::new(),
+            variables: if self.is_interactive() {
+                ASKING.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+            } else {
+                Vec::new()
             },
             lifetime: if self.input.detach == Some(true) { Lifetime::Detached } else { Lifetime::Session },
             confinement,
@@ -246,10 +249,7 @@ impl BashRun<'_> {
             () = job.settled(0, PAUSE, ASKS_SOON.min(limit)) => {}
             () = self.cx.cancel.cancelled() => job.stop(Stop::Interrupted),
         }
-        let end = match self.cx.cancel.is_cancelled() {
-            true => Some(job.ended().await),
-            false => job.end(),
-        };
+        let end = if self.cx.cancel.is_cancelled() { Some(job.ended().await) } else { job.end() };
         std::mem::forget(guard);
         match end {
             Some(end) => self.ended(job, &end, start, limit, notes).await,
@@ -412,10 +412,8 @@ impl BashRun<'_> {
             return Ok(output.into());
         }
         output.timed_out = end.stopped == Some(Stop::TimedOut);
-        let unattended = match self.is_interactive() {
-            true => None,
-            false => self.bash.facts.without_person(&start.reading),
-        };
+        let unattended =
+            if self.is_interactive() { None } else { self.bash.facts.without_person(&start.reading) };
         if failed || lost_output {
             return Err(result_text::failure(end, limit, output, unattended));
         }

@@ -202,24 +202,19 @@ impl Tool for CronCreate {
         let spec = CronSpec::parse(&input.cron).map_err(|err| ToolError::invalid(err.to_string()))?;
         let (now, zone) = (self.services.clock.now(), self.services.clock.zone());
         let next = spec.next_after(now, &zone).map(|it| shown(it, &zone)).unwrap_or_default();
-        let human_schedule = match input.recurring {
-            true => in_words(&spec),
-            false => format!("once, {}", in_words(&spec)),
-        };
-        let (id, note) = match input.durable {
-            true => {
-                let id = self.stored(&input, cx).await?;
-                (
-                    id,
-                    String::from(
-                        "Stored. It runs unattended, by the person's timer: `haft cron install` sets it up, `haft cron list` shows it. It ends after 90 days.",
-                    ),
-                )
-            }
-            false => {
-                let job = self.jobs.start(FireTime::Cron(spec), input.prompt, input.recurring, cx)?;
-                (job.id, String::from("It lives with this session, 7 days at most."))
-            }
+        let human_schedule =
+            if input.recurring { in_words(&spec) } else { format!("once, {}", in_words(&spec)) };
+        let (id, note) = if input.durable {
+            let id = self.stored(&input, cx).await?;
+            (
+                id,
+                String::from(
+                    "Stored. It runs unattended, by the person's timer: `haft cron install` sets it up, `haft cron list` shows it. It ends after 90 days.",
+                ),
+            )
+        } else {
+            let job = self.jobs.start(FireTime::Cron(spec), input.prompt, input.recurring, cx)?;
+            (job.id, String::from("It lives with this session, 7 days at most."))
         };
         let Input { recurring, durable, .. } = input;
         Ok(Output { id, human_schedule, recurring, durable, next_fire_at: next, note }.into())

@@ -97,16 +97,18 @@ impl Tool for ScheduleWakeup {
         if input.prompt.trim().is_empty() || MAX_PROMPT < input.prompt.chars().count() {
             return Err(ToolError::invalid(format!("prompt must have 1 to {MAX_PROMPT} characters")));
         }
-        match input.delay_seconds.is_finite() && 0.0 < input.delay_seconds {
-            true => Ok(()),
-            false => Err(ToolError::invalid("delaySeconds must be a number of seconds, from 60 to 3600")),
+        if input.delay_seconds.is_finite() && 0.0 < input.delay_seconds {
+            Ok(())
+        } else {
+            Err(ToolError::invalid("delaySeconds must be a number of seconds, from 60 to 3600"))
         }
     }
 
     fn describe(&self, input: &Input) -> String {
-        match input.stop {
-            true => String::from("Cancel wake-ups"),
-            false => format!("Wake up in {} s: {}", input.delay_seconds, one_line(&input.reason, 200)),
+        if input.stop {
+            String::from("Cancel wake-ups")
+        } else {
+            format!("Wake up in {} s: {}", input.delay_seconds, one_line(&input.reason, 200))
         }
     }
 

@@ -102,9 +102,10 @@ impl EditTarget<'_> {
     /// Finds the place and checks that it may be changed.
     pub(crate) fn plan(&self, request: &EditRequest<'_>) -> Result<Planned, EditRefusal> {
         let returns = request.old.contains("\r\n");
-        let (old, new) = match returns {
-            true => (request.old.replace("\r\n", "\n"), request.new.replace("\r\n", "\n")),
-            false => (request.old.to_owned(), request.new.to_owned()),
+        let (old, new) = if returns {
+            (request.old.replace("\r\n", "\n"), request.new.replace("\r\n", "\n"))
+        } else {
+            (request.old.to_owned(), request.new.to_owned())
         };
         let view = self.text.view();
         let found = match &request.within {
@@ -155,14 +156,11 @@ impl EditTarget<'_> {
             let shown: Vec<String> = lines
                 .map(|(line, number)| format!("{}\t{}", mark(number, line), haft_types::text::head(line, LINE_WIDTH)))
                 .collect();
-            let message = match shown.is_empty() {
-                true => "lines: the file is empty.".to_owned(),
-                false => format!(
+            let message = if shown.is_empty() { "lines: the file is empty.".to_owned() } else { format!(
                     "lines: what the marks name is not there any more. The file has there now:\n{}\nTake the marks \
                      from this text, or give old_string.",
                     shown.join("\n")
-                ),
-            };
+                ) };
             EditRefusal::new(EditRefusalKind::Stale, message)
         })
     }
@@ -253,12 +251,13 @@ impl EditTarget<'_> {
     /// Whether what is about to change is what was seen. Judged by the text on
     /// disk; what an earlier replacement of the batch put there is known.
     fn check_freshness(&self, found: &Found, old: &str) -> Result<Vec<String>, EditRefusal> {
-        let spans = match std::ptr::eq(self.text, self.on_disk) {
-            true => found.spans.clone(),
-            false => match find(self.on_disk.view(), old, MatchCount::All) {
+        let spans = if std::ptr::eq(self.text, self.on_disk) {
+            found.spans.clone()
+        } else {
+            match find(self.on_disk.view(), old, MatchCount::All) {
                 Ok(found) => found.spans,
                 Err(_) => Vec::new(),
-            },
+            }
         };
         let mut changed: Vec<Range<u64>> = Vec::new();
         for span in spans.iter().take(500) {

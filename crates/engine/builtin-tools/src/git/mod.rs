@@ -182,9 +182,10 @@ impl Tool for Git {
     fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
         let branch = input.branch.as_deref().unwrap_or_default().rsplit(':').next().unwrap_or_default();
         let shared = SHARED.iter().any(|it| branch == *it || branch.starts_with(&format!("{it}/")));
-        match input.operation == Operation::Push && input.force && shared {
-            true => Verdict::Insist(format!("This overwrites {branch}, which others build on")),
-            false => Verdict::Passthrough,
+        if input.operation == Operation::Push && input.force && shared {
+            Verdict::Insist(format!("This overwrites {branch}, which others build on"))
+        } else {
+            Verdict::Passthrough
         }
     }
 

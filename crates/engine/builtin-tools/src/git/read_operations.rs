@@ -138,12 +138,11 @@ async fn show_status(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) 
 /// That files stand there as they are on the disk, where filters would have made
 /// something else of them.
 fn unfiltered(facts: &RepositoryConfig) -> &'static str {
-    match facts.sinks.iter().any(haft_git::ExecutableSetting::is_filter) {
-        true => {
-            "[Filters did not run here, because the repository's own settings name or could direct them; \
+    if facts.sinks.iter().any(haft_git::ExecutableSetting::is_filter) {
+        "[Filters did not run here, because the repository's own settings name or could direct them; \
              files that they change may look modified.]\n"
-        }
-        false => "",
+    } else {
+        ""
     }
 }
 
@@ -205,10 +204,7 @@ fn shown(path: &str) -> String {
     if haft_git::path_bytes(path) != path.as_bytes() {
         return path.to_owned();
     }
-    match path.chars().any(|it| it.is_control() || it == '"') {
-        true => format!("{path:?}"),
-        false => path.to_owned(),
-    }
+    if path.chars().any(|it| it.is_control() || it == '"') { format!("{path:?}") } else { path.to_owned() }
 }
 
 fn diff_line(facts: &RepositoryConfig, input: &Input) -> GitInvocation {

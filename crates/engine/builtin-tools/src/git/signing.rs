@@ -59,10 +59,11 @@ impl SignatureWatch {
         self.rest.extend_from_slice(new);
         let rest = std::mem::take(&mut self.rest);
         for line in rest.split_inclusive(|it| *it == b'\n') {
-            match line.ends_with(b"\n") {
-                true => self.note(line, now),
-                false if line.len() < LONGEST => self.rest = line.to_vec(),
-                false => (),
+            if line.ends_with(b"\n") {
+                self.note(line, now)
+            } else if line.len() < LONGEST {
+                self.rest = line.to_vec()
+            } else {
             }
         }
     }

@@ -89,9 +89,10 @@ impl DiagnosticTracker {
 
     /// A server looked at an edit: whether it had something to say.
     fn was_looked_at(&self, has_news: bool) {
-        match has_news {
-            true => self.silent.store(0, Ordering::Relaxed),
-            false => drop(self.silent.fetch_add(1, Ordering::Relaxed)),
+        if has_news {
+            self.silent.store(0, Ordering::Relaxed)
+        } else {
+            drop(self.silent.fetch_add(1, Ordering::Relaxed))
         }
     }
 
@@ -155,9 +156,10 @@ impl Comparison {
             if path.extension() != edited.first()?.extension() || !path.starts_with(root) {
                 continue;
             }
-            let items = match self.client.offers("diagnosticProvider") {
-                true => self.look(&path, &self.edited.first()?.1).await,
-                false => self.client.report(&path).map(|it| it.items),
+            let items = if self.client.offers("diagnosticProvider") {
+                self.look(&path, &self.edited.first()?.1).await
+            } else {
+                self.client.report(&path).map(|it| it.items)
             };
             let Some(items) = items else { continue };
             let before = self.desk.news.knows(&path, &items);
@@ -321,9 +323,10 @@ impl LspServers {
             let waits = !self.can_tell_late(&agent) || self.news.is_worth_waiting(&paths);
             let number = |path: PathBuf| (self.news.begin(&path), path);
             let edits: Vec<(u64, PathBuf)> = paths.into_iter().map(number).collect();
-            match waits {
-                true => told.extend(self.heard_soon(edits, cwd, agent).await),
-                false => drop(tokio::spawn(self.heard_later(edits, cwd, agent))),
+            if waits {
+                told.extend(self.heard_soon(edits, cwd, agent).await)
+            } else {
+                drop(tokio::spawn(self.heard_later(edits, cwd, agent)))
             }
         }
         (!told.is_empty()).then(|| told.join("\n"))

@@ -98,13 +98,14 @@ impl LspQuery<'_> {
     /// Whether the server can be asked this at all.
     fn must_offer(&self) -> Result<&'static str, ToolError> {
         let (method, capability) = self.input.operation.method();
-        match self.client.offers(capability) {
-            true => Ok(method),
-            false => Err(ToolError::failed(format!(
+        if self.client.offers(capability) {
+            Ok(method)
+        } else {
+            Err(ToolError::failed(format!(
                 "{} does not offer {}; use Grep or Search, or another operation",
                 self.client.plan().name,
                 self.input.operation.name()
-            ))),
+            )))
         }
     }
 

@@ -68,9 +68,10 @@ impl<'a> AnswerFormatter<'a> {
             return known;
         }
         let file = path.to_owned();
-        let read = match self.cx.may_read(path) {
-            true => tokio::task::spawn_blocking(move || read_text(&file).ok()).await.ok().flatten(),
-            false => None,
+        let read = if self.cx.may_read(path) {
+            tokio::task::spawn_blocking(move || read_text(&file).ok()).await.ok().flatten()
+        } else {
+            None
         };
         let read: Option<std::sync::Arc<str>> = read.map(Into::into);
         let mut texts = self.texts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -164,9 +165,10 @@ impl<'a> AnswerFormatter<'a> {
         let most = MOST * 4;
         let mut lines = vec![format!("{} names in {shown}", found.len())];
         let line = |it: &CodeSymbol| {
-            let place = match it.line == it.end_line {
-                true => format!("{}", it.line + 1),
-                false => format!("{}-{}", it.line + 1, it.end_line + 1),
+            let place = if it.line == it.end_line {
+                format!("{}", it.line + 1)
+            } else {
+                format!("{}-{}", it.line + 1, it.end_line + 1)
             };
             let detail = if it.detail.is_empty() { String::new() } else { format!("  {}", it.detail) };
             let indent = "  ".repeat(it.depth.min(12));
@@ -229,9 +231,10 @@ impl<'a> AnswerFormatter<'a> {
 
     pub(super) fn call_items(&self, found: &[CallItem], name: &str, note: Option<String>) -> Page {
         let seen: Vec<&CallItem> = found.iter().filter(|it| self.cx.may_read(&it.spot.path)).collect();
-        let text = match seen.is_empty() {
-            true => format!("`{name}` is nothing that calls or is called."),
-            false => seen.iter().map(|it| self.item(it)).collect::<Vec<_>>().join("\n"),
+        let text = if seen.is_empty() {
+            format!("`{name}` is nothing that calls or is called.")
+        } else {
+            seen.iter().map(|it| self.item(it)).collect::<Vec<_>>().join("\n")
         };
         Page { count: Some(seen.len()), notes: note.into_iter().collect(), ..Page::of(text) }
     }
@@ -251,15 +254,17 @@ impl<'a> AnswerFormatter<'a> {
         }
         let incoming = operation == Operation::IncomingCalls;
         if seen.is_empty() {
-            let text = match incoming {
-                true => format!("Nothing calls `{name}`."),
-                false => format!("`{name}` calls nothing the server knows."),
+            let text = if incoming {
+                format!("Nothing calls `{name}`.")
+            } else {
+                format!("`{name}` calls nothing the server knows.")
             };
             return Page { count: Some(0), notes, ..Page::of(text) };
         }
-        let head = match incoming {
-            true => format!("{} callers of `{name}`", seen.len()),
-            false => format!("`{name}` calls {}", seen.len()),
+        let head = if incoming {
+            format!("{} callers of `{name}`", seen.len())
+        } else {
+            format!("`{name}` calls {}", seen.len())
         };
         let line = |it: &&CallLink| {
             let at: Vec<String> = it.lines.iter().take(20).map(|it| (it + 1).to_string()).collect();

@@ -125,9 +125,10 @@ impl<'a> Notebook<'a> {
         }
         if let Some(new_type) = new_type {
             set("cell_type", format!("\"{new_type}\""));
-            match is_code {
-                true => splices.extend(self.add_code_members(at, layout)),
-                false => splices.extend(self.remove_members(at, &["outputs", "execution_count"])),
+            if is_code {
+                splices.extend(self.add_code_members(at, layout))
+            } else {
+                splices.extend(self.remove_members(at, &["outputs", "execution_count"]))
             }
         }
         splices.sort_by_key(|it| it.range.start);
@@ -311,13 +312,12 @@ impl Layout {
         }
         let mut out = String::new();
         for character in quoted.chars() {
-            match character.is_ascii() {
-                true => out.push(character),
-                false => {
-                    let mut units = [0; 2];
-                    for unit in character.encode_utf16(&mut units) {
-                        out.push_str(&format!("\\u{unit:04x}"));
-                    }
+            if character.is_ascii() {
+                out.push(character)
+            } else {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    out.push_str(&format!("\\u{unit:04x}"));
                 }
             }
         }

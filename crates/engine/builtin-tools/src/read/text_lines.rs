@@ -84,17 +84,16 @@ fn without_return(line: &str) -> &str {
 impl TextJob<'_> {
     /// Reads a page; `None` when the file is no text.
     pub(super) fn run(&self, file: OpenFile) -> Result<Option<TextReadResult>, FileError> {
-        match file.stamp().len <= LOADED {
-            true => {
-                let loaded = self.files.workspace().load(file)?;
-                let Ok(text) = Text::decode(loaded.bytes) else { return Ok(None) };
-                let mut reading = self.whole(&loaded.snapshot, &text);
-                if let Output::Text(shown) = &mut reading.output {
-                    shown.notices.extend(loaded.notice);
-                }
-                Ok(Some(reading))
+        if file.stamp().len <= LOADED {
+            let loaded = self.files.workspace().load(file)?;
+            let Ok(text) = Text::decode(loaded.bytes) else { return Ok(None) };
+            let mut reading = self.whole(&loaded.snapshot, &text);
+            if let Output::Text(shown) = &mut reading.output {
+                shown.notices.extend(loaded.notice);
             }
-            false => self.streamed(&file),
+            Ok(Some(reading))
+        } else {
+            self.streamed(&file)
         }
     }
 

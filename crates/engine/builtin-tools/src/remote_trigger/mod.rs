@@ -98,11 +98,10 @@ impl RemoteTrigger {
             format!("{}: {line} (in {}, mode {})", it.name, it.dir.display(), it.mode.name())
         });
         let lines: Vec<String> = lines.collect();
-        let summary = match lines.is_empty() {
-            true => {
-                String::from("No triggers are set up; the person does that in their settings (triggers).")
-            }
-            false => lines.join("\n"),
+        let summary = if lines.is_empty() {
+            String::from("No triggers are set up; the person does that in their settings (triggers).")
+        } else {
+            lines.join("\n")
         };
         Output { status: 200, json: json!({"triggers": all.keys().collect::<Vec<_>>()}), summary }
     }

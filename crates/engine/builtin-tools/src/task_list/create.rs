@@ -106,9 +106,10 @@ impl Tool for TaskCreate {
         let reserved = on_disk(move || {
             taken.change(|board| {
                 let open = board.tasks().filter(|(_, it)| it.status != TaskStatus::Completed).count();
-                match open < MAX_TASKS {
-                    true => (vec![TaskEvent::Reserved { id: board.next_id() }], Some(board.next_id())),
-                    false => (Vec::new(), None),
+                if open < MAX_TASKS {
+                    (vec![TaskEvent::Reserved { id: board.next_id() }], Some(board.next_id()))
+                } else {
+                    (Vec::new(), None)
                 }
             })
         });

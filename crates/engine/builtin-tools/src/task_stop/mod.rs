@@ -91,9 +91,10 @@ impl Tool for TaskStop {
         let before = self.tasks.get(id);
         if let Some(task) = self.tasks.stop(id).await {
             let was_over = before.is_some_and(|it| it.status.name() != "running");
-            let message = match was_over {
-                true => format!("{id} had already ended: {}", task.status.name()),
-                false => format!("Ended {id}: {}", haft_types::text::one_line(&task.command, 120)),
+            let message = if was_over {
+                format!("{id} had already ended: {}", task.status.name())
+            } else {
+                format!("Ended {id}: {}", haft_types::text::one_line(&task.command, 120))
             };
             let task_type = task.about.kind.name().to_owned();
             let output = Output { message, task_id: task.id, task_type, command: Some(task.command) };

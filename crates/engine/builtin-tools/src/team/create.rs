@@ -71,11 +71,12 @@ impl Tool for TeamCreate {
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
         let fits = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
         let name = input.team_name.trim();
-        match name.starts_with(|it: char| it.is_ascii_alphanumeric()) && name.chars().all(fits) {
-            true => Ok(()),
-            false => Err(ToolError::invalid(format!(
+        if name.starts_with(|it: char| it.is_ascii_alphanumeric()) && name.chars().all(fits) {
+            Ok(())
+        } else {
+            Err(ToolError::invalid(format!(
                 "the name {name:?} does not fit: letters, digits, - and _, beginning with a letter or digit"
-            ))),
+            )))
         }
     }
 

@@ -186,9 +186,10 @@ impl Tool for WebFetch {
         let known = self.services.settings.preapproved.contains(&host);
         let carries_little =
             url.query().is_none_or(|it| it.len() <= FREE_QUERY) && url.path().len() <= FREE_PATH;
-        match known && carries_little && url.scheme() == "https" && url.port().is_none() {
-            true => Verdict::Allow,
-            false => Verdict::Passthrough,
+        if known && carries_little && url.scheme() == "https" && url.port().is_none() {
+            Verdict::Allow
+        } else {
+            Verdict::Passthrough
         }
     }
 

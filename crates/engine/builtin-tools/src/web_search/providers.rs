@@ -239,9 +239,10 @@ impl SearchAdapter {
     }
 
     fn without_secret(&self, text: &str) -> String {
-        match self.kind == AdapterKind::SearXng || self.secret.is_empty() {
-            true => text.to_owned(),
-            false => text.replace(&self.secret, "…"),
+        if self.kind == AdapterKind::SearXng || self.secret.is_empty() {
+            text.to_owned()
+        } else {
+            text.replace(&self.secret, "…")
         }
     }
 }

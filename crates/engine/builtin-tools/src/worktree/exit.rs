@@ -96,11 +96,12 @@ impl Tool for ExitWorktree {
 
     /// Nothing is lost without a person's word, and a model cannot give it.
     fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
-        match input.discards() {
-            true => Verdict::Insist(String::from(
+        if input.discards() {
+            Verdict::Insist(String::from(
                 "removes a worktree with changes or commits that are nowhere else (they can be brought back with `haft worktrees`)",
-            )),
-            false => Verdict::Allow,
+            ))
+        } else {
+            Verdict::Allow
         }
     }
 

@@ -391,13 +391,15 @@ fn new_content<'a>(text: &'a Text, content: &'a str) -> Result<New<'a>, String> 
         let hunks = patch_of_splices(text, &splices).map_err(|err| err.to_string())?;
         return Ok(New { bytes, hunks, notes });
     }
-    let bytes = match plain {
-        true => Bytes::whole(content.as_bytes()),
-        false => Bytes::whole(encode_whole(content, encoding).map_err(|err| err.to_string())?),
+    let bytes = if plain {
+        Bytes::whole(content.as_bytes())
+    } else {
+        Bytes::whole(encode_whole(content, encoding).map_err(|err| err.to_string())?)
     };
-    let hunks = match small {
-        true => patch(&text.literal(&text.raw()[encoding.bom_bytes().len()..]), content),
-        false => Vec::new(),
+    let hunks = if small {
+        patch(&text.literal(&text.raw()[encoding.bom_bytes().len()..]), content)
+    } else {
+        Vec::new()
     };
     Ok(New { bytes, hunks, notes })
 }

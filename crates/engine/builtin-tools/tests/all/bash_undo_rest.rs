@@ -256,12 +256,11 @@ fn linked_picture(top: &Path) -> BTreeMap<String, (u32, Vec<u8>, Vec<String>)> {
     while let Some(dir) = open.pop() {
         for path in std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()) {
             let meta = path.symlink_metadata().unwrap();
-            match meta.is_dir() {
-                true => open.push(path),
-                false => {
-                    let name = path.strip_prefix(top).unwrap().display().to_string();
-                    found.push((name, path, (meta.dev(), meta.ino())));
-                }
+            if meta.is_dir() {
+                open.push(path)
+            } else {
+                let name = path.strip_prefix(top).unwrap().display().to_string();
+                found.push((name, path, (meta.dev(), meta.ino())));
             }
         }
     }
@@ -269,9 +268,10 @@ fn linked_picture(top: &Path) -> BTreeMap<String, (u32, Vec<u8>, Vec<String>)> {
     let names = |id| found.iter().filter(|it| it.2 == id).map(|it| it.0.clone()).collect();
     let seen = |path: &Path| {
         let meta = path.symlink_metadata().unwrap();
-        let content = match meta.is_symlink() {
-            true => std::fs::read_link(path).unwrap().into_os_string().into_encoded_bytes(),
-            false => std::fs::read(path).unwrap(),
+        let content = if meta.is_symlink() {
+            std::fs::read_link(path).unwrap().into_os_string().into_encoded_bytes()
+        } else {
+            std::fs::read(path).unwrap()
         };
         (meta.mode(), content)
     };

@@ -104,11 +104,10 @@ fn picture(dir: &Path) -> BTreeMap<String, Seen> {
             () => fs::read(path).unwrap(),
         };
         let mut mark = [0_u8; 64];
-        let mark = match meta.is_symlink() {
-            true => None,
-            false => rustix::fs::lgetxattr(path, "user.haft-test", &mut mark[..])
-                .ok()
-                .map(|len| mark[..len].to_vec()),
+        let mark = if meta.is_symlink() {
+            None
+        } else {
+            rustix::fs::lgetxattr(path, "user.haft-test", &mut mark[..]).ok().map(|len| mark[..len].to_vec())
         };
         let same = found.iter().filter(|it| !meta.is_dir() && id(&it.2) == id(meta));
         (name.clone(), (meta.mode(), content, mark, same.map(|it| it.0.clone()).collect()))

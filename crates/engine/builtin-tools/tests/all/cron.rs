@@ -75,9 +75,12 @@ impl Later {
 fn without_ids(text: &str) -> String {
     let is_id = |it: &str| it.len() == 8 && it.bytes().all(|it| it.is_ascii_hexdigit());
     text.split_inclusive([' ', ':', '.', '\n'])
-        .map(|word| match is_id(word.trim_end_matches([' ', ':', '.', '\n'])) {
-            true => format!("ID{}", &word[8..]),
-            false => word.to_owned(),
+        .map(|word| {
+            if is_id(word.trim_end_matches([' ', ':', '.', '\n'])) {
+                format!("ID{}", &word[8..])
+            } else {
+                word.to_owned()
+            }
         })
         .collect()
 }

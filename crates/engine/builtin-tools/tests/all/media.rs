@@ -113,9 +113,12 @@ async fn hostile_pictures_are_described() {
 
 /// A document with one page per text; an empty text is a page with a drawing.
 fn pdf(pages: &[&str]) -> Vec<u8> {
-    let drawn = pages.iter().map(|text| match text.is_empty() {
-        true => String::from("1 0 0 rg 50 50 300 300 re f"),
-        false => format!("BT /F1 24 Tf 50 600 Td ({text}) Tj ET"),
+    let drawn = pages.iter().map(|text| {
+        if text.is_empty() {
+            String::from("1 0 0 rg 50 50 300 300 re f")
+        } else {
+            format!("BT /F1 24 Tf 50 600 Td ({text}) Tj ET")
+        }
     });
     pdf_of(&drawn.collect::<Vec<_>>())
 }

@@ -167,10 +167,7 @@ async fn servers_say_how_long_their_pages_hold() {
                 || lower.contains("if-none-match: \"v1\"")
                 || lower.contains("if-modified-since: mon, 16 nov 2026 10:00:00 gmt");
             let (first, again) = said_of(&path);
-            let bytes = match known {
-                true => reply_with(304, again, b""),
-                false => reply_with(200, first, b"text"),
-            };
+            let bytes = if known { reply_with(304, again, b"") } else { reply_with(200, first, b"text") };
             stream.write_all(&bytes).await.ok();
         })
     }))

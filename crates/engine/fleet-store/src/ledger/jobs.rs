@@ -27,9 +27,10 @@ impl JobLedger {
             }
         }
         for (number, job) in new.iter().enumerate() {
-            let before: Vec<&JobHead> = match job.head.needs.runs.is_empty() {
-                true => continue,
-                false => new[..number].iter().map(|it| &it.head).collect(),
+            let before: Vec<&JobHead> = if job.head.needs.runs.is_empty() {
+                continue;
+            } else {
+                new[..number].iter().map(|it| &it.head).collect()
             };
             if let Some(why) = self.missing_need(&job.head, &before) {
                 return LedgerOutcome::Refused(why);

@@ -131,13 +131,14 @@ fn bound(it: &Simulation) -> String {
         return String::from("nothing yet");
     }
     let whose = if it.client_cpu > it.engine_cpu { "the clients'" } else { "the engine's" };
-    match used >= cores * 0.85 {
-        true => format!("the processors of this machine ({used:.1} of {cores:.0} used, mostly {whose})"),
-        false => format!(
+    if used >= cores * 0.85 {
+        format!("the processors of this machine ({used:.1} of {cores:.0} used, mostly {whose})")
+    } else {
+        format!(
             "waiting for acknowledged writes ({:.0}/s, p50 {:?}); {used:.1} of {cores:.0} processors used here, the \
              rest is the disk's or the neighbours'",
             it.appends_per_second, it.append_p50
-        ),
+        )
     }
 }
 

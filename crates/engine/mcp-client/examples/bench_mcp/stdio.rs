@@ -220,10 +220,8 @@ impl Workplace {
 
     fn calls(&mut self, name: &str, times: &mut Vec<Duration>) -> Outcome<()> {
         for _ in 0..repeated(50) {
-            let (old, new) = match self.turn.is_multiple_of(2) {
-                true => ("alpha", "gamma"),
-                false => ("gamma", "alpha"),
-            };
+            let (old, new) =
+                if self.turn.is_multiple_of(2) { ("alpha", "gamma") } else { ("gamma", "alpha") };
             let file = &self.file;
             let arguments = match name {
                 "Read" => json!({"file_path": file, "offset": 1 + times.len() % 2, "limit": 20}),

@@ -203,12 +203,13 @@ impl ResultAdapter<'_> {
 
     /// What cannot be decoded is kept as it came.
     async fn broken(&mut self, what: &str, media_type: &str, data: &str) {
-        let kept = match data.is_empty() {
-            true => String::new(),
-            false => match self.media.save("text/plain", data.as_bytes()).await {
+        let kept = if data.is_empty() {
+            String::new()
+        } else {
+            match self.media.save("text/plain", data.as_bytes()).await {
                 Ok(path) => format!("; it is in {} as it came", path.display()),
                 Err(reason) => format!("; it could not be saved: {reason}"),
-            },
+            }
         };
         self.say(format!("[{what} of type {media_type}: its base64 data is broken{kept}]"));
     }

@@ -61,10 +61,7 @@ pub(crate) fn remote_tool(
         description: description(def, &input_schema),
         input_schema: Arc::new(input_schema),
         search_hint: search_hint(config, def),
-        exposure: match def.meta_flag("anthropic/alwaysLoad") {
-            true => Exposure::Always,
-            false => exposure,
-        },
+        exposure: if def.meta_flag("anthropic/alwaysLoad") { Exposure::Always } else { exposure },
         max_result_chars: Some(result_chars(def)),
         // The server's own limits hold, and progress extends them.
         timeout: None,
@@ -177,18 +174,20 @@ fn tool_error(failure: CallFailure, def: &OfferedTool) -> ToolError {
             ErrorKind::TimedOut,
             format!("{message}. The server was told to stop; what it did until then is unknown."),
         ),
-        CallFailure::Lost { reason } => ToolError::failed(match def.annotations.may_be_repeated() {
-            true => format!("{reason}, twice in a row. Try again later or do without this tool."),
-            false => format!(
+        CallFailure::Lost { reason } => ToolError::failed(if def.annotations.may_be_repeated() {
+            format!("{reason}, twice in a row. Try again later or do without this tool.")
+        } else {
+            format!(
                 "{reason}, while the call was running: its outcome is unknown. \
                  Check what it did before you call it again."
-            ),
+            )
         }),
         CallFailure::Unavailable(unavailable) => ToolError::failed(format!(
             "{}{}. The call had no effect.{}",
-            match unavailable.reason.contains("temporarily unavailable") {
-                true => String::new(),
-                false => format!("{} is temporarily unavailable: ", def.name),
+            if unavailable.reason.contains("temporarily unavailable") {
+                String::new()
+            } else {
+                format!("{} is temporarily unavailable: ", def.name)
             },
             unavailable.reason,
             if unavailable.needs_auth { "" } else { " Try again later or do without this tool." }

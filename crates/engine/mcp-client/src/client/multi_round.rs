@@ -60,10 +60,7 @@ impl ServerSession {
                 return Err(fault(format!("the user has to open {url} first, and did not ({error})")));
             }
         }
-        match pages.is_some_and(|it| !it.is_empty()) {
-            true => Ok(()),
-            false => Err(CallError::Rpc(error.clone())),
-        }
+        if pages.is_some_and(|it| !it.is_empty()) { Ok(()) } else { Err(CallError::Rpc(error.clone())) }
     }
 
     /// Answers what the server asked, for the next round.

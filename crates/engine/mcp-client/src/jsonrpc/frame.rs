@@ -116,9 +116,10 @@ pub(crate) fn request(id: u64, method: &str, params: Map<String, Value>) -> Valu
 
 /// A notification of ours; `params` is left out when there is nothing to say.
 pub(crate) fn notification(method: &str, params: Map<String, Value>) -> Value {
-    match params.is_empty() {
-        true => message([("method", method.into())]),
-        false => message([("method", method.into()), ("params", Value::Object(params))]),
+    if params.is_empty() {
+        message([("method", method.into())])
+    } else {
+        message([("method", method.into()), ("params", Value::Object(params))])
     }
 }
 

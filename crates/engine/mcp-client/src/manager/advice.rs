@@ -16,13 +16,13 @@ fn shell_word(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    match word.chars().any(char::is_control) {
+    if word.chars().any(char::is_control) {
         // Line breaks and the like would act when they are pasted.
-        true => {
-            let escaped: String = word.chars().map(escaped).collect();
-            format!("$'{escaped}'")
-        }
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+
+        let escaped: String = word.chars().map(escaped).collect();
+        format!("$'{escaped}'")
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -43,9 +43,10 @@ pub(super) fn advice(config: &ServerConfig, err: &ConnectError, is_noisy: bool) 
                 std::iter::once(&it.program).chain(&it.args).map(|word| shell_word(word)).collect();
             let line = words.join(" ");
             // Half a command is not for pasting.
-            match MAX_PASTED < line.chars().count() {
-                true => String::from("run its command by hand and see"),
-                false => format!("run it by hand and see: {line}"),
+            if MAX_PASTED < line.chars().count() {
+                String::from("run its command by hand and see")
+            } else {
+                format!("run it by hand and see: {line}")
             }
         }
         _ => String::from("ask whoever runs it"),

@@ -395,9 +395,10 @@ impl Server {
             ConnectError::Failed { .. } => ServerState::Failed,
         };
         let needs_auth = state == ServerState::NeedsAuth;
-        slot.last_error = Some(match needs_auth {
-            true => format!("it asks for a login: `haft mcp login {}`", self.name()),
-            false => reason.clone(),
+        slot.last_error = Some(if needs_auth {
+            format!("it asks for a login: `haft mcp login {}`", self.name())
+        } else {
+            reason.clone()
         });
         if slot.state != ServerState::Disabled {
             self.enter(slot, state);
@@ -405,16 +406,17 @@ impl Server {
                 self.try_later(pause(slot.failures + 1));
             }
         }
-        match needs_auth {
-            true => ServerUnavailableError {
+        if needs_auth {
+            ServerUnavailableError {
                 reason: format!(
                     "the server `{}` asks for a login; the user has to run `haft mcp login {}` first",
                     self.name(),
                     self.name()
                 ),
                 needs_auth,
-            },
-            false => ServerUnavailableError { reason, needs_auth },
+            }
+        } else {
+            ServerUnavailableError { reason, needs_auth }
         }
     }
 

@@ -347,10 +347,11 @@ impl McpManager {
         let server = self.find(server)?;
         let was_connected = server.is_connected();
         let session = server.session().await.map_err(|it| ServerQueryError(it.reason))?;
-        match was_connected {
-            true => server.take_tools(&session).await.map_err(|err| ServerQueryError(err.to_string())),
+        if was_connected {
+            server.take_tools(&session).await.map_err(|err| ServerQueryError(err.to_string()))
+        } else {
             // Connecting has just read the list.
-            false => Ok(()),
+            Ok(())
         }
     }
 
@@ -511,9 +512,10 @@ impl McpManager {
         let servers = self.servers();
         servers.get(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = servers.keys().map(String::as_str).collect();
-            ServerQueryError(match known.is_empty() {
-                true => String::from("no MCP server is configured"),
-                false => format!("no MCP server `{name}`; there are: {}", known.join(", ")),
+            ServerQueryError(if known.is_empty() {
+                String::from("no MCP server is configured")
+            } else {
+                format!("no MCP server `{name}`; there are: {}", known.join(", "))
             })
         })
     }

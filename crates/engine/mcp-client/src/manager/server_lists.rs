@@ -99,9 +99,10 @@ impl Server {
                 None => {
                     news = true;
                     let agreed = if differs { PinCheck::No } else { PinCheck::Yes };
-                    let exposure = match slot.at_once || self.config.always_load {
-                        true => Exposure::Always,
-                        false => Exposure::Deferred,
+                    let exposure = if slot.at_once || self.config.always_load {
+                        Exposure::Always
+                    } else {
+                        Exposure::Deferred
                     };
                     match adapt::remote_tool(&self.config, &def, name, agreed, exposure, self.me.clone()) {
                         Ok(built) => slot.tools.push(RemoteTool { def, built, changed: differs }),

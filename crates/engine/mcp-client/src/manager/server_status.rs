@@ -60,9 +60,10 @@ impl fmt::Display for NonProtocolOutput {
             lines => write!(f, "{lines} lines of its output were no messages, first: {first}")?,
         }
         // A common mistake with a name.
-        match self.first.to_ascii_lowercase().starts_with("content-length:") {
-            true => f.write_str(" (it frames messages like a language server; here each is one line)"),
-            false => Ok(()),
+        if self.first.to_ascii_lowercase().starts_with("content-length:") {
+            f.write_str(" (it frames messages like a language server; here each is one line)")
+        } else {
+            Ok(())
         }
     }
 }

@@ -82,10 +82,8 @@ impl HttpSite {
                 proven_again = true;
                 continue;
             }
-            let renewal = match renewed || own {
-                true => RenewalOutcome::Impossible,
-                false => self.login.renew(refused).await,
-            };
+            let renewal =
+                if renewed || own { RenewalOutcome::Impossible } else { self.login.renew(refused).await };
             renewed = true;
             let no_use = self.login.no_use().filter(|_| !own);
             match (renewal, refused, no_use) {
@@ -216,10 +214,12 @@ async fn run_helper(server: &str, url: &str, helper: &str) -> Result<Vec<(String
 }
 
 fn not_sent(err: &reqwest::Error) -> CallError {
-    match err.is_connect() || err.is_builder() {
-        _ if err.is_redirect() => CallError::Elsewhere(explain(err)),
-        true => CallError::NotSent(explain(err)),
-        false => CallError::Closed(explain(err)),
+    if err.is_connect() || err.is_builder() {
+        if err.is_redirect() { CallError::Elsewhere(explain(err)) } else { CallError::NotSent(explain(err)) }
+    } else if err.is_redirect() {
+        CallError::Elsewhere(explain(err))
+    } else {
+        CallError::Closed(explain(err))
     }
 }
 

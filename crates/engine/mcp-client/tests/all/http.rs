@@ -215,12 +215,11 @@ async fn post(fake: &Fake, seen: &Seen, message: Value) -> Response {
         return response(202, "text/plain", "");
     }
     let answer = fake.answer(&message);
-    let mut response = match fake.on("stream") {
-        true => {
-            let note = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x"}});
-            response(200, "text/event-stream; charset=utf-8", event(&note) + &event(&answer))
-        }
-        false => response(200, "application/json", answer.to_string()),
+    let mut response = if fake.on("stream") {
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x"}});
+        response(200, "text/event-stream; charset=utf-8", event(&note) + &event(&answer))
+    } else {
+        response(200, "application/json", answer.to_string())
     };
     if seen.method == "initialize" && fake.on("sessions") {
         *fake.sessions.lock().unwrap() += 1;

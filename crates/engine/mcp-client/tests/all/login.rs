@@ -156,9 +156,10 @@ async fn token(
             good
         }
     };
-    match good {
-        true => Json(tokens.issue()).into_response(),
-        false => (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_grant"}))).into_response(),
+    if good {
+        Json(tokens.issue()).into_response()
+    } else {
+        (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_grant"}))).into_response()
     }
 }
 

@@ -58,9 +58,10 @@ impl Encoder<'_> {
         let prompted = self.info.tool_calls == ToolCalls::Prompted;
         let mut origins = Vec::new();
         append_raw(out, "messages", b"[");
-        let system = match prompted {
-            true => chat_text_tools::system(linted, &system_text(request)),
-            false => system_text(request),
+        let system = if prompted {
+            chat_text_tools::system(linted, &system_text(request))
+        } else {
+            system_text(request)
         };
         if !system.is_empty() {
             let message = json!({"role": self.options.system_role, "content": system});
@@ -70,9 +71,10 @@ impl Encoder<'_> {
         }
         for (at, message) in request.messages.iter().enumerate() {
             // The cache holds the server's own form.
-            let piece = match prompted {
-                true => prompted_message(message),
-                false => self.cache.get(message, || encode_message(message, self.options)),
+            let piece = if prompted {
+                prompted_message(message)
+            } else {
+                self.cache.get(message, || encode_message(message, self.options))
             };
             if !piece.bytes.is_empty() {
                 if out.last() != Some(&b'[') {

@@ -172,13 +172,12 @@ fn user(message: &Message, media: &mut WireMedia) -> Vec<(Value, usize)> {
         let part = match block {
             MessageBlock::ToolResult { tool_use_id, content, is_error } => {
                 let (text, rest) = split_result(&content.0, *is_error, media);
-                let output = match rest.is_empty() {
-                    true => json!(text),
-                    false => {
-                        let mut parts = vec![json!({"type": "input_text", "text": text})];
-                        parts.extend(rest.into_iter().filter_map(inner_part));
-                        json!(parts)
-                    }
+                let output = if rest.is_empty() {
+                    json!(text)
+                } else {
+                    let mut parts = vec![json!({"type": "input_text", "text": text})];
+                    parts.extend(rest.into_iter().filter_map(inner_part));
+                    json!(parts)
                 };
                 out.push((
                     json!({"type": "function_call_output", "call_id": tool_use_id, "output": output}),

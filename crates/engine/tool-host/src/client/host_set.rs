@@ -260,13 +260,14 @@ impl HostSet {
     pub(super) fn lost(&self, host: usize, tool: &str, trouble: &LinkError, was_sent: bool) -> ToolError {
         let Some(it) = self.hosts.get(host) else { return ToolError::failed("there is no such host") };
         let HostConfig { name, address, .. } = &it.link.config;
-        let (kind, what) = match was_sent {
-            true => (
+        let (kind, what) = if was_sent {
+            (
                 ErrorKind::Interrupted,
                 "the call came there or was on its way: it may or may not have had its effect, and may still run. \
                  Check before doing it again",
-            ),
-            false => (ErrorKind::NotStarted, "the call did not run"),
+            )
+        } else {
+            (ErrorKind::NotStarted, "the call did not run")
         };
         let message = format!(
             "host {name} ({address}) cannot be reached: {trouble}. {tool}: {what}. Files and commands are there, not \

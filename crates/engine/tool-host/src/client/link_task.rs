@@ -475,18 +475,14 @@ impl LinkTask {
         if self.questions.contains_key(&question) {
             return self.answer_frame(question).iter().map(line_of).collect();
         }
-        match self.calls.contains_key(&key) {
-            true => {
-                self.questions.insert(question, (key.clone(), None));
-                self.tell(&key, RemoteCallEvent::Ask(frame));
-                Vec::new()
-            }
-            // Nobody here knows the call: nobody can say yes to it.
-            false => {
-                let message = String::from("nobody waits for this call any more");
-                let answer = AnswerFrame::Deny { message, interrupt: false };
-                vec![line_of(&ClientFrame::Answer { question, answer })]
-            }
+        if self.calls.contains_key(&key) {
+            self.questions.insert(question, (key.clone(), None));
+            self.tell(&key, RemoteCallEvent::Ask(frame));
+            Vec::new()
+        } else {
+            let message = String::from("nobody waits for this call any more");
+            let answer = AnswerFrame::Deny { message, interrupt: false };
+            vec![line_of(&ClientFrame::Answer { question, answer })]
         }
     }
 

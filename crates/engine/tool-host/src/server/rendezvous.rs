@@ -120,9 +120,10 @@ async fn receive(
     let check = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         let response = checked(request, response, token)?;
         let path = request.uri().path();
-        visitor = match request.headers().contains_key(WAITS) {
-            true => Some(RendezvousPeer::Host(hosts.add(path))),
-            false => hosts.take(path).map(RendezvousPeer::Caller),
+        visitor = if request.headers().contains_key(WAITS) {
+            Some(RendezvousPeer::Host(hosts.add(path)))
+        } else {
+            hosts.take(path).map(RendezvousPeer::Caller)
         };
         match visitor {
             Some(_) => Ok(response),

@@ -144,9 +144,10 @@ impl HostRunRegistry {
     }
 
     fn other_language(&self, hello: &Hello) -> String {
-        let (older, newer) = match hello.protocol < PROTOCOL {
-            true => ("the calling machine", "the tool host"),
-            false => ("the tool host", "the calling machine"),
+        let (older, newer) = if hello.protocol < PROTOCOL {
+            ("the calling machine", "the tool host")
+        } else {
+            ("the tool host", "the calling machine")
         };
         format!(
             "the tool host runs haft {} (protocol {PROTOCOL}), the caller haft {} (protocol {}): update haft on {older} \

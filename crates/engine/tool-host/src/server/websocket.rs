@@ -92,10 +92,7 @@ pub(super) fn checked(request: &Request, response: Response, token: &str) -> Res
     let mut shown = headers.get_all("authorization").iter();
     let bearer = shown.next().and_then(|it| it.to_str().ok()).and_then(|it| it.strip_prefix("Bearer "));
     let is_right = bearer.is_some_and(|it| same(it.trim(), token)) && shown.next().is_none();
-    match is_right {
-        true => Ok(response),
-        false => Err(refused(401, "the token is missing or wrong")),
-    }
+    if is_right { Ok(response) } else { Err(refused(401, "the token is missing or wrong")) }
 }
 
 /// A request that may not.

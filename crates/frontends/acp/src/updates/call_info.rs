@@ -105,9 +105,10 @@ impl CallInspector {
     /// Paths inside the working directory without it.
     fn shortened<'a>(&self, words: &'a str) -> Cow<'a, str> {
         let cwd = self.cwd.to_string_lossy();
-        match cwd == "/" || !words.contains(&*cwd) {
-            true => words.into(),
-            false => words.replace(&format!("{cwd}/"), "").into(),
+        if cwd == "/" || !words.contains(&*cwd) {
+            words.into()
+        } else {
+            words.replace(&format!("{cwd}/"), "").into()
         }
     }
 }
@@ -139,9 +140,10 @@ fn raw_input(input: &Value) -> Cow<'_, Value> {
         return Cow::Borrowed(input);
     }
     let length = input.to_string().len();
-    match length <= MAX_INPUT_BYTES {
-        true => Cow::Borrowed(input),
-        false => Cow::Owned(json!({"left_out": format!("{length} bytes of input")})),
+    if length <= MAX_INPUT_BYTES {
+        Cow::Borrowed(input)
+    } else {
+        Cow::Owned(json!({"left_out": format!("{length} bytes of input")}))
     }
 }
 

@@ -58,9 +58,10 @@ pub(crate) fn chunk_content(block: &MessageBlock) -> Option<ContentBlock<'_>> {
 /// A text as a block of code; the fence is longer than any in it.
 pub(crate) fn fenced(words: &str) -> String {
     // Most hold none: those are only looked through.
-    let longest = match words.as_bytes().contains(&b'`') {
-        true => words.as_bytes().split(|it| *it != b'`').map(<[u8]>::len).max().unwrap_or(0),
-        false => 0,
+    let longest = if words.as_bytes().contains(&b'`') {
+        words.as_bytes().split(|it| *it != b'`').map(<[u8]>::len).max().unwrap_or(0)
+    } else {
+        0
     };
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{}\n{fence}", words.trim_end_matches('\n'))

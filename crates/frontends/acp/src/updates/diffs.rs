@@ -32,9 +32,10 @@ pub(crate) fn diff(path: &Path, old: Option<&str>, new: &str) -> Value {
 
 fn bounded(side: &str) -> String {
     let cut = haft_types::text::head(side, MAX_SIDE_BYTES / 4);
-    match side.len() <= MAX_SIDE_BYTES {
-        true => side.to_owned(),
-        false => format!("{cut}\n[cut: {} bytes in all]\n", side.len()),
+    if side.len() <= MAX_SIDE_BYTES {
+        side.to_owned()
+    } else {
+        format!("{cut}\n[cut: {} bytes in all]\n", side.len())
     }
 }
 

@@ -84,9 +84,10 @@ fn user(
             MessageBlock::ToolResult { tool_use_id, content, is_error } => {
                 let data = line.tool_use_result.as_ref();
                 let is_cut = !*is_error && data.is_some_and(diffs::is_shortened);
-                let changes = match is_cut || runs_command(teller, tool_use_id) {
-                    true => changed(tool_use_id),
-                    false => Vec::new(),
+                let changes = if is_cut || runs_command(teller, tool_use_id) {
+                    changed(tool_use_id)
+                } else {
+                    Vec::new()
                 };
                 let updates = teller.ended(tool_use_id, content, *is_error, data, changes);
                 updates.into_iter().for_each(&mut *tell);

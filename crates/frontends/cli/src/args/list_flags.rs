@@ -103,9 +103,10 @@ impl FlagReader<'_> {
             Some(command) if self.prompt != PromptPosition::Taken => {
                 self.at = command;
                 let takes_words = command.get_positionals().next().is_some();
-                self.prompt = match takes_words || command.has_subcommands() {
-                    true => PromptPosition::OfCommand,
-                    false => PromptPosition::Taken,
+                self.prompt = if takes_words || command.has_subcommands() {
+                    PromptPosition::OfCommand
+                } else {
+                    PromptPosition::Taken
                 };
             }
             _ if std::ptr::eq(self.at, self.root) => self.prompt = PromptPosition::Taken,

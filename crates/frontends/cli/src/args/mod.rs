@@ -95,13 +95,12 @@ impl Args {
             // Never taken apart: that would take half as long again as putting it together.
             let mut root = std::mem::ManuallyDrop::new(Self::command());
             let words = list_flags::one_word_each(std::env::args_os().collect(), &root, &is_tool_name);
-            let matches = match newer_flags::is_of_sdk(&words) {
-                false => root.try_get_matches_from_mut(words)?,
-                true => {
-                    let (matches, ignored) = newer_flags::parse(&mut root, words)?;
-                    ignored.iter().for_each(|flag| complain(&format!("ignored the unknown option {flag}")));
-                    matches
-                }
+            let matches = if newer_flags::is_of_sdk(&words) {
+                let (matches, ignored) = newer_flags::parse(&mut root, words)?;
+                ignored.iter().for_each(|flag| complain(&format!("ignored the unknown option {flag}")));
+                matches
+            } else {
+                root.try_get_matches_from_mut(words)?
             };
             return Ok((Self::from_arg_matches(&matches)?, matches));
         }

@@ -24,11 +24,10 @@ pub(crate) fn run(args: &ModelsArgs, options: &GlobalArgs) -> CommandExit {
     let catalog = premises.catalog()?;
     let own = premises.state_dir().join("models.json");
     let from_user = catalog.models().len() - Catalog::built_in().models().len();
-    let servers = match args.no_local {
-        true => Vec::new(),
-        false => {
-            session_spec::runtime()?.block_on(local_model_servers::find(&|name| premises.variable(name)))
-        }
+    let servers = if args.no_local {
+        Vec::new()
+    } else {
+        session_spec::runtime()?.block_on(local_model_servers::find(&|name| premises.variable(name)))
     };
     let fits = |name: &str| args.filter.as_deref().is_none_or(|it| name.contains(it));
     let known: Vec<(&ModelInfo, String)> = catalog

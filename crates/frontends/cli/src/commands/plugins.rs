@@ -139,9 +139,10 @@ fn switch(id: &str, scope: PluginScope, on: bool, options: &GlobalArgs) -> Comma
     let (scope, name) = scope_of(scope);
     premises.switch_plugin(scope, &id, on).map_err(CliError::Message)?;
     let state = if on { "on" } else { "off" };
-    match options.json {
-        true => print_line(&json!({"id": id, "enabled": on, "scope": name}).to_string())?,
-        false => print_line(&format!("{id} is {state} now ({name} settings)"))?,
+    if options.json {
+        print_line(&json!({"id": id, "enabled": on, "scope": name}).to_string())?
+    } else {
+        print_line(&format!("{id} is {state} now ({name} settings)"))?
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -150,16 +151,13 @@ fn switch(id: &str, scope: PluginScope, on: bool, options: &GlobalArgs) -> Comma
 fn validate(path: &Path, options: &GlobalArgs) -> CommandExit {
     let (what, problems) =
         session_spec::premises(options)?.validate_plugin(path).map_err(CliError::Message)?;
-    match options.json {
-        true => {
-            let problems: Vec<Value> = problems.iter().map(problem_json).collect();
-            print_line(&json!({"what": what, "problems": problems}).to_string())?;
-        }
-        false => {
-            print_bytes(style::clean(&format!("{what}\n")).as_bytes())?;
-            for problem in &problems {
-                print_bytes(style::clean(&format!("! {problem}\n")).as_bytes())?;
-            }
+    if options.json {
+        let problems: Vec<Value> = problems.iter().map(problem_json).collect();
+        print_line(&json!({"what": what, "problems": problems}).to_string())?;
+    } else {
+        print_bytes(style::clean(&format!("{what}\n")).as_bytes())?;
+        for problem in &problems {
+            print_bytes(style::clean(&format!("! {problem}\n")).as_bytes())?;
         }
     }
     Ok(ExitCode::from(u8::from(!problems.is_empty())))
@@ -172,12 +170,13 @@ fn install(id: &str, scope: PluginScope, options: &GlobalArgs) -> CommandExit {
     let dir = premises.install_plugin(&id).map_err(CliError::Message)?;
     let (scope, name) = scope_of(scope);
     premises.switch_plugin(scope, &id, true).map_err(CliError::Message)?;
-    match options.json {
-        true => print_line(
+    if options.json {
+        print_line(
             &json!({"id": id, "directory": dir.to_string_lossy(), "enabled": true, "scope": name})
                 .to_string(),
-        )?,
-        false => print_line(&format!("{id} is installed and on ({name} settings): {}", dir.display()))?,
+        )?
+    } else {
+        print_line(&format!("{id} is installed and on ({name} settings): {}", dir.display()))?
     }
     let wanted = session_spec::premises(options)?.plugin_options(&id).unwrap_or_default();
     for option in wanted.iter().filter(|it| it.is_required && !it.is_set) {
@@ -201,9 +200,10 @@ fn uninstall(id: &str, scope: PluginScope, options: &GlobalArgs) -> CommandExit 
             "{id} was not installed here; it is off now ({name} settings)"
         )));
     }
-    match options.json {
-        true => print_line(&json!({"id": id, "enabled": false, "scope": name}).to_string())?,
-        false => print_line(&format!("{id} is gone and off ({name} settings)"))?,
+    if options.json {
+        print_line(&json!({"id": id, "enabled": false, "scope": name}).to_string())?
+    } else {
+        print_line(&format!("{id} is gone and off ({name} settings)"))?
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -268,15 +268,17 @@ fn marketplace(command: &MarketplaceCommand, options: &GlobalArgs) -> CommandExi
             format!("marketplace {name} is not known any more")
         }
         MarketplaceCommand::Update { name } => {
-            match premises.update_marketplace(name).map_err(CliError::Message)? {
-                true => format!("marketplace {name} is copied anew"),
-                false => format!("marketplace {name} is a directory: it is read where it is"),
+            if premises.update_marketplace(name).map_err(CliError::Message)? {
+                format!("marketplace {name} is copied anew")
+            } else {
+                format!("marketplace {name} is a directory: it is read where it is")
             }
         }
     };
-    match options.json {
-        true => print_line(&json!({"done": words}).to_string())?,
-        false => print_line(&style::clean(&words))?,
+    if options.json {
+        print_line(&json!({"done": words}).to_string())?
+    } else {
+        print_line(&style::clean(&words))?
     }
     Ok(ExitCode::SUCCESS)
 }

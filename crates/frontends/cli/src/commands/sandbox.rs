@@ -80,9 +80,10 @@ fn text(
     probes: &[(&str, String)],
     policy: &SandboxPolicy,
 ) -> String {
-    let mut out = String::from(match walls.is_wanted() {
-        true => "The sandbox is on: commands run in it.\n",
-        false => "The sandbox is off (sandbox.enabled). This is what it would do:\n",
+    let mut out = String::from(if walls.is_wanted() {
+        "The sandbox is on: commands run in it.\n"
+    } else {
+        "The sandbox is off (sandbox.enabled). This is what it would do:\n"
     });
     let shown = SandboxReport { gaps: gaps.iter().map(|it| (*it).clone()).collect(), ..report.clone() };
     out.push_str(&shown.to_string());

@@ -88,12 +88,11 @@ fn stop(running: &[LiveProcesses], id: Option<&str>) -> CommandExit {
     };
     let mut all = true;
     for task in &wanted {
-        match task.end(TIMEOUT) {
-            true => print_line(&style::clean(&format!("ended {} ({})", name_of(task), task.command)))?,
-            false => {
-                all = false;
-                complain(&format!("{} is still running", name_of(task)));
-            }
+        if task.end(TIMEOUT) {
+            print_line(&style::clean(&format!("ended {} ({})", name_of(task), task.command)))?
+        } else {
+            all = false;
+            complain(&format!("{} is still running", name_of(task)));
         }
     }
     if wanted.is_empty() {
@@ -113,8 +112,9 @@ fn output(running: &[LiveProcesses], state: &Path, id: &str) -> CommandExit {
 
 fn named<'a>(running: &'a [LiveProcesses], id: &str) -> Result<Vec<&'a LiveProcesses>, CliError> {
     let found: Vec<&LiveProcesses> = running.iter().filter(|it| means(it, id)).collect();
-    match found.is_empty() {
-        true => Err(CliError::Message(format!("nothing that runs is called {id}; see `haft tasks`"))),
-        false => Ok(found),
+    if found.is_empty() {
+        Err(CliError::Message(format!("nothing that runs is called {id}; see `haft tasks`")))
+    } else {
+        Ok(found)
     }
 }

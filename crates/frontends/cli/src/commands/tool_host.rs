@@ -236,9 +236,10 @@ fn token(args: &ToolHostArgs, premises: &SessionEnvironment) -> Result<(String, 
         }
     };
     let token = token.trim().to_owned();
-    match token.is_empty() {
-        true => Err(CliError::Message(format!("{from} holds no token"))),
-        false => Ok((token, from)),
+    if token.is_empty() {
+        Err(CliError::Message(format!("{from} holds no token")))
+    } else {
+        Ok((token, from))
     }
 }
 

@@ -19,17 +19,19 @@ use serde_json::{Value, json};
 use crate::run::session_spec;
 
 pub(crate) fn undo(id: Option<String>, turn: bool, options: &GlobalArgs) -> CommandExit {
-    let done = match options.host.is_empty() {
-        true => undo_json(&undo_change(&*session_spec::premises(options)?, id, turn)?),
-        false => on_host(HostCommand::Undo { id, turn }, options)?,
+    let done = if options.host.is_empty() {
+        undo_json(&undo_change(&*session_spec::premises(options)?, id, turn)?)
+    } else {
+        on_host(HostCommand::Undo { id, turn }, options)?
     };
     told(&done, "restored", options)
 }
 
 pub(crate) fn redo(options: &GlobalArgs) -> CommandExit {
-    let done = match options.host.is_empty() {
-        true => undo_json(&redo_change(&*session_spec::premises(options)?)?),
-        false => on_host(HostCommand::Redo, options)?,
+    let done = if options.host.is_empty() {
+        undo_json(&redo_change(&*session_spec::premises(options)?)?)
+    } else {
+        on_host(HostCommand::Redo, options)?
     };
     told(&done, "brought back", options)
 }
@@ -64,9 +66,12 @@ fn told(done: &Value, verb: &str, options: &GlobalArgs) -> CommandExit {
     } else {
         let restored = list("restored").iter().map(text).collect::<Vec<String>>();
         let removed: HashSet<String> = list("removed").iter().map(text).collect();
-        let restored = restored.into_iter().map(|path| match removed.contains(&path) {
-            true => RenderedLine::new(LineStyle::Removed, format!("removed {path}")),
-            false => RenderedLine::new(LineStyle::Added, format!("{verb} {path}")),
+        let restored = restored.into_iter().map(|path| {
+            if removed.contains(&path) {
+                RenderedLine::new(LineStyle::Removed, format!("removed {path}"))
+            } else {
+                RenderedLine::new(LineStyle::Added, format!("{verb} {path}"))
+            }
         });
         let kept = conflicts.iter().map(|it| {
             RenderedLine::new(
@@ -95,9 +100,10 @@ fn told(done: &Value, verb: &str, options: &GlobalArgs) -> CommandExit {
 }
 
 pub(crate) fn history(options: &GlobalArgs) -> CommandExit {
-    let items = match options.host.is_empty() {
-        true => history_json(&*session_spec::premises(options)?)?,
-        false => on_host(HostCommand::History, options)?,
+    let items = if options.host.is_empty() {
+        history_json(&*session_spec::premises(options)?)?
+    } else {
+        on_host(HostCommand::History, options)?
     };
     let items = items.as_array().cloned().unwrap_or_default();
     let mut out = String::new();
@@ -201,9 +207,8 @@ fn patch_lines(journal: &Journal, root: &Path, change: &FileChange) -> Vec<Rende
         return Vec::new();
     };
     let name = shown_name(change.path.strip_prefix(root).unwrap_or(&change.path));
-    let side = |mode: &str, letter: char| match mode.is_empty() {
-        true => String::from("/dev/null"),
-        false => quoted_name(&format!("{letter}/{name}")),
+    let side = |mode: &str, letter: char| {
+        if mode.is_empty() { String::from("/dev/null") } else { quoted_name(&format!("{letter}/{name}")) }
     };
     let (a, b) = (quoted_name(&format!("a/{name}")), quoted_name(&format!("b/{name}")));
     let mut lines = vec![RenderedLine::new(LineStyle::Dim, format!("diff --git {a} {b}"))];

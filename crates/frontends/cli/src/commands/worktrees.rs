@@ -49,10 +49,8 @@ fn list(premises: &SessionEnvironment, keeper: &WorktreeManager, options: &Globa
     let all = here(premises, keeper)?;
     let mut shown = Vec::new();
     for record in &all {
-        let inside = match record.is_there() || record.is_cut_off() {
-            true => Some(keeper.inspect(record)),
-            false => None,
-        };
+        let inside =
+            if record.is_there() || record.is_cut_off() { Some(keeper.inspect(record)) } else { None };
         let state = match (&record.state, record.is_there(), record.owner.is_alive()) {
             _ if record.is_cut_off() => "cut off",
             (_, false, _) if record.state == WorktreeState::Removed => "removed",

@@ -53,9 +53,10 @@ fn find(pasted: &str, cwd: &Path, home: Option<&Path>, variables: &EnvVars) -> P
         let name = path.file_name().map_or_else(|| pasted.to_owned(), |it| it.to_string_lossy().into_owned());
         return PastedImage::There { path: path.display().to_string(), label: format!("picture {name}") };
     }
-    let why = match is_remote(variables) {
-        true => format!("{pasted} is not on this machine: copy it here first (scp), then paste its path"),
-        false => format!("there is no file {pasted}; it is text now"),
+    let why = if is_remote(variables) {
+        format!("{pasted} is not on this machine: copy it here first (scp), then paste its path")
+    } else {
+        format!("there is no file {pasted}; it is text now")
     };
     PastedImage::Missing { text: pasted.to_owned(), why }
 }
@@ -65,9 +66,10 @@ fn is_remote(variables: &EnvVars) -> bool {
 }
 
 fn no_clipboard(variables: &EnvVars) -> String {
-    String::from(match is_remote(variables) {
-        true => "the clipboard is on the other machine: copy the picture here (scp), then paste its path",
-        false => "there is no picture in the clipboard (wl-paste, xclip or pngpaste has to be installed)",
+    String::from(if is_remote(variables) {
+        "the clipboard is on the other machine: copy the picture here (scp), then paste its path"
+    } else {
+        "there is no picture in the clipboard (wl-paste, xclip or pngpaste has to be installed)"
     })
 }
 

@@ -220,9 +220,10 @@ fn written_rule(words: &str) -> Result<RuleText, String> {
         None => (words, None),
     };
     let fits = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-');
-    match !tool.is_empty() && tool.chars().all(fits) {
-        true => Ok(RuleText { tool_name: tool.to_owned(), rule_content: content }),
-        false => Err(String::from("a rule begins with the name of a tool: Bash(npm test)")),
+    if !tool.is_empty() && tool.chars().all(fits) {
+        Ok(RuleText { tool_name: tool.to_owned(), rule_content: content })
+    } else {
+        Err(String::from("a rule begins with the name of a tool: Bash(npm test)"))
     }
 }
 
@@ -283,9 +284,10 @@ fn permission_rows(asked: &PermissionQuestion, agent: &AgentId) -> Vec<(ChoiceOp
         rows.push((lasting('a', label, &rules), OptionMeaning::Yes(rules.clone())));
     }
     if let Some((list, given)) = only_rule(&rules) {
-        let label = match list.destination.persists() {
-            true => "Yes, and always by a rule you change first",
-            false => "Yes, and until the session ends by a rule you change first",
+        let label = if list.destination.persists() {
+            "Yes, and always by a rule you change first"
+        } else {
+            "Yes, and until the session ends by a rule you change first"
         };
         let own = ChoiceOption { words: true, given, ..row('r', label) };
         rows.push((own, OptionMeaning::Rule(list)));

@@ -219,14 +219,15 @@ impl PastCalls {
     /// What a block of a message was when it was said.
     fn before(&mut self, role: Role, block: &MessageBlock, maker: &UpdateMapper) -> Vec<UiUpdate> {
         match block {
-            MessageBlock::Text { text } if role == Role::User => match is_said(text) {
-                true => vec![UiUpdate::SaidBefore(text.clone())],
-                false if text.starts_with(INTERRUPTION) => {
+            MessageBlock::Text { text } if role == Role::User => {
+                if is_said(text) {
+                    vec![UiUpdate::SaidBefore(text.clone())]
+                } else if text.starts_with(INTERRUPTION) {
                     vec![UiUpdate::Notice(String::from("stopped"))]
+                } else {
+                    Vec::new()
                 }
-                // What the program told the model is not the person's.
-                false => Vec::new(),
-            },
+            }
             MessageBlock::Text { text } => vec![UiUpdate::Text(text.clone()), UiUpdate::BlockEnded],
             MessageBlock::ToolUse(call) => {
                 let past = self.read(call, maker);
@@ -242,9 +243,10 @@ impl PastCalls {
                     Some(call) => (call.name, call.headline, call.diff),
                     None => (String::from("result"), String::new(), Vec::new()),
                 };
-                let lines = match diff.is_empty() || *is_error {
-                    true => vec![RenderedLine::new(style, maker.shortened(&first))],
-                    false => diff,
+                let lines = if diff.is_empty() || *is_error {
+                    vec![RenderedLine::new(style, maker.shortened(&first))]
+                } else {
+                    diff
                 };
                 vec![UiUpdate::CallEnded(Box::new(FinishedCall {
                     id: tool_use_id.to_string(),

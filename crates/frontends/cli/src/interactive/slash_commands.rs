@@ -57,9 +57,10 @@ pub(super) fn preferences(handle: &SessionHandle) -> Vec<UiUpdate> {
         alert,
         folds: folds(&words["fold"]),
     };
-    match wanted == TermPreferences::default() {
-        true => Vec::new(),
-        false => vec![UiUpdate::Preferences(Box::new(wanted))],
+    if wanted == TermPreferences::default() {
+        Vec::new()
+    } else {
+        vec![UiUpdate::Preferences(Box::new(wanted))]
     }
 }
 

@@ -77,9 +77,10 @@ fn parse(flags: &Map<String, Value>) -> Result<Args, String> {
         let first = text.lines().next().unwrap_or_default();
         first.strip_prefix("error: ").unwrap_or(first).to_owned()
     })?;
-    match args.command.is_some() || args.run.prompt.is_some() {
-        true => Err(String::from("flags of a job are names and values")),
-        false => Ok(args),
+    if args.command.is_some() || args.run.prompt.is_some() {
+        Err(String::from("flags of a job are names and values"))
+    } else {
+        Ok(args)
     }
 }
 

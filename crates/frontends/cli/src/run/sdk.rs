@@ -43,10 +43,7 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> ExitCode {
             return failed(&failure);
         }
         let mut input = HostInput::start();
-        let launch = match run.await_initialize {
-            true => input.launch_request().await,
-            false => None,
-        };
+        let launch = if run.await_initialize { input.launch_request().await } else { None };
         if let Some(launch) = &launch
             && let Err(failure) = apply_launch(&mut spec, &launch.fields)
         {
@@ -86,11 +83,10 @@ fn joined(
 ) -> Result<String, CliError> {
     let mut all = Map::new();
     if let Some(given) = given {
-        let text = match given.trim_start().starts_with('{') {
-            true => given.to_owned(),
-            false => {
-                std::fs::read_to_string(cwd.join(given)).map_err(|err| format!("{flag}: {given}: {err}"))?
-            }
+        let text = if given.trim_start().starts_with('{') {
+            given.to_owned()
+        } else {
+            std::fs::read_to_string(cwd.join(given)).map_err(|err| format!("{flag}: {given}: {err}"))?
         };
         all = serde_json::from_str(&text).map_err(|err| format!("{flag} is not a JSON object: {err}"))?;
     }

@@ -331,9 +331,10 @@ fn agents_of_flag(json: &str) -> Result<Vec<(String, HostAgent)>, CliError> {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let agent = |(name, definition): (String, serde_json::Value)| {
         let (description, prompt) = (text(&definition["description"]), text(&definition["prompt"]));
-        match description.is_empty() {
-            true => Err(wrong(&format!("the agent {name} has no description"))),
-            false => Ok((name, HostAgent { description, prompt, definition, ..HostAgent::default() })),
+        if description.is_empty() {
+            Err(wrong(&format!("the agent {name} has no description")))
+        } else {
+            Ok((name, HostAgent { description, prompt, definition, ..HostAgent::default() }))
         }
     };
     agents.into_iter().map(agent).collect()

@@ -225,11 +225,12 @@ fn article(format: &str) -> &'static str {
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts[..] else { return false };
-    let number = |text: &str, digits: usize| match text.len() == digits
-        && text.bytes().all(|it| it.is_ascii_digit())
-    {
-        true => text.parse::<u32>().ok(),
-        false => None,
+    let number = |text: &str, digits: usize| {
+        if text.len() == digits && text.bytes().all(|it| it.is_ascii_digit()) {
+            text.parse::<u32>().ok()
+        } else {
+            None
+        }
     };
     let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else {
         return false;

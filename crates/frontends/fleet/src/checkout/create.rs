@@ -113,12 +113,11 @@ async fn extract(archive: &Path, dir: &Path) -> Result<(), String> {
     let mut line = tokio::process::Command::new("tar");
     line.arg("--extract").arg("--no-same-owner").arg("--file").arg(archive).arg("--directory").arg(dir);
     let output = line.kill_on_drop(true).output().await.map_err(|err| format!("tar: {err}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!("the archive cannot be unpacked: {}", haft_types::text::one_line(said.trim(), 300)))
-        }
+    if output.status.success() {
+        Ok(())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!("the archive cannot be unpacked: {}", haft_types::text::one_line(said.trim(), 300)))
     }
 }
 
@@ -165,12 +164,11 @@ async fn unpack_image(image: &str, dir: &Path) -> Result<(), String> {
     let run = async |arguments: &[&str]| -> Result<String, String> {
         let output = tokio::process::Command::new(runtime).args(arguments).kill_on_drop(true).output().await;
         let output = output.map_err(|err| format!("{runtime}: {err}"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-            false => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                Err(format!("{runtime}: {}", haft_types::text::one_line(said.trim(), 300)))
-            }
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        } else {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(format!("{runtime}: {}", haft_types::text::one_line(said.trim(), 300)))
         }
     };
     let container = run(&["create", "--", image]).await?;

@@ -112,12 +112,11 @@ async fn pack(file: &Path, work: &Path, made: &[PathBuf]) -> Result<(), String> 
     line.arg("--files-from").arg(&list).arg("--file").arg(&part);
     let output = line.kill_on_drop(true).output().await.map_err(failed);
     std::fs::remove_file(&list).ok();
-    match output?.status.success() {
-        true => std::fs::rename(&part, file).map_err(failed),
-        false => {
-            std::fs::remove_file(&part).ok();
-            Err(String::from("tar failed"))
-        }
+    if output?.status.success() {
+        std::fs::rename(&part, file).map_err(failed)
+    } else {
+        std::fs::remove_file(&part).ok();
+        Err(String::from("tar failed"))
     }
 }
 
@@ -125,8 +124,9 @@ async fn unpack(file: &Path, work: &Path) -> Result<(), String> {
     let mut line = tokio::process::Command::new("tar");
     line.args(["--extract", "--no-same-owner", "--file"]).arg(file).arg("--directory").arg(work);
     let output = line.kill_on_drop(true).output().await.map_err(|err| format!("tar: {err}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{} cannot be unpacked; remove it", file.display())),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{} cannot be unpacked; remove it", file.display()))
     }
 }

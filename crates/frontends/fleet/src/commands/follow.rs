@@ -26,10 +26,7 @@ pub(super) async fn logs(
     let mut lines = desk.lines(&run, from, follow).await?;
     while let Some(line) = lines.next().await {
         let line = line?;
-        match is_read {
-            false => print_line(&line.text)?,
-            true => print_read(&line.text, &mut ShownAnswer::default())?,
-        }
+        if is_read { print_read(&line.text, &mut ShownAnswer::default())? } else { print_line(&line.text)? }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -79,9 +76,10 @@ impl ShownAnswer {
     /// What is new of a piece that was just written.
     fn live<'a>(&mut self, piece: &'a str) -> &'a str {
         // A line break before what a line has shown already is not the beginning of something else.
-        let piece = match self.behind.is_empty() || self.behind.starts_with('\n') {
-            true => piece,
-            false => piece.trim_start_matches('\n'),
+        let piece = if self.behind.is_empty() || self.behind.starts_with('\n') {
+            piece
+        } else {
+            piece.trim_start_matches('\n')
         };
         if piece.is_empty() {
             return piece;

@@ -31,24 +31,21 @@ pub(super) async fn status(
     let (mut seen, mut drawn, mut last) = (Revision::default(), 0, String::new());
     loop {
         let counts = desk.store().queue.counts(filter.clone()).await.map_err(|err| err.to_string())?;
-        match is_seen {
-            true => {
-                let table = table(desk, filter, &counts).await?;
-                if watch && 0 < drawn {
-                    print_bytes(format!("\x1b[{drawn}A\x1b[J").as_bytes())?;
-                }
-                drawn = table.lines().count();
-                print_bytes(style::clean(&table).as_bytes())?;
+        if is_seen {
+            let table = table(desk, filter, &counts).await?;
+            if watch && 0 < drawn {
+                print_bytes(format!("\x1b[{drawn}A\x1b[J").as_bytes())?;
             }
-            false => {
-                let line = counts_json(&counts).to_string();
-                if line != last {
-                    print_line(&line)?;
-                    last = line;
-                }
-                if !watch {
-                    print_jobs(desk, filter).await?;
-                }
+            drawn = table.lines().count();
+            print_bytes(style::clean(&table).as_bytes())?;
+        } else {
+            let line = counts_json(&counts).to_string();
+            if line != last {
+                print_line(&line)?;
+                last = line;
+            }
+            if !watch {
+                print_jobs(desk, filter).await?;
             }
         }
         let open: u64 = JobState::ALL.iter().filter(|it| !it.is_ended()).map(|state| counts.of(*state)).sum();

@@ -121,13 +121,11 @@ fn print_csv(jobs: &[RunResult]) -> Result<(), CliError> {
 /// A row as spreadsheets read it. A cell that would be taken for a formula is not.
 fn csv_row(cells: &[String]) -> String {
     let cell = |text: &String| {
-        let text = match text.starts_with(['=', '+', '@']) {
-            true => format!("'{text}"),
-            false => text.clone(),
-        };
-        match text.contains(['"', ',', '\n', '\r']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text,
+        let text = if text.starts_with(['=', '+', '@']) { format!("'{text}") } else { text.clone() };
+        if text.contains(['"', ',', '\n', '\r']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text
         }
     };
     cells.iter().map(cell).collect::<Vec<_>>().join(",")
@@ -213,17 +211,16 @@ pub(super) async fn cost(
     let jobs = desk.jobs(filter).await?;
     let sums = FleetClient::costs(&jobs, by);
     for (key, usd, count) in &sums {
-        match context.options.json {
-            true => {
-                let names: serde_json::Map<String, serde_json::Value> =
-                    by.iter().cloned().zip(key.iter().map(|it| json!(it))).collect();
-                print_line(&json!({"by": names, "usd": usd, "jobs": count}).to_string())?;
-            }
-            false => print_line(&style::clean(&format!(
+        if context.options.json {
+            let names: serde_json::Map<String, serde_json::Value> =
+                by.iter().cloned().zip(key.iter().map(|it| json!(it))).collect();
+            print_line(&json!({"by": names, "usd": usd, "jobs": count}).to_string())?;
+        } else {
+            print_line(&style::clean(&format!(
                 "{:>10}  {count:>6} jobs  {}",
                 format!("${usd:.4}"),
                 key.join("  ")
-            )))?,
+            )))?
         }
     }
     if !context.options.json {

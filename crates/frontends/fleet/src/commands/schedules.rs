@@ -38,9 +38,10 @@ pub(super) async fn run(desk: &FleetClient, command: FleetCommand, context: &Fle
     if remove {
         let removed =
             clockwork.unschedule(desk.tenant().clone(), name.clone()).await.map_err(|err| err.to_string())?;
-        return match removed {
-            true => Ok(ExitCode::SUCCESS),
-            false => Err(CliError::Message(format!("there is no schedule {name}"))),
+        return if removed {
+            Ok(ExitCode::SUCCESS)
+        } else {
+            Err(CliError::Message(format!("there is no schedule {name}")))
         };
     }
     let when = match (cron, every) {
@@ -97,19 +98,18 @@ async fn list(desk: &FleetClient, context: &FleetContext) -> CommandExit {
     }
     for it in all {
         let prompt = it.schedule.body["job"]["prompt"].as_str().unwrap_or_default();
-        match context.options.json {
-            true => print_line(
+        if context.options.json {
+            print_line(
                 &json!({
                     "name": it.schedule.name, "when": it.schedule.when, "missed": it.schedule.missed,
                     "next": it.next, "last": it.last, "prompt": prompt,
                 })
                 .to_string(),
-            )?,
-            false => {
-                let next = it.next.map_or_else(|| String::from("never"), |it| it.to_string());
-                let text = format!("{}  next {next}  {}", it.schedule.name, one_line(prompt, 100));
-                print_line(&style::clean(&text))?;
-            }
+            )?
+        } else {
+            let next = it.next.map_or_else(|| String::from("never"), |it| it.to_string());
+            let text = format!("{}  next {next}  {}", it.schedule.name, one_line(prompt, 100));
+            print_line(&style::clean(&text))?;
         }
     }
     Ok(ExitCode::SUCCESS)

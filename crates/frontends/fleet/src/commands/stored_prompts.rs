@@ -90,15 +90,13 @@ fn schedule(
     job: &CronJob,
     machine: &str,
 ) -> Result<Option<NewSchedule>, CliError> {
-    let when = match job.recurring {
-        true => FiringTime::Cron { expression: job.cron.clone(), zone: job.zone.to_string() },
-        false => {
-            let next = CronSpec::parse(&job.cron)
-                .ok()
-                .and_then(|it| it.next_after(job.created, &zone_named(&job.zone)));
-            let Some(next) = next else { return Ok(None) };
-            FiringTime::At(next)
-        }
+    let when = if job.recurring {
+        FiringTime::Cron { expression: job.cron.clone(), zone: job.zone.to_string() }
+    } else {
+        let next =
+            CronSpec::parse(&job.cron).ok().and_then(|it| it.next_after(job.created, &zone_named(&job.zone)));
+        let Some(next) = next else { return Ok(None) };
+        FiringTime::At(next)
     };
     let flags = Map::from_iter([
         (String::from("permission-mode"), json!(job.mode.name())),

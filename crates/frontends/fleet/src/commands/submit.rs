@@ -247,21 +247,17 @@ fn check_flags(plan: &JobPlan, file: &Path, context: &FleetContext) -> Result<()
             seen.push(&job.body.flags);
         }
     }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(CliError::Message(FileRefused(problems).to_string())),
-    }
+    if problems.is_empty() { Ok(()) } else { Err(CliError::Message(FileRefused(problems).to_string())) }
 }
 
 fn explain(plan: &JobPlan, context: &FleetContext) -> CommandExit {
     for job in &plan.jobs {
-        match context.options.json {
-            true => print_line(
+        if context.options.json {
+            print_line(
                 &json!({"id": job.id, "key": job.dedup, "labels": job.labels, "job": job.body}).to_string(),
-            )?,
-            false => {
-                print_line(&format!("{}  {}", job.id, haft_types::text::one_line(&job.body.prompt, 100)))?
-            }
+            )?
+        } else {
+            print_line(&format!("{}  {}", job.id, haft_types::text::one_line(&job.body.prompt, 100)))?
         }
     }
     complain(&format!("{} jobs of the batch {}; nothing was queued", plan.jobs.len(), plan.batch));
@@ -269,14 +265,13 @@ fn explain(plan: &JobPlan, context: &FleetContext) -> CommandExit {
 }
 
 fn tell(plan: &JobPlan, report: &SubmitReport, context: &FleetContext) -> Result<(), CliError> {
-    match context.options.json {
-        true => print_line(
-            &json!({"batch": plan.batch, "queued": report.queued, "known": report.known}).to_string(),
-        ),
-        false => print_line(&format!(
+    if context.options.json {
+        print_line(&json!({"batch": plan.batch, "queued": report.queued, "known": report.known}).to_string())
+    } else {
+        print_line(&format!(
             "{}: {} jobs queued, {} were there already",
             plan.batch, report.queued, report.known
-        )),
+        ))
     }
 }
 
@@ -285,12 +280,11 @@ async fn wait_for_all(desk: &FleetClient, batch: &str, ids: &[RunId], context: &
     let waited = desk.wait(&filter, |_| ()).await?;
     let counts: BTreeMap<&str, u64> =
         waited.counts.by_state.iter().map(|(state, count)| (state.as_str(), *count)).collect();
-    match context.options.json {
-        true => print_line(&json!({"counts": counts}).to_string())?,
-        false => {
-            let words: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
-            print_line(&words.join(", "))?;
-        }
+    if context.options.json {
+        print_line(&json!({"counts": counts}).to_string())?
+    } else {
+        let words: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        print_line(&words.join(", "))?;
     }
     if !waited.all_done() {
         complain(&format!("not all are done; `haft fleet results {batch}` says why"));

@@ -32,9 +32,10 @@ const MAX_SHOWN: usize = 20;
 impl fmt::Display for FileProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FileLocation { row, column } = self.place;
-        match self.place == FileLocation::default() {
-            true => write!(f, "{}: {}", self.file.display(), self.reason),
-            false => write!(f, "{}: row {row}, column {column}: {}", self.file.display(), self.reason),
+        if self.place == FileLocation::default() {
+            write!(f, "{}: {}", self.file.display(), self.reason)
+        } else {
+            write!(f, "{}: row {row}, column {column}: {}", self.file.display(), self.reason)
         }
     }
 }

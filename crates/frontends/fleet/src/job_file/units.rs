@@ -24,10 +24,7 @@ pub fn duration_of(text: &str) -> Result<Duration, String> {
         seconds = number.checked_mul(each).and_then(|it| seconds.checked_add(it)).ok_or_else(wrong)?;
         rest = &rest[digits + unit.len_utf8()..];
     }
-    match text.is_empty() {
-        true => Err(wrong()),
-        false => Ok(Duration::from_secs(seconds)),
-    }
+    if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
 }
 
 /// A size in bytes: `6G`, `512M`, `1.5G`, `4096`.

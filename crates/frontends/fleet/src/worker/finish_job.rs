@@ -56,9 +56,10 @@ pub(super) async fn finish(
             }
         }
     };
-    let outcome = match held.cancelled.is_cancelled() && outcome.state != JobState::Done {
-        true => JobOutcome::cancelled(),
-        false => outcome,
+    let outcome = if held.cancelled.is_cancelled() && outcome.state != JobState::Done {
+        JobOutcome::cancelled()
+    } else {
+        outcome
     };
     if let Some(delay) = retry_delay(&job.body, lease, &outcome) {
         let why = outcome.reason.clone().unwrap_or_else(|| String::from("tried again"));
@@ -126,25 +127,18 @@ async fn collect(
             Value::Null
         }
     };
-    let check = match outcome.state == JobState::Done {
-        true => collector.check(stop).await,
-        false => None,
-    };
+    let check = if outcome.state == JobState::Done { collector.check(stop).await } else { None };
     if check.as_ref().is_some_and(|(_, passed)| !passed) {
         outcome = JobOutcome::failed(1, "the check did not pass", Some(RetryOn::Check));
     }
-    let (patch, files) = match is_kept {
-        true => (part(collector.patch().await), part(collector.files().await)),
-        false => {
-            let why = "neither patch nor files are kept of a workspace that grew beyond its limit";
-            (part(Err(why.to_owned())), Value::Null)
-        }
+    let (patch, files) = if is_kept {
+        (part(collector.patch().await), part(collector.files().await))
+    } else {
+        let why = "neither patch nor files are kept of a workspace that grew beyond its limit";
+        (part(Err(why.to_owned())), Value::Null)
     };
     let is_done = outcome.state == JobState::Done;
-    let branch = match is_done {
-        true => part(collector.branch(&commit_message(lease)).await),
-        false => Value::Null,
-    };
+    let branch = if is_done { part(collector.branch(&commit_message(lease)).await) } else { Value::Null };
     if is_done && !problems.is_empty() {
         outcome = JobOutcome::failed(1, problems.join("; "), None);
     }

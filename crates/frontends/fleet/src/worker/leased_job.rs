@@ -283,9 +283,10 @@ async fn last_words(worker: &FleetWorker, lease: &Lease) -> String {
     let from = lease.log_end.saturating_sub(5).max(lease.log_begin);
     let lines = worker.store.log.read(run.clone(), from, 5).await.unwrap_or_default();
     let lines: Vec<String> = lines.iter().map(|it| haft_types::text::one_line(&it.text, 200)).collect();
-    let why = match POISON <= lease.stalled {
-        true => format!("{} workers in a row came no further with it", lease.stalled),
-        false => format!("{} workers died with it, the last of them before any call ended", lease.lost),
+    let why = if POISON <= lease.stalled {
+        format!("{} workers in a row came no further with it", lease.stalled)
+    } else {
+        format!("{} workers died with it, the last of them before any call ended", lease.lost)
     };
     let filter = haft_fleet_store::JobFilter { ids: Some(vec![run.clone()]), ..Default::default() };
     let known = worker.store.queue.jobs(filter, haft_fleet_store::PageOfJobs::default()).await;

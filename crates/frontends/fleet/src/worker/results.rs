@@ -110,12 +110,11 @@ impl ResultCollector<'_> {
                 continue;
             }
             let length = entry.metadata().map(|it| it.len()).unwrap_or_default();
-            let blob = match length <= MAX_FILE_BYTES && kept.len() < MAX_FILES {
-                false => Value::Null,
-                true => {
-                    let bytes = tokio::fs::read(entry.path()).await.map_err(|err| err.to_string())?;
-                    json!(self.put(self.mask.mask_bytes(&bytes).unwrap_or(bytes)).await?)
-                }
+            let blob = if length <= MAX_FILE_BYTES && kept.len() < MAX_FILES {
+                let bytes = tokio::fs::read(entry.path()).await.map_err(|err| err.to_string())?;
+                json!(self.put(self.mask.mask_bytes(&bytes).unwrap_or(bytes)).await?)
+            } else {
+                Value::Null
             };
             kept.push(json!({"path": name, "bytes": length, "blob": blob}));
         }

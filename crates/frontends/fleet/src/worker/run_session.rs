@@ -91,10 +91,7 @@ pub(super) async fn run(
     }
     let controls = worker.store.log.follow_controls(lease.key.run.clone(), 0);
     // Earlier workers of this try asked, too.
-    let (requests, usd) = match has_begun {
-        true => haft_session::logged_requests(&session_log(job)),
-        false => (0, 0.0),
-    };
+    let (requests, usd) = if has_begun { haft_session::logged_requests(&session_log(job)) } else { (0, 0.0) };
     let ended = EndedRun {
         session: handle.id().clone(),
         turn: None,

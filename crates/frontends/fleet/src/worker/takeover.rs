@@ -116,13 +116,14 @@ pub(super) fn notice(history: &RunHistory, workspace: &RunWorkspace, epoch: u64)
     if !workspace.is_lasting() {
         let lost: Vec<String> =
             history.acted_since.iter().map(|(tool, id)| format!("{tool} ({id})")).collect();
-        match lost.is_empty() {
-            true => text.push_str("All changes of files are there. "),
-            false => text.push_str(&format!(
+        if lost.is_empty() {
+            text.push_str("All changes of files are there. ")
+        } else {
+            text.push_str(&format!(
                 "Changes that these calls made to files of the workspace are lost: {}. What they did elsewhere is \
                  not. ",
                 lost.join(", ")
-            )),
+            ))
         }
     }
     text.push_str(match workspace.home {

@@ -54,9 +54,10 @@ impl RequestFields {
     /// A text with something in it.
     pub(super) fn filled_text(&mut self, field: &str) -> Result<String, RequestProblem> {
         let found = self.text(field)?;
-        match found.trim().is_empty() {
-            true => Err(self.wrong(field, "a string that is not empty", &Value::String(found))),
-            false => Ok(found),
+        if found.trim().is_empty() {
+            Err(self.wrong(field, "a string that is not empty", &Value::String(found)))
+        } else {
+            Ok(found)
         }
     }
 

@@ -264,9 +264,10 @@ impl SdkServer {
     /// before that.
     fn introduced(&mut self, echoed: &Value) {
         let frame = echoed[INTRODUCTION].clone();
-        match echoed["takes_up"] == true {
-            true => self.introduction = Some((frame, Instant::now() + MAX_INTRODUCTION)),
-            false => self.out.frame(&frame),
+        if echoed["takes_up"] == true {
+            self.introduction = Some((frame, Instant::now() + MAX_INTRODUCTION))
+        } else {
+            self.out.frame(&frame)
         }
     }
 

@@ -295,9 +295,10 @@ impl<'a> CodeReader<'a> {
             return TokenClass::Name;
         }
         let is_member = self.line[..self.at - word.len()].ends_with('.');
-        let known = match language.has(LanguageTrait::AnyCase) {
-            true => language.words.split(' ').any(|it| it.eq_ignore_ascii_case(word)),
-            false => language.words.split(' ').any(|it| it == word),
+        let known = if language.has(LanguageTrait::AnyCase) {
+            language.words.split(' ').any(|it| it.eq_ignore_ascii_case(word))
+        } else {
+            language.words.split(' ').any(|it| it == word)
         };
         if known && !is_member {
             return TokenClass::Keyword;

@@ -205,9 +205,10 @@ impl InputDecoder {
             _ => bytes,
         };
         let text = String::from_utf8_lossy(bytes);
-        let text = match text.contains('\r') {
-            true => text.replace("\r\n", "\n").replace('\r', "\n"),
-            false => text.into_owned(),
+        let text = if text.contains('\r') {
+            text.replace("\r\n", "\n").replace('\r', "\n")
+        } else {
+            text.into_owned()
         };
         self.goes_on = (!is_all).then_some(bytes.last() == Some(&b'\r'));
         match self.items.back_mut() {
@@ -366,10 +367,11 @@ fn parse_csi(bytes: &[u8]) -> ParsedInput {
         };
     }
     let Some(end) = bytes.iter().skip(2).position(|it| (0x40..0x7f).contains(it)).map(|at| at + 2) else {
-        return match bytes[2..].iter().all(|it| (0x20..0x40).contains(it)) {
-            true => ParsedInput::More,
+        return if bytes[2..].iter().all(|it| (0x20..0x40).contains(it)) {
+            ParsedInput::More
+        } else {
             // Something else begins in the middle: what stands before is no key.
-            false => ParsedInput::Item(2, None),
+            ParsedInput::Item(2, None)
         };
     };
     let (arguments, last, length) = (&bytes[2..end], bytes[end], end + 1);

@@ -17,10 +17,7 @@ const INDENT: &str = "    ";
 pub(super) fn selected(glyphs: &CharBuffer<'_>, anchor: usize, at: usize, lines: bool) -> (usize, usize) {
     let (anchor, at) = (glyphs.place(anchor), glyphs.place(at));
     let (from, to) = (anchor.min(at), anchor.max(at));
-    match lines {
-        true => (glyphs.line_start(from), glyphs.line_end(to)),
-        false => (from, (to + 1).min(glyphs.count())),
-    }
+    if lines { (glyphs.line_start(from), glyphs.line_end(to)) } else { (from, (to + 1).min(glyphs.count())) }
 }
 
 /// Where an operator works.
@@ -218,10 +215,7 @@ impl ViKeys {
         let (from, to) = selected(&glyphs, anchor, draft.at(), lines);
         self.mode = ViMode::Normal;
         draft.go(CaretMove::To(glyphs.byte(from)));
-        let size = match lines {
-            true => (from..to).filter(|it| glyphs.is_break(*it)).count(),
-            false => to - from,
-        };
+        let size = if lines { (from..to).filter(|it| glyphs.is_break(*it)).count() } else { to - from };
         let command = ViCommand::Operate(operator, ViTarget::Selected(size, lines));
         if operator != ViOperator::Yank {
             self.remember(ViInput { command, ..order });
@@ -274,9 +268,10 @@ impl ViKeys {
         let whole = held.text.repeat(count);
         if held.lines {
             let body = whole.trim_end_matches('\n');
-            let (byte, put, caret) = match before {
-                true => (glyphs.byte(glyphs.line_start(at)), format!("{body}\n"), 0),
-                false => (glyphs.byte(glyphs.line_end(at)), format!("\n{body}"), 1),
+            let (byte, put, caret) = if before {
+                (glyphs.byte(glyphs.line_start(at)), format!("{body}\n"), 0)
+            } else {
+                (glyphs.byte(glyphs.line_end(at)), format!("\n{body}"), 1)
             };
             draft.replace(byte..byte, &put, byte + caret);
             let text = draft.text().to_owned();

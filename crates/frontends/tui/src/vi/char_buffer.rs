@@ -99,10 +99,12 @@ impl<'a> CharBuffer<'a> {
         let column = place - self.line_start(place);
         let mut start = self.line_start(place);
         for _ in 0..count {
-            match down {
-                true if self.line_end(start) < self.count() => start = self.line_end(start) + 1,
-                false if 0 < start => start = self.line_start(start - 1),
-                _ => break,
+            if down {
+                if self.line_end(start) < self.count() { start = self.line_end(start) + 1 } else { break }
+            } else if 0 < start {
+                start = self.line_start(start - 1)
+            } else {
+                break;
             }
         }
         (start + column).min(self.last_of_line(start))

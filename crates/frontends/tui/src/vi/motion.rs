@@ -183,9 +183,10 @@ fn word_end_before(glyphs: &CharBuffer<'_>, from: usize, size: WordSize) -> usiz
 /// The next empty line that does not follow another, or the end.
 fn empty_line(glyphs: &CharBuffer<'_>, from: usize, down: bool) -> usize {
     let is_gap = |at: &usize| glyphs.is_empty_line(*at) && (*at == 0 || !glyphs.is_empty_line(at - 1));
-    match down {
-        true => (from + 1..glyphs.count()).find(is_gap).unwrap_or(glyphs.count()),
-        false => (0..from).rev().find(is_gap).unwrap_or(0),
+    if down {
+        (from + 1..glyphs.count()).find(is_gap).unwrap_or(glyphs.count())
+    } else {
+        (0..from).rev().find(is_gap).unwrap_or(0)
     }
 }
 
@@ -215,9 +216,10 @@ fn bracket(glyphs: &CharBuffer<'_>, from: usize) -> Option<usize> {
 
 fn found(glyphs: &CharBuffer<'_>, from: usize, find: CharFind, times: usize) -> Option<(usize, MotionKind)> {
     let is_it = |at: &usize| glyphs.first(*at) == Some(find.target);
-    let at = match find.back {
-        false => (from + 1..glyphs.line_end(from)).filter(is_it).nth(times - 1)?,
-        true => (glyphs.line_start(from)..from).rev().filter(is_it).nth(times - 1)?,
+    let at = if find.back {
+        (glyphs.line_start(from)..from).rev().filter(is_it).nth(times - 1)?
+    } else {
+        (from + 1..glyphs.line_end(from)).filter(is_it).nth(times - 1)?
     };
     Some(match (find.back, find.before) {
         (false, false) => (at, MotionKind::Inclusive),
@@ -232,9 +234,12 @@ fn found(glyphs: &CharBuffer<'_>, from: usize, find: CharFind, times: usize) -> 
 pub(super) fn sought(glyphs: &CharBuffer<'_>, from: usize, wanted: &str, back: bool) -> Option<usize> {
     let any_case = !wanted.chars().any(char::is_uppercase);
     let wanted: Vec<char> = wanted.chars().collect();
-    let same = |found: char, wanted: char| match any_case {
-        true => found == wanted || found.to_lowercase().eq(wanted.to_lowercase()),
-        false => found == wanted,
+    let same = |found: char, wanted: char| {
+        if any_case {
+            found == wanted || found.to_lowercase().eq(wanted.to_lowercase())
+        } else {
+            found == wanted
+        }
     };
     let fits = |at: &usize| {
         let mut chars = (*at..glyphs.count()).flat_map(|place| glyphs.glyph(place).chars());
@@ -244,9 +249,10 @@ pub(super) fn sought(glyphs: &CharBuffer<'_>, from: usize, wanted: &str, back: b
     if wanted.is_empty() {
         return None;
     }
-    match back {
-        false => (from + 1..count).find(fits).or_else(|| (0..count.min(from + 1)).find(fits)),
-        true => (0..from).rev().find(fits).or_else(|| (from..count).rev().find(fits)),
+    if back {
+        (0..from).rev().find(fits).or_else(|| (from..count).rev().find(fits))
+    } else {
+        (from + 1..count).find(fits).or_else(|| (0..count.min(from + 1)).find(fits))
     }
 }
 

@@ -38,14 +38,16 @@ impl ViRegisters {
         }
         if let Some(name) = name.filter(char::is_ascii_alphabetic) {
             let held = self.named.entry(name.to_ascii_lowercase()).or_default();
-            match name.is_ascii_uppercase() {
-                true if text.lines || held.lines => {
+            if name.is_ascii_uppercase() {
+                if text.lines || held.lines {
                     let old = held.text.trim_end_matches('\n');
                     held.text = format!("{old}\n{}", text.text);
                     held.lines = true;
+                } else {
+                    held.text.push_str(&text.text)
                 }
-                true => held.text.push_str(&text.text),
-                false => *held = text.clone(),
+            } else {
+                *held = text.clone()
             }
         } else if is_yank {
             self.yanked = text.clone();

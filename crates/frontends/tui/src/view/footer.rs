@@ -102,15 +102,17 @@ fn keys(model: &AppState) -> String {
     if model.asks.shown().is_some() {
         // Esc and Enter may belong to the question, whose own row says so.
         let is_written = !model.composer.is_empty() && model.asks.state.selected.is_none();
-        return match is_written {
-            true => format!("{} queues", key(KeyAction::Send)),
-            false => format!("{} stops", key(KeyAction::Cancel)),
+        return if is_written {
+            format!("{} queues", key(KeyAction::Send))
+        } else {
+            format!("{} stops", key(KeyAction::Cancel))
         };
     }
     if model.is_working() || model.runs_own_commands() {
-        return match model.composer.is_empty() {
-            true => format!("{} stops", key(KeyAction::Stop)),
-            false => format!("{} stops · {} queues", key(KeyAction::Stop), key(KeyAction::Send)),
+        return if model.composer.is_empty() {
+            format!("{} stops", key(KeyAction::Stop))
+        } else {
+            format!("{} stops · {} queues", key(KeyAction::Stop), key(KeyAction::Send))
         };
     }
     if model.composer.is_empty() {

@@ -104,9 +104,10 @@ impl Rig {
         assert!(frame.caret.row < frame.region.len().max(1), "the caret is outside");
         assert!(frame.region.iter().all(|row| row.width() <= size.columns), "a row is too wide");
         let parks = self.model.may_park() && self.model.is_working();
-        let bytes = match parks {
-            true => self.painter.paint_parked(&frame.finished, &frame.region, frame.caret),
-            false => self.painter.paint(&frame.finished, &frame.region, frame.caret),
+        let bytes = if parks {
+            self.painter.paint_parked(&frame.finished, &frame.region, frame.caret)
+        } else {
+            self.painter.paint(&frame.finished, &frame.region, frame.caret)
         };
         self.model.drawn();
         self.write(&bytes);

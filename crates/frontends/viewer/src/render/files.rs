@@ -41,11 +41,10 @@ pub(crate) fn files(out: &mut Html, changes: &[JournalChange], offer: UndoOffer)
             out.raw("<summary><code class=\"what\">").text(&file.path).raw("</code> <span class=\"good\">+");
             out.count(file.added).raw("</span> <span class=\"bad\">−").count(file.removed).raw("</span> ");
             out.text(file.what).raw("</summary>");
-            match file.lines.is_empty() {
-                true => {
-                    out.raw("<p class=\"facts\">The contents are not shown.</p>");
-                }
-                false => diff(out, file.lines.iter().map(String::as_str)),
+            if file.lines.is_empty() {
+                out.raw("<p class=\"facts\">The contents are not shown.</p>");
+            } else {
+                diff(out, file.lines.iter().map(String::as_str))
             }
             out.raw("</details>");
         }

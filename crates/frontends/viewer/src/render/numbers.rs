@@ -31,9 +31,10 @@ pub(crate) fn short(count: u64) -> String {
 
 pub(super) fn cut(words: &str) -> String {
     let head = haft_types::text::head(words, LONGEST);
-    match head.len() == words.len() {
-        true => words.to_owned(),
-        false => format!("{head}\n[cut: {} bytes in all]", words.len()),
+    if head.len() == words.len() {
+        words.to_owned()
+    } else {
+        format!("{head}\n[cut: {} bytes in all]", words.len())
     }
 }
 

@@ -85,8 +85,9 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
 /// The names we are reached by.
 fn hosts(shared: &ViewerState) -> Vec<String> {
     let port = shared.port;
-    match shared.listen.ip().is_loopback() {
-        true => ["127.0.0.1", "localhost", "[::1]"].map(|it| format!("{it}:{port}")).to_vec(),
-        false => vec![shared.listen.to_string()],
+    if shared.listen.ip().is_loopback() {
+        ["127.0.0.1", "localhost", "[::1]"].map(|it| format!("{it}:{port}")).to_vec()
+    } else {
+        vec![shared.listen.to_string()]
     }
 }

@@ -192,9 +192,10 @@ impl SessionActor {
             SessionRunner::Agent(agent) => (
                 Some(RunningAgentHandle { inbox: agent.inbox.clone(), orders: agent.orders.clone() }),
                 agent.settings.model.clone(),
-                match agent.left_for_later().is_empty() {
-                    true => DeferredCalls::Nothing,
-                    false => DeferredCalls::Waiting,
+                if agent.left_for_later().is_empty() {
+                    DeferredCalls::Nothing
+                } else {
+                    DeferredCalls::Waiting
                 },
             ),
             SessionRunner::Calls(_) => (None, String::new(), DeferredCalls::Nothing),
@@ -457,9 +458,10 @@ impl SessionActor {
 
     /// Whether somebody chose the model.
     fn model_is(&self) -> ModelIs {
-        match self.spec.model.as_ref().is_some_and(|it| it.model.is_some()) {
-            true => ModelIs::Named,
-            false => ModelIs::Open,
+        if self.spec.model.as_ref().is_some_and(|it| it.model.is_some()) {
+            ModelIs::Named
+        } else {
+            ModelIs::Open
         }
     }
 }

@@ -221,12 +221,13 @@ impl SessionActor {
         }
         self.hear_agents();
         let takes_up = matches!(self.left_for_later, DeferredCalls::Ready | DeferredCalls::GoesOn);
-        let prompt = match takes_up {
-            true => None,
-            false => match self.queue.pop_front() {
+        let prompt = if takes_up {
+            None
+        } else {
+            match self.queue.pop_front() {
                 Some(prompt) => Some(prompt),
                 None => return,
-            },
+            }
         };
         if prompt.as_ref().is_some_and(is_news) {
             self.join_news();

@@ -210,10 +210,7 @@ impl TurnRun {
         Self::on(&Prompt::default(), async move |token: CancellationToken| {
             get_ready(&mut agent, &setting, &token).await.ok();
             begin(&agent, None, &setting);
-            let end = match goes_on {
-                true => agent.go_on(&token).await,
-                false => agent.take_up(&token).await,
-            };
+            let end = if goes_on { agent.go_on(&token).await } else { agent.take_up(&token).await };
             if let EndReason::Failed(error) = &end.reason {
                 tell_failure(&agent, error).await;
             }

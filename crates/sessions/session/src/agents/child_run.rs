@@ -207,9 +207,10 @@ impl Child {
             ),
             _ => None,
         };
-        let calls = match kind.is_fork() {
-            true => fork_calls(birth, &parent),
-            false => calls(world, desk, birth, &parent, servers)?,
+        let calls = if kind.is_fork() {
+            fork_calls(birth, &parent)
+        } else {
+            calls(world, desk, birth, &parent, servers)?
         };
         let meta = kept_meta(birth, &calls, earlier);
         let (mut conversation, restored) = conversation(world, birth, logs.clone(), meta.clone()).await?;
@@ -550,9 +551,12 @@ async fn conversation(
     };
     let (facts, masker) = (Arc::clone(&birth.facts), world.masker.clone());
     let goes_on = matches!(birth.from, SpawnOrigin::ItsLog(_));
-    let opened = tokio::task::spawn_blocking(move || match goes_on {
-        false => logs.begin(&facts, &meta, masker).map(|it| (it, None)),
-        true => logs.resume(&facts, &meta, masker).map(|(it, restored)| (it, Some(restored))),
+    let opened = tokio::task::spawn_blocking(move || {
+        if goes_on {
+            logs.resume(&facts, &meta, masker).map(|(it, restored)| (it, Some(restored)))
+        } else {
+            logs.begin(&facts, &meta, masker).map(|it| (it, None))
+        }
     });
     match opened.await {
         Ok(Ok(opened)) => Ok(opened),

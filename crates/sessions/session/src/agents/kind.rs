@@ -269,9 +269,10 @@ impl AgentDefinition {
                 }
                 Value::Object(described) => {
                     for (name, config) in described {
-                        match config.is_object() {
-                            true => drop(self.own_servers.insert(name, config)),
-                            false => front.problem(line, format!("the server {name} is not described")),
+                        if config.is_object() {
+                            drop(self.own_servers.insert(name, config))
+                        } else {
+                            front.problem(line, format!("the server {name} is not described"))
                         }
                     }
                 }
@@ -296,12 +297,11 @@ impl AgentDefinition {
             Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::Null),
             other => other,
         };
-        match schema.is_object() {
-            true => self.output_schema = Some(schema),
-            false => {
-                let line = front.line_of("outputSchema");
-                front.problem(line, String::from("outputSchema is no JSON object; reports are plain text"));
-            }
+        if schema.is_object() {
+            self.output_schema = Some(schema)
+        } else {
+            let line = front.line_of("outputSchema");
+            front.problem(line, String::from("outputSchema is no JSON object; reports are plain text"));
         }
     }
 

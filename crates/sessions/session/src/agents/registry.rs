@@ -584,9 +584,10 @@ impl SubagentSpawner for SubagentRegistry {
             let (facts, birth) = self.order(order, cx).map_err(|refusal| refusal.0)?;
             let kind = Arc::clone(&birth.kind);
             let signal = self.begin(&facts, &kind, birth);
-            match facts.in_background {
-                true => Ok(SubagentOutcome::Launched(Box::new(facts.launched()))),
-                false => self.wait(&facts, signal, cx).await,
+            if facts.in_background {
+                Ok(SubagentOutcome::Launched(Box::new(facts.launched())))
+            } else {
+                self.wait(&facts, signal, cx).await
             }
         })
     }

@@ -75,9 +75,10 @@ impl ModelClassifier {
             ledger.add(&self.model, answer.usage, usd);
         }
         // What was cut off, refused or came with calls is no answer.
-        match answer.stop == Some(StopReason::EndTurn) && answer.calls().is_empty() {
-            true => understood(&answer.text()),
-            false => ClassifierAnswer::Abstain,
+        if answer.stop == Some(StopReason::EndTurn) && answer.calls().is_empty() {
+            understood(&answer.text())
+        } else {
+            ClassifierAnswer::Abstain
         }
     }
 }

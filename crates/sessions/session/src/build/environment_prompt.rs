@@ -58,9 +58,10 @@ pub(super) fn language_note(premises: &SessionEnvironment) -> Option<String> {
 
 /// What holds commands.
 fn wall_note(premises: &SessionEnvironment) -> String {
-    String::from(match premises.walls.enforce() {
-        true => "Sandbox: commands write in the workspace and temporary directories only",
-        false => "Sandbox: none",
+    String::from(if premises.walls.enforce() {
+        "Sandbox: commands write in the workspace and temporary directories only"
+    } else {
+        "Sandbox: none"
     })
 }
 

@@ -141,22 +141,20 @@ impl BuiltSession {
         let (agents, births) = agents(&premises, spec, &extensions, chosen.as_ref(), events);
         let skills = ActiveSkills::new(Arc::clone(&premises), Arc::clone(&agents));
         let children = ChildContextViews::default();
-        let services = match spec.tools.built_in {
-            true => {
-                let held = memories.as_ref().map(|it| it.held.clone());
-                let held =
-                    held.or_else(|| (!spec.remembers_results).then(haft_agent::ResultsInContext::default));
-                Some(SessionServices::open(
-                    &premises,
-                    MainContextView { main: held, children: children.clone() },
-                    ShellRecords::OnDisk,
-                    chosen.as_ref(),
-                    &agents,
-                    &extensions.bins(),
-                    spec.far_post.as_ref(),
-                )?)
-            }
-            false => None,
+        let services = if spec.tools.built_in {
+            let held = memories.as_ref().map(|it| it.held.clone());
+            let held = held.or_else(|| (!spec.remembers_results).then(haft_agent::ResultsInContext::default));
+            Some(SessionServices::open(
+                &premises,
+                MainContextView { main: held, children: children.clone() },
+                ShellRecords::OnDisk,
+                chosen.as_ref(),
+                &agents,
+                &extensions.bins(),
+                spec.far_post.as_ref(),
+            )?)
+        } else {
+            None
         };
         if let Some(services) = &services {
             services.lsp.set_plugin_servers(extensions.language_servers(&premises));

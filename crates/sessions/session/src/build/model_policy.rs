@@ -33,10 +33,7 @@ impl ModelPolicy {
         if available.iter().any(|entry| names(catalog, entry, model)) {
             return None;
         }
-        let these = match available.is_empty() {
-            true => String::from("none"),
-            false => available.join(", "),
-        };
+        let these = if available.is_empty() { String::from("none") } else { available.join(", ") };
         Some(format!("the settings do not offer the model {model} (availableModels: {these})"))
     }
 }

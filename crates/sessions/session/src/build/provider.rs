@@ -41,9 +41,10 @@ impl ModelVendor {
             ProviderChoice::Gemini { .. } => Self::Gemini,
             ProviderChoice::OpenRouter { .. } => Self::OpenRouter,
             ProviderChoice::OpenAiChat { .. } | ProviderChoice::OpenAiResponses { .. } => {
-                match env("HAFT_LOCAL").is_some_and(|it| !it.trim().is_empty()) {
-                    true => Self::ThisMachine,
-                    false => Self::OpenAi,
+                if env("HAFT_LOCAL").is_some_and(|it| !it.trim().is_empty()) {
+                    Self::ThisMachine
+                } else {
+                    Self::OpenAi
                 }
             }
             _ => Self::Anthropic,

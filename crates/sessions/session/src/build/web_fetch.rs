@@ -113,9 +113,10 @@ impl SmallModel {
             _ => None,
         });
         let text = texts.collect::<Vec<_>>().join("\n");
-        match text.trim().is_empty() {
-            true => Err(String::from("it said nothing")),
-            false => Ok(PageAnswer { text, model: self.model.clone() }),
+        if text.trim().is_empty() {
+            Err(String::from("it said nothing"))
+        } else {
+            Ok(PageAnswer { text, model: self.model.clone() })
         }
     }
 }

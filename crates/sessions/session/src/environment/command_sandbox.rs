@@ -211,9 +211,10 @@ impl CommandSandbox {
     pub fn sandbox(&self) -> Result<&Arc<Sandbox>, String> {
         let opened = self.sandbox.get_or_init(|| {
             // Walls are needed all the more where nothing can be kept.
-            let state = match state_dir::can_be_written(&self.state) {
-                true => self.state.clone(),
-                false => state_dir::temporary_state(),
+            let state = if state_dir::can_be_written(&self.state) {
+                self.state.clone()
+            } else {
+                state_dir::temporary_state()
             };
             let config = SandboxConfig::new(self.session.as_str(), state.join("sandbox"));
             config.and_then(Sandbox::open).map_err(|err| format!("the sandbox cannot be used: {err}"))

@@ -389,9 +389,10 @@ impl SessionEnvironment {
     /// The settings of the flags, as an object.
     pub(crate) fn flag_settings(&self) -> serde_json::Map<String, serde_json::Value> {
         let Some(text) = self.settings_spec().flags else { return serde_json::Map::new() };
-        let text = match text.trim_start().starts_with('{') {
-            true => text,
-            false => std::fs::read_to_string(self.cwd.join(text)).unwrap_or_default(),
+        let text = if text.trim_start().starts_with('{') {
+            text
+        } else {
+            std::fs::read_to_string(self.cwd.join(text)).unwrap_or_default()
         };
         serde_json::from_str(&text).unwrap_or_default()
     }
@@ -568,10 +569,7 @@ pub(crate) fn setting_source_name(layer: SettingsLayer) -> Option<&'static str> 
 /// The directory to work in.
 fn directory(wanted: &Path) -> Result<PathBuf, OpenError> {
     let cwd = wanted.canonicalize().map_err(|err| OpenError::Spec(format!("{}: {err}", wanted.display())))?;
-    match cwd.is_dir() {
-        true => Ok(cwd),
-        false => Err(OpenError::Spec(format!("{} is not a directory", cwd.display()))),
-    }
+    if cwd.is_dir() { Ok(cwd) } else { Err(OpenError::Spec(format!("{} is not a directory", cwd.display()))) }
 }
 
 /// An absolute form of a path that a spec names.

@@ -41,9 +41,10 @@ pub(super) fn stands() -> Result<(), String> {
     let tried = TRIED.get_or_init(|| {
         let without = std::env::var(WITHOUT).unwrap_or_default();
         let lacks = |name: &str| without.split(',').any(|it| it.trim() == name);
-        match lacks("landlock") || lacks("seccomp") {
-            true => Err(String::from("switched off")),
-            false => ReadOnlySandbox::build(ReadOnlyPolicy::default()).map(drop),
+        if lacks("landlock") || lacks("seccomp") {
+            Err(String::from("switched off"))
+        } else {
+            ReadOnlySandbox::build(ReadOnlyPolicy::default()).map(drop)
         }
     });
     tried.clone()

@@ -214,19 +214,22 @@ fn shell_word(text: &str) -> String {
 }
 
 fn with_variables(text: &str, variables: &[(&str, String)]) -> String {
-    variables.iter().fold(text.to_owned(), |text, (name, value)| match text.contains(name) {
-        true => text.replace(name, value),
-        false => text,
-    })
+    variables.iter().fold(
+        text.to_owned(),
+        |text, (name, value)| if text.contains(name) { text.replace(name, value) } else { text },
+    )
 }
 
 /// Variables in a command: directories with odd names are no commands either.
 fn with_quoted_variables(command: &str, variables: &[(&str, String)]) -> String {
     let is_plain = |text: &str| text.chars().all(|it| it.is_alphanumeric() || "/._-+@:,=".contains(it));
-    variables.iter().fold(command.to_owned(), |text, (name, value)| match is_plain(value) {
-        true => text.replace(name, value),
-        // Left to the shell, which knows no such variable.
-        false => text,
+    variables.iter().fold(command.to_owned(), |text, (name, value)| {
+        if is_plain(value) {
+            text.replace(name, value)
+        } else {
+            // Left to the shell, which knows no such variable.
+            text
+        }
     })
 }
 

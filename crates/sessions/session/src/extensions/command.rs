@@ -329,10 +329,13 @@ fn tool_list(names: Vec<String>) -> Vec<String> {
                 ')' => depth = depth.saturating_sub(1),
                 _ => (),
             }
-            match it.is_whitespace() && depth == 0 {
-                true if tool.is_empty() => (),
-                true => tools.push(std::mem::take(&mut tool)),
-                false => tool.push(it),
+            if it.is_whitespace() && depth == 0 {
+                if tool.is_empty() {
+                } else {
+                    tools.push(std::mem::take(&mut tool))
+                }
+            } else {
+                tool.push(it)
             }
         }
         tools.extend((!tool.is_empty()).then_some(tool));

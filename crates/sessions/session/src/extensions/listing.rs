@@ -107,10 +107,7 @@ fn shared_out(
     let mut kept = HashSet::new();
     for at in used {
         caps[at] = budget.each;
-        match size(&caps) <= budget.all {
-            true => drop(kept.insert(at)),
-            false => caps[at] = LEAST,
-        }
+        if size(&caps) <= budget.all { drop(kept.insert(at)) } else { caps[at] = LEAST }
     }
     let with = |most: usize| -> Vec<usize> {
         let cap = |(at, cap): (usize, &usize)| if kept.contains(&at) { *cap } else { most };
@@ -119,10 +116,7 @@ fn shared_out(
     let (mut fits, mut over) = (LEAST, budget.each);
     while fits + 1 < over {
         let middle = usize::midpoint(fits, over);
-        match size(&with(middle)) <= budget.all {
-            true => fits = middle,
-            false => over = middle,
-        }
+        if size(&with(middle)) <= budget.all { fits = middle } else { over = middle }
     }
     with(fits)
 }

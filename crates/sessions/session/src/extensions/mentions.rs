@@ -172,13 +172,10 @@ pub(crate) async fn attachments(
     let mut attached: Vec<Attachment> = Vec::new();
     for mention in mentions(text) {
         let Some(path) = mention.find(&state.cwd, state.home.as_deref()) else { continue };
-        let (kind, tool, input) = match path.is_dir() {
-            true => (
-                AttachmentKind::Directory,
-                &readers.list,
-                json!({"path": path.to_string_lossy(), "depth": 1}),
-            ),
-            false => (AttachmentKind::File, &readers.read, mention.reading(&path)),
+        let (kind, tool, input) = if path.is_dir() {
+            (AttachmentKind::Directory, &readers.list, json!({"path": path.to_string_lossy(), "depth": 1}))
+        } else {
+            (AttachmentKind::File, &readers.read, mention.reading(&path))
         };
         let is_meant = named_by.is_by_person(&mention) && !leads_out(&path, &state.cwd);
         if !is_meant && !may_read(agent, tool, input.clone()) {
@@ -226,9 +223,10 @@ pub(crate) async fn from_editor(
         // What is selected may be unsaved: the editor's own text is shown, if the file may be.
         if may_read(agent, &readers.read, mention.reading(&path)) {
             let (first, last) = lines.unwrap_or((1, 1));
-            let display_path = match first == last {
-                true => format!("{} (line {first})", path.display()),
-                false => format!("{} (lines {first} to {last})", path.display()),
+            let display_path = if first == last {
+                format!("{} (line {first})", path.display())
+            } else {
+                format!("{} (lines {first} to {last})", path.display())
             };
             let filename = haft_paths::lexical(&path).display().to_string();
             let content = Content::text(text);

@@ -182,10 +182,7 @@ impl Extensions {
     pub(crate) fn style(&self, name: &str) -> Option<&StyleFile> {
         let forced = || self.styles.iter().find(|it| it.is_forced);
         let named = self.styles.iter().find(|it| it.style.name.eq_ignore_ascii_case(name));
-        match name.eq_ignore_ascii_case("default") {
-            true => forced(),
-            false => named,
-        }
+        if name.eq_ignore_ascii_case("default") { forced() } else { named }
     }
 
     /// The command of this name.
@@ -323,9 +320,10 @@ fn skills_at(
 
 /// Markdown files at a place: below a directory, or one file.
 fn pages_at(place: &Path, fence: &LinkGuard) -> Vec<(PathBuf, PathBuf)> {
-    match place.is_file() {
-        true => vec![(place.file_name().map(PathBuf::from).unwrap_or_default(), place.to_owned())],
-        false => pages(place, fence),
+    if place.is_file() {
+        vec![(place.file_name().map(PathBuf::from).unwrap_or_default(), place.to_owned())]
+    } else {
+        pages(place, fence)
     }
 }
 

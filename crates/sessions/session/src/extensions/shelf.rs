@@ -205,9 +205,12 @@ impl ActiveSkills {
     /// Whether an agent may use a skill: its definition and those above may
     /// leave others only, and no skill runs inside of itself.
     pub(crate) fn admits(&self, agent: &AgentId, skill: &SlashCommand) -> Result<(), String> {
-        let only = |names: Vec<String>| match names.contains(&skill.name) {
-            true => Ok(()),
-            false => Err(format!("this agent may only use these skills: {}", names.join(", "))),
+        let only = |names: Vec<String>| {
+            if names.contains(&skill.name) {
+                Ok(())
+            } else {
+                Err(format!("this agent may only use these skills: {}", names.join(", ")))
+            }
         };
         self.agents.skills_of_main().map_or(Ok(()), only)?;
         for facts in self.agents.line_above(agent) {
@@ -249,10 +252,7 @@ impl ActiveSkills {
     fn shell_parts(&self) -> ShellParts {
         let loaded = self.premises.loaded();
         let off = loaded.settings.get("disableSkillShellExecution");
-        match off.and_then(|it| it.value.as_bool()) == Some(true) {
-            true => ShellParts::Stay,
-            false => ShellParts::Run,
-        }
+        if off.and_then(|it| it.value.as_bool()) == Some(true) { ShellParts::Stay } else { ShellParts::Run }
     }
 
     /// The words of a skill's file with its arguments in their places, without what

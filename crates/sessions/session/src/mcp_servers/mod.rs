@@ -88,9 +88,10 @@ impl WaitingServer {
 
     /// Why it is not started, in words that say what to do.
     pub fn reason(&self) -> String {
-        let why = match self.has_changed() {
-            true => "is not what you agreed to any more",
-            false => "is named by the project and nobody has agreed to it",
+        let why = if self.has_changed() {
+            "is not what you agreed to any more"
+        } else {
+            "is named by the project and nobody has agreed to it"
         };
         format!("{why}, so it is not started ({}); see `haft trust`", self.server.summary())
     }
@@ -199,11 +200,12 @@ impl SessionServers {
         let rules = ServerRules {
             policy: &server_policy(&settings.mcp, &premises.events),
             // Who is here is agreed to: what is not waits elsewhere.
-            approval: &|server| match server.scope == ServerScope::Project
-                && disabled.iter().any(|it| it.value == server.name)
-            {
-                true => Approval::Rejected,
-                false => Approval::Approved,
+            approval: &|server| {
+                if server.scope == ServerScope::Project && disabled.iter().any(|it| it.value == server.name) {
+                    Approval::Rejected
+                } else {
+                    Approval::Approved
+                }
             },
             project: self.project(),
             lookup: &|name| premises.variable(name),
@@ -463,10 +465,11 @@ fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<ServerD
     let mut all = Vec::new();
     for text in configs {
         let invalid = |why: String| OpenError::Spec(format!("Invalid MCP configuration: {why}"));
-        let json = match text.trim_start().starts_with('{') {
-            true => text.clone(),
-            false => std::fs::read_to_string(cwd.join(text))
-                .map_err(|err| invalid(format!("MCP config file not found: {text} ({err})")))?,
+        let json = if text.trim_start().starts_with('{') {
+            text.clone()
+        } else {
+            std::fs::read_to_string(cwd.join(text))
+                .map_err(|err| invalid(format!("MCP config file not found: {text} ({err})")))?
         };
         let parsed: Value = serde_json::from_str(&json).map_err(|err| invalid(format!("not JSON: {err}")))?;
         let (servers, problems) = declared_servers(&parsed, ServerScope::Dynamic);

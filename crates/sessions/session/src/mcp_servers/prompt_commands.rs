@@ -21,10 +21,8 @@ pub(crate) async fn expand_command(manager: &McpManager, prompt: &str) -> Result
     let commands = manager.prompt_commands().await;
     let Some(found) = commands.iter().find(|it| it.command == command) else {
         let near = nearest(command, commands.iter().map(|it| it.command.as_str()), 3);
-        let hint = match near.is_empty() {
-            true => String::new(),
-            false => format!("; did you mean /{}?", near.join(" or /")),
-        };
+        let hint =
+            if near.is_empty() { String::new() } else { format!("; did you mean /{}?", near.join(" or /")) };
         return Err(format!("{server} has no prompt /{command}{hint}"));
     };
     let def = &found.prompt;

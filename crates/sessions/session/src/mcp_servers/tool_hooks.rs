@@ -32,10 +32,11 @@ impl ExternalHandlers for HookTools {
             let called = manager.call_for_user(field("server"), field("tool"), arguments, &stop);
             let result = called.await.map_err(|err| HookFailure::Callback(err.to_string()))?;
             let said = texts(&result);
-            match result["isError"] == true {
-                true => Err(HookFailure::Callback(haft_types::text::one_line(&said, 300))),
+            if result["isError"] == true {
+                Err(HookFailure::Callback(haft_types::text::one_line(&said, 300)))
+            } else {
                 // Read like the output of a command: JSON decides, text is text.
-                false => Ok(Value::String(said)),
+                Ok(Value::String(said))
             }
         })
     }

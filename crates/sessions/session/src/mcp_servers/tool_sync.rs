@@ -155,11 +155,10 @@ impl ServerTools {
         let servers = self.manager.names();
         let deferred = pool.deferred().map(|(name, _)| name.to_owned());
         // Without any server nobody needs to know what looks at servers.
-        let useless: Vec<String> = match servers.is_empty() {
-            true => {
-                haft_mcp_client::resource_tools(&self.manager).iter().map(|it| it.name().to_owned()).collect()
-            }
-            false => Vec::new(),
+        let useless: Vec<String> = if servers.is_empty() {
+            haft_mcp_client::resource_tools(&self.manager).iter().map(|it| it.name().to_owned()).collect()
+        } else {
+            Vec::new()
         };
         let deferred = deferred.filter(|name| !useless.contains(name)).collect();
         agent.prompt.deferred_tools = told(deferred, &servers);

@@ -157,10 +157,7 @@ impl FollowedMemory {
                 return None;
             }
         }
-        let skills = match can_load_skills(calls) {
-            true => self.skills.touched_at_hand(file)?,
-            false => Vec::new(),
-        };
+        let skills = if can_load_skills(calls) { self.skills.touched_at_hand(file)? } else { Vec::new() };
         let mut found = Vec::new();
         if is_for {
             self.add_rules(agent, file, &mut found);
@@ -243,9 +240,10 @@ impl BatchObserver for MemoryFollower {
             for file in FollowedMemory::touched(calls, inputs, reports) {
                 let (memory, skills) = self.looked(agent, calls, file.clone()).await;
                 for new in memory {
-                    let about = match new.globs.is_empty() {
-                        true => String::from("about the directory of the file you just used"),
-                        false => format!("about files like {}", new.globs.join(", ")),
+                    let about = if new.globs.is_empty() {
+                        String::from("about the directory of the file you just used")
+                    } else {
+                        format!("about files like {}", new.globs.join(", "))
                     };
                     texts.push(tags::reminder(&format!(
                         "What {} says, {about}:\n\n{}",

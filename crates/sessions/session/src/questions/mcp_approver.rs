@@ -116,9 +116,10 @@ pub fn read_permission_answer(mut answer: Value) -> Answer {
 }
 
 fn denial(message: &str, interrupt: bool) -> Answer {
-    let message = match interrupt {
-        true => format!("The user doesn't want to proceed with this tool use: {message}"),
-        false => message.to_owned(),
+    let message = if interrupt {
+        format!("The user doesn't want to proceed with this tool use: {message}")
+    } else {
+        message.to_owned()
     };
     Answer::Deny { message, interrupt }
 }

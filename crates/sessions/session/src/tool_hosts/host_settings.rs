@@ -28,26 +28,22 @@ pub(super) fn hosts(premises: &SessionEnvironment, named: &[String]) -> Result<V
 fn host(premises: &SessionEnvironment, named: &str) -> Result<HostConfig, OpenError> {
     let wrong = |why: String| OpenError::Spec(format!("--host: {why}"));
     let known = premises.loaded().settings.get("hosts").map(|it| it.value).unwrap_or_default();
-    let (config, entry) = match named.contains('=') {
-        true => {
-            let config = HostConfig::read(named).map_err(|err| wrong(err.to_string()))?;
-            let entry = known[config.name.as_str()].clone();
-            (config, entry)
-        }
-        false => {
-            let entry = known[named].clone();
-            let address = entry.as_str().or_else(|| entry["url"].as_str()).ok_or_else(|| {
-                let names: Vec<&str> =
-                    known.as_object().into_iter().flatten().map(|it| it.0.as_str()).collect();
-                let names = if names.is_empty() { String::from("none") } else { names.join(", ") };
-                wrong(format!(
-                    "the settings know no host {named} (`hosts`: {names}); use {named}=ssh://user@box/dir"
-                ))
-            })?;
-            let name = HostName::new(named).map_err(|err| wrong(err.to_string()))?;
-            let address = HostAddress::read(address).map_err(|err| wrong(err.to_string()))?;
-            (HostConfig::new(name, address), entry)
-        }
+    let (config, entry) = if named.contains('=') {
+        let config = HostConfig::read(named).map_err(|err| wrong(err.to_string()))?;
+        let entry = known[config.name.as_str()].clone();
+        (config, entry)
+    } else {
+        let entry = known[named].clone();
+        let address = entry.as_str().or_else(|| entry["url"].as_str()).ok_or_else(|| {
+            let names: Vec<&str> = known.as_object().into_iter().flatten().map(|it| it.0.as_str()).collect();
+            let names = if names.is_empty() { String::from("none") } else { names.join(", ") };
+            wrong(format!(
+                "the settings know no host {named} (`hosts`: {names}); use {named}=ssh://user@box/dir"
+            ))
+        })?;
+        let name = HostName::new(named).map_err(|err| wrong(err.to_string()))?;
+        let address = HostAddress::read(address).map_err(|err| wrong(err.to_string()))?;
+        (HostConfig::new(name, address), entry)
     };
     furnished(premises, config, &entry).map_err(wrong)
 }

@@ -78,12 +78,13 @@ pub(crate) fn connect(
 /// The tools of a session with hosts: those of machines are over there.
 pub(crate) fn hosted_tools(hosts: &Arc<HostSet>, tools: Vec<Arc<dyn DynTool>>) -> Vec<Arc<dyn DynTool>> {
     let kept = tools.into_iter().filter(|it| !haft_builtin_tools::needs_own_files(it.name()));
-    kept.map(|tool| match haft_builtin_tools::OF_MACHINE.contains(&tool.name()) {
-        true => {
+    kept.map(|tool| {
+        if haft_builtin_tools::OF_MACHINE.contains(&tool.name()) {
             let may_be_near = ABOUT_BOTH.contains(&tool.name());
             hosts.tool(tool, may_be_near)
+        } else {
+            tool
         }
-        false => tool,
     })
     .collect()
 }

@@ -99,12 +99,11 @@ async fn everything_that_nobody_heard_is_told_when_a_session_goes_on() {
             .collect();
         let meta = child_log.with_extension("meta.json");
         let meta_text = std::fs::read_to_string(&meta).unwrap();
-        match has_log {
-            true => std::fs::write(&child_log, ended).unwrap(),
-            false => {
-                std::fs::remove_file(&child_log).unwrap();
-                std::fs::remove_file(&meta).unwrap();
-            }
+        if has_log {
+            std::fs::write(&child_log, ended).unwrap()
+        } else {
+            std::fs::remove_file(&child_log).unwrap();
+            std::fs::remove_file(&meta).unwrap();
         }
         for round in 0..2 {
             let (spec, requests) = place.answering(script);
@@ -228,9 +227,12 @@ async fn reports_that_wait_together_cost_one_request() {
 /// Runs of agents whose logs say that they ended.
 fn ended_runs(dir: &std::path::Path) -> usize {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
-    let count = |path: std::path::PathBuf| match path.is_dir() {
-        true => ended_runs(&path),
-        false => std::fs::read_to_string(path).unwrap_or_default().matches("\"run_ended\"").count(),
+    let count = |path: std::path::PathBuf| {
+        if path.is_dir() {
+            ended_runs(&path)
+        } else {
+            std::fs::read_to_string(path).unwrap_or_default().matches("\"run_ended\"").count()
+        }
     };
     entries.map(count).sum()
 }
@@ -337,9 +339,10 @@ async fn agents_stopped_with_all_others_go_on_with_a_message() {
                 break;
             }
         }
-        match stops_all {
-            true => handle.send(Command::StopAgents),
-            false => drop(handle.ask(|reply| Command::StopTask { task: id, reply }).await),
+        if stops_all {
+            handle.send(Command::StopAgents)
+        } else {
+            drop(handle.ask(|reply| Command::StopTask { task: id, reply }).await)
         }
         handle.prompt(Prompt::text("next"));
         handle.send(Command::Finish);

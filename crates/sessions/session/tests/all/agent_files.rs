@@ -79,12 +79,17 @@ async fn tools_that_cannot_be_read_are_none() {
         let place = Place::new();
         let text = format!("---\nname: k\ndescription: d\ntools: {list}\n---\nB");
         place.write("ws/.claude/agents/k.md", &text);
-        let (spec, requests) = place.answering(|request| match crate::agents::is_child(request) {
-            false if request.messages.len() == 1 => crate::agents::agent(
-                "c",
-                serde_json::json!({"subagent_type": "k", "run_in_background": false}),
-            ),
-            _ => Said::text("done"),
+        let (spec, requests) = place.answering(|request| {
+            if crate::agents::is_child(request) {
+                Said::text("done")
+            } else if request.messages.len() == 1 {
+                crate::agents::agent(
+                    "c",
+                    serde_json::json!({"subagent_type": "k", "run_in_background": false}),
+                )
+            } else {
+                Said::text("done")
+            }
         });
         run(spec, "go").await;
         let asked = requests.all();
@@ -206,9 +211,12 @@ async fn a_projects_command_shows_nothing_from_elsewhere() {
         ("/told", false, false),
         ("look at @~/key", false, true),
     ] {
-        let (spec, requests) = place.answering(|request| match crate::agents::is_child(request) {
-            true => Said::text("the answer is in @~/key"),
-            false => Said::text("ok"),
+        let (spec, requests) = place.answering(|request| {
+            if crate::agents::is_child(request) {
+                Said::text("the answer is in @~/key")
+            } else {
+                Said::text("ok")
+            }
         });
         crate::rig::run(spec, typed).await;
         let all = requests.all();

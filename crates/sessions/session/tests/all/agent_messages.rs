@@ -197,19 +197,25 @@ async fn many_agents_at_once_all_report() {
     let place = Place::new();
     let begun = Arc::new(std::sync::Mutex::new(Vec::new()));
     let moments = Arc::clone(&begun);
-    let (mut spec, _) = place.answering(move |request| match is_child(request) {
-        true => {
+    let (mut spec, _) = place.answering(move |request| {
+        if is_child(request) {
             moments.lock().unwrap().push((first(request), std::time::SystemTime::now()));
             Said::text("done")
+        } else if request.messages.len() == 1 {
+            Said::Blocks(
+                (0..MANY)
+                    .flat_map(|n| {
+                        call(
+                            &format!("c{n}"),
+                            "Agent",
+                            json!({"description": "d", "prompt": format!("p{n}")}),
+                        )
+                    })
+                    .collect(),
+            )
+        } else {
+            Said::text("ok")
         }
-        false if request.messages.len() == 1 => Said::Blocks(
-            (0..MANY)
-                .flat_map(|n| {
-                    call(&format!("c{n}"), "Agent", json!({"description": "d", "prompt": format!("p{n}")}))
-                })
-                .collect(),
-        ),
-        false => Said::text("ok"),
     });
     spec.log.kept = haft_session::LogDestination::Nowhere;
     let variables = [("HAFT_MAX_AGENTS", "1000"), ("HAFT_MAX_AGENTS_PER_PROMPT", "1000")];
@@ -242,16 +248,16 @@ async fn what_a_start_takes() {
     let place = Place::new();
     let begun = Arc::new(std::sync::Mutex::new(Vec::new()));
     let moments = Arc::clone(&begun);
-    let (spec, _) = place.answering(move |request| match is_child(request) {
-        true => {
+    let (spec, _) = place.answering(move |request| {
+        if is_child(request) {
             moments.lock().unwrap().push(std::time::SystemTime::now());
             Said::text("done")
-        }
-        false if request.messages.len() < 101 => {
+        } else if request.messages.len() < 101 {
             let id = format!("c{}", request.messages.len());
             agent(&id, json!({"run_in_background": false, "prompt": id}))
+        } else {
+            Said::text("ok")
         }
-        false => Said::text("ok"),
     });
     let all = crate::rig::run(spec, "go").await;
     let started =

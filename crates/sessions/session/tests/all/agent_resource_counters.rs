@@ -46,14 +46,15 @@ impl Provider for Waiting {
             return Box::pin(wait.flat_map(|()| futures_util::stream::empty()).chain(answer));
         }
         let is_first = !self.begun.swap(true, Ordering::Relaxed);
-        let blocks = match is_first {
-            true => (0..self.count)
+        let blocks = if is_first {
+            (0..self.count)
                 .flat_map(|n| {
                     let input = json!({"description": "d", "prompt": format!("task {n}")});
                     call(&format!("c{n}"), "Agent", input)
                 })
-                .collect(),
-            false => text("done"),
+                .collect()
+        } else {
+            text("done")
         };
         ScriptedProvider::new([blocks]).stream(request)
     }

@@ -128,25 +128,26 @@ async fn a_call_that_waits_gets_the_report_and_everything_is_told_with_whose_it_
 #[tokio::test]
 async fn reports_from_the_background_come_once_and_together() {
     let place = Place::new();
-    let (spec, requests) = place.answering(|request| match is_child(request) {
-        true => Said::text(&format!("report of {}", first(request))),
-        false if request.messages.len() == 1 => Said::Blocks(
-            (1..=3)
-                .flat_map(|n| {
-                    call(
-                        &format!("c{n}"),
-                        "Agent",
-                        json!({"description": "d", "prompt": format!("task {n}")}),
-                    )
-                })
-                .collect(),
-        ),
-        false
-            if last(request).contains("works in the background") && !last(request).contains("report of") =>
-        {
+    let (spec, requests) = place.answering(|request| {
+        if is_child(request) {
+            Said::text(&format!("report of {}", first(request)))
+        } else if request.messages.len() == 1 {
+            Said::Blocks(
+                (1..=3)
+                    .flat_map(|n| {
+                        call(
+                            &format!("c{n}"),
+                            "Agent",
+                            json!({"description": "d", "prompt": format!("task {n}")}),
+                        )
+                    })
+                    .collect(),
+            )
+        } else if last(request).contains("works in the background") && !last(request).contains("report of") {
             Said::text("Started three.")
+        } else {
+            Said::text("Heard.")
         }
-        false => Said::text("Heard."),
     });
     let all = crate::rig::run(spec, "go").await;
     assert_eq!(reports(&all).len(), 3);
@@ -319,15 +320,15 @@ async fn endings_tell_the_truth_and_keep_what_was_said() {
     ];
     for (kind, script, status, is_error, text, asked) in cases {
         let kind = kind.to_owned();
-        let (mut spec, requests) = place.answering(move |request| match is_child(request) {
-            false if request.messages.len() == 1 => {
-                agent("c1", json!({"run_in_background": false, "subagent_type": kind}))
-            }
-            false => Said::text("ok"),
-            true => {
+        let (mut spec, requests) = place.answering(move |request| {
+            if is_child(request) {
                 let of_user = request.messages.iter().filter(|it| it.role == haft_types::Role::User);
                 let number = of_user.map(|it| it.content.len()).sum();
                 script(number).unwrap_or_else(read)
+            } else if request.messages.len() == 1 {
+                agent("c1", json!({"run_in_background": false, "subagent_type": kind}))
+            } else {
+                Said::text("ok")
             }
         });
         spec.permissions.mode = Some(PermissionMode::AcceptEdits);
@@ -342,15 +343,17 @@ async fn endings_tell_the_truth_and_keep_what_was_said() {
 #[tokio::test]
 async fn a_budget_holds_over_all_children_and_every_ending_arrives() {
     let place = Place::new();
-    let (mut spec, requests) = place.answering(|request| match is_child(request) {
-        true => Said::text(&"word ".repeat(300)),
-        false if request.messages.len() == 1 => Said::Blocks(
+    let (mut spec, requests) = place.answering(|request| if is_child(request) {
+Said::text(&"word ".repeat(300))
+} else if request.messages.len() == 1 {
+Said::Blocks(
             (1..=20)
                 .flat_map(|n| call(&format!("c{n}"), "Agent", json!({"description": "d", "prompt": format!("task {n}"), "run_in_background": false})))
                 .collect(),
-        ),
-        false => Said::text("ok"),
-    });
+        )
+} else {
+Said::text("ok")
+});
     if let Some(model) = &mut spec.model {
         model.limits.max_usd = Some(0.4);
     }
@@ -509,10 +512,14 @@ async fn a_broken_file_is_named_with_its_line_and_the_others_work() {
 #[tokio::test]
 async fn a_report_arrives_once_whenever_the_process_died() {
     let place = Place::new();
-    let (spec, _) = place.answering(|request| match is_child(request) {
-        true => Said::text("the report text"),
-        false if request.messages.len() == 1 => agent("c1", json!({})),
-        false => Said::text("ok"),
+    let (spec, _) = place.answering(|request| {
+        if is_child(request) {
+            Said::text("the report text")
+        } else if request.messages.len() == 1 {
+            agent("c1", json!({}))
+        } else {
+            Said::text("ok")
+        }
     });
     let all = crate::rig::run(spec.clone(), "go").await;
     let child_log = reports(&all)[0].log.clone().unwrap();

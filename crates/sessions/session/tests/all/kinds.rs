@@ -29,9 +29,14 @@ async fn the_model_of_an_agent_has_four_sources() {
         if let Some(called) = called {
             input["model"] = json!(called);
         }
-        let (mut spec, requests) = place.answering(move |request| match is_child(request) {
-            false if request.messages.len() == 1 => agent("c1", input.clone()),
-            _ => Said::text("done"),
+        let (mut spec, requests) = place.answering(move |request| {
+            if is_child(request) {
+                Said::text("done")
+            } else if request.messages.len() == 1 {
+                agent("c1", input.clone())
+            } else {
+                Said::text("done")
+            }
         });
         if let Some(variable) = variable {
             let more = ("CLAUDE_CODE_SUBAGENT_MODEL".into(), variable.into());
@@ -66,9 +71,14 @@ async fn fields_of_a_definition_count() {
             "ws/.claude/agents/k.md",
             &format!("---\nname: k\ndescription: d\n{head}\n---\nYOU ARE K"),
         );
-        let (spec, requests) = place.answering(|request| match is_child(request) {
-            false if request.messages.len() == 1 => agent("c1", json!({"subagent_type": "k"})),
-            _ => Said::text("done"),
+        let (spec, requests) = place.answering(|request| {
+            if is_child(request) {
+                Said::text("done")
+            } else if request.messages.len() == 1 {
+                agent("c1", json!({"subagent_type": "k"}))
+            } else {
+                Said::text("done")
+            }
         });
         run(spec, "go").await;
         let child = requests.all().into_iter().find(is_child).unwrap();
@@ -118,15 +128,15 @@ async fn a_report_follows_the_schema_of_its_kind() {
         (vec![json!({"n": 0}); 9], AgentStatus::Incomplete, Value::Null),
     ] {
         let place = Place::new();
-        let (mut spec, requests) = place.answering(move |request| match is_child(request) {
-            true => {
+        let (mut spec, requests) = place.answering(move |request| {
+            if is_child(request) {
                 let at = (request.messages.len() - 1) / 2;
                 Said::Blocks(call(&format!("s{at}"), "StructuredOutput", attempts[at].clone()))
-            }
-            false if request.messages.len() == 1 => {
+            } else if request.messages.len() == 1 {
                 agent("c1", json!({"subagent_type": "k", "run_in_background": false}))
+            } else {
+                Said::text("done")
             }
-            false => Said::text("done"),
         });
         let definition = json!({"outputSchema": schema});
         let kind = HostAgent {

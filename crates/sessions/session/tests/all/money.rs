@@ -22,18 +22,22 @@ async fn a_few_cents_hold_over_twenty_children() {
         [(4.0 * one, true), (4.0 * one, false), (8.0 * one, true), (8.0 * one, false)]
     {
         let place = Place::new();
-        let (mut spec, requests) = place.answering(move |request| match is_child(request) {
-            true => Said::text(&"word ".repeat(200)),
-            false if request.messages.len() == 1 => Said::Blocks(
-                (1..=20)
-                    .flat_map(|n| {
-                        let input = json!({"description": "d", "prompt": format!("task {n}"),
+        let (mut spec, requests) = place.answering(move |request| {
+            if is_child(request) {
+                Said::text(&"word ".repeat(200))
+            } else if request.messages.len() == 1 {
+                Said::Blocks(
+                    (1..=20)
+                        .flat_map(|n| {
+                            let input = json!({"description": "d", "prompt": format!("task {n}"),
                             "run_in_background": in_background});
-                        call(&format!("c{n}"), "Agent", input)
-                    })
-                    .collect(),
-            ),
-            false => Said::text("ok"),
+                            call(&format!("c{n}"), "Agent", input)
+                        })
+                        .collect(),
+                )
+            } else {
+                Said::text("ok")
+            }
         });
         if let Some(model) = &mut spec.model {
             model.limits.max_usd = Some(limit);

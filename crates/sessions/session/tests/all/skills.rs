@@ -219,9 +219,12 @@ async fn typed_commands_are_expanded_and_unknown_ones_are_no_commands() {
         ("/nothing here", "/nothing is no command or skill here"),
         ("/usr/bin is a directory", "/usr/bin is a directory"),
     ] {
-        let (spec, requests) = place.answering(|request| match is_child(request) {
-            true => Said::text(&format!("report of {}", first(request))),
-            false => Said::text("ok"),
+        let (spec, requests) = place.answering(|request| {
+            if is_child(request) {
+                Said::text(&format!("report of {}", first(request)))
+            } else {
+                Said::text("ok")
+            }
         });
         run(spec, prompt).await;
         let main = requests.all().into_iter().find(|it| !is_child(it)).unwrap();

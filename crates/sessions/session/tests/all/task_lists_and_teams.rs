@@ -142,9 +142,10 @@ async fn a_team_has_a_list_of_its_own_and_ends_when_nobody_works() {
     let place = Place::new();
     let (mut spec, _) = place.answering(|request| {
         if is_child(request) {
-            return match last(request).contains("You are asked to end") {
-                true => Said::text("Last words."),
-                false => Said::Hang,
+            return if last(request).contains("You are asked to end") {
+                Said::text("Last words.")
+            } else {
+                Said::Hang
             };
         }
         let done = request.messages.iter().filter(|it| it.role == haft_types::Role::Assistant).count();

@@ -56,18 +56,19 @@ async fn goes_on(place: &Place, prompt: &str) -> (Requests, Vec<String>) {
     let wanted = prompt.to_owned();
     let (mut spec, requests) = place.answering(move |request| {
         let heard = last(request);
-        match is_child(request) {
-            true => Said::text(&format!("heard {}", whole(request).matches("secret plan").count())),
-            false if heard.starts_with(&wanted) => {
-                let input = json!({"to": "wasp", "message": "are you there?"});
-                Said::Blocks(call("s", "SendMessage", input))
-            }
-            false if calls_of(request) == 0 => Said::text("done"),
-            false if heard.contains("wasp") && !heard.contains("created") => {
-                Said::Blocks(call("t2", "TeamCreate", json!({"team_name": "blues"})))
-            }
-            false if heard.contains("blues") => Said::Blocks(call("l", "TaskList", json!({}))),
-            false => Said::text("done"),
+        if is_child(request) {
+            Said::text(&format!("heard {}", whole(request).matches("secret plan").count()))
+        } else if heard.starts_with(&wanted) {
+            let input = json!({"to": "wasp", "message": "are you there?"});
+            Said::Blocks(call("s", "SendMessage", input))
+        } else if calls_of(request) == 0 {
+            Said::text("done")
+        } else if heard.contains("wasp") && !heard.contains("created") {
+            Said::Blocks(call("t2", "TeamCreate", json!({"team_name": "blues"})))
+        } else if heard.contains("blues") {
+            Said::Blocks(call("l", "TaskList", json!({})))
+        } else {
+            Said::text("done")
         }
     });
     spec.log.start = LogStart::Newest;

@@ -106,9 +106,12 @@ pub(super) fn removals(words: &[Field]) -> Vec<TouchedFile> {
         "find" if args.iter().any(|arg| matches!(arg.literal(), Some("-delete"))) || runs_rm(args) => args
             .iter()
             .take_while(|arg| arg.literal().is_none_or(|text| !text.starts_with(['-', '(', '!'])))
-            .map(|arg| match is_narrowed(args) {
-                true => TouchedFile::new(EffectAccess::Delete, arg),
-                false => TouchedFile::tree(EffectAccess::Delete, arg),
+            .map(|arg| {
+                if is_narrowed(args) {
+                    TouchedFile::new(EffectAccess::Delete, arg)
+                } else {
+                    TouchedFile::tree(EffectAccess::Delete, arg)
+                }
             })
             .collect(),
         _ => Vec::new(),

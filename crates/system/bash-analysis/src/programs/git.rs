@@ -161,9 +161,8 @@ fn global_options(mut args: &[Field]) -> Option<(&[Field], Option<String>)> {
             Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs") => args = &args[1..],
             Some("-C") => {
                 let next = args.get(1)?.literal().filter(|it| !it.is_empty())?;
-                let below = |place: String| match next.starts_with('/') {
-                    true => next.to_owned(),
-                    false => format!("{place}/{next}"),
+                let below = |place: String| {
+                    if next.starts_with('/') { next.to_owned() } else { format!("{place}/{next}") }
                 };
                 place = Some(place.map_or_else(|| next.to_owned(), below));
                 args = &args[2..];

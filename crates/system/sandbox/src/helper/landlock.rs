@@ -86,10 +86,7 @@ fn readable(hide: &[PathBuf]) -> Vec<PathBuf> {
             if hide.contains(&path) {
                 continue;
             }
-            match hide.iter().any(|it| it.starts_with(&path)) {
-                true => open.push(path),
-                false => granted.push(path),
-            }
+            if hide.iter().any(|it| it.starts_with(&path)) { open.push(path) } else { granted.push(path) }
         }
     }
     granted

@@ -50,10 +50,7 @@ impl ReadOnlyRules {
         let programs = system.chain(policy.programs.iter().cloned()).filter(|it| it.exists()).collect();
         let real = |path: &PathBuf| path.canonicalize().ok();
         let hidden: Vec<PathBuf> = policy.hide.iter().filter_map(real).collect();
-        let (readable, listed) = match hidden.is_empty() {
-            true => (Vec::new(), Vec::new()),
-            false => beside(&hidden),
-        };
+        let (readable, listed) = if hidden.is_empty() { (Vec::new(), Vec::new()) } else { beside(&hidden) };
         Self { programs, scratch: policy.scratch.clone(), readable, hides: !hidden.is_empty(), listed }
     }
 
@@ -124,10 +121,7 @@ fn beside(hidden: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
             if is_link || hidden.contains(&path) {
                 continue;
             }
-            match hidden.iter().any(|it| it.starts_with(&path)) {
-                true => open.push(path),
-                false => readable.push(path),
-            }
+            if hidden.iter().any(|it| it.starts_with(&path)) { open.push(path) } else { readable.push(path) }
         }
         listed.push(dir);
     }

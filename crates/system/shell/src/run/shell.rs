@@ -435,9 +435,10 @@ impl Shell {
         let Descriptors { status, prelude, .. } = self.descriptors;
         let mark = mark.shell_text();
         let door = self.descriptors.door();
-        let join = match joins {
-            true => format!("{{ echo 0 >&{door}; }} 2>/dev/null\nexec {door}>&-\n"),
-            false => String::new(),
+        let join = if joins {
+            format!("{{ echo 0 >&{door}; }} 2>/dev/null\nexec {door}>&-\n")
+        } else {
+            String::new()
         };
         let mut text = format!(
             "{join}{mark}unset BASH_ENV\nexec {prelude}<&-\n\

@@ -18,21 +18,18 @@ impl Journal {
     /// power cut it may be missing, and then the fingerprint says so.
     pub fn keep_soon(&self, file: &OpenFile) -> Result<FileState, FileError> {
         let stamp = file.stamp();
-        let (hash, len) = match stamp.len <= SMALL {
-            true => {
-                let bytes = file.read_all(crate::MAX_EDITABLE)?;
-                let (hash, len) = (ContentHash::hash(&bytes), bytes.len() as u64);
-                if !self.has(&hash, len) {
-                    self.store().put_bytes_soon(hash, &bytes)?;
-                    self.added.fetch_add(len, Ordering::Relaxed);
-                }
-                (hash, len)
+        let (hash, len) = if stamp.len <= SMALL {
+            let bytes = file.read_all(crate::MAX_EDITABLE)?;
+            let (hash, len) = (ContentHash::hash(&bytes), bytes.len() as u64);
+            if !self.has(&hash, len) {
+                self.store().put_bytes_soon(hash, &bytes)?;
+                self.added.fetch_add(len, Ordering::Relaxed);
             }
-            false => {
-                let kept = self.store().put_reader_soon(file)?;
-                self.added.fetch_add(kept.1, Ordering::Relaxed);
-                kept
-            }
+            (hash, len)
+        } else {
+            let kept = self.store().put_reader_soon(file)?;
+            self.added.fetch_add(kept.1, Ordering::Relaxed);
+            kept
         };
         Ok(FileState::File { hash, len, mode: stamp.permissions() })
     }

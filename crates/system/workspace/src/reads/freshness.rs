@@ -58,10 +58,13 @@ pub(super) fn freshness(seen: Option<&SeenFile>, current: &CurrentFile<'_>, line
         };
     }
     let rebased = rebase(seen, current.view);
-    let touches = |it: &&Range<u64>| match it.is_empty() {
-        // Lines that vanished between two of the asked ones.
-        true => lines.start < it.start && it.start < lines.end,
-        false => it.start < lines.end && lines.start < it.end,
+    let touches = |it: &&Range<u64>| {
+        if it.is_empty() {
+            // Lines that vanished between two of the asked ones.
+            lines.start < it.start && it.start < lines.end
+        } else {
+            it.start < lines.end && lines.start < it.end
+        }
     };
     match () {
         () if rebased.changed.iter().any(|it| touches(&it)) => Freshness::Stale,
@@ -170,9 +173,10 @@ fn by_comparison(seen: &SeenFile, now: &str) -> CarriedReads {
             }
             continue;
         }
-        let about_known = match old.is_empty() {
-            true => old.start.checked_sub(1).is_none_or(is_known) && is_known(old.start),
-            false => old.clone().any(is_known),
+        let about_known = if old.is_empty() {
+            old.start.checked_sub(1).is_none_or(is_known) && is_known(old.start)
+        } else {
+            old.clone().any(is_known)
         };
         if about_known {
             if !old.is_empty() {

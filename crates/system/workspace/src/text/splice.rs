@@ -107,9 +107,10 @@ impl Text {
         if self.strays() != 0 && splice.text.contains(char::REPLACEMENT_CHARACTER) {
             return Err(SpliceError::ReplacementCharacter);
         }
-        let text = match splice.text.contains('\n') {
-            true => with_breaks(&splice.text, self.line_break_near(&splice.range)),
-            false => Cow::Borrowed(splice.text.as_str()),
+        let text = if splice.text.contains('\n') {
+            with_breaks(&splice.text, self.line_break_near(&splice.range))
+        } else {
+            Cow::Borrowed(splice.text.as_str())
         };
         let bytes = self.encoding().charset.encode(&text).map_err(SpliceError::Unencodable)?;
         Ok(bytes.into_owned())

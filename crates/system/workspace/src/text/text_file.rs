@@ -69,13 +69,14 @@ impl fmt::Display for LineBreaks {
 impl Text {
     /// Reads a file as text. Bytes that are no text come back as they are.
     pub fn decode(raw: Vec<u8>) -> Result<Self, Vec<u8>> {
-        let raw = match is_unmarked_text(&raw) {
+        let raw = if is_unmarked_text(&raw) {
             // The usual case: a large file is looked through only once.
-            true => match Self::decode_utf8(raw, Encoding::UTF_8) {
+            match Self::decode_utf8(raw, Encoding::UTF_8) {
                 Ok(text) => return Ok(text),
                 Err(raw) => raw,
-            },
-            false => raw,
+            }
+        } else {
+            raw
         };
         match detect(&raw, SampleExtent::Whole) {
             Some(encoding) => Ok(Self::decode_as(raw, encoding)),

@@ -35,10 +35,7 @@ type Picture = BTreeMap<String, (u32, Vec<u8>, Vec<String>)>;
 
 fn files(dir: &Path, found: &mut Vec<PathBuf>) {
     for path in fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()) {
-        match path.symlink_metadata().unwrap().is_dir() {
-            true => files(&path, found),
-            false => found.push(path),
-        }
+        if path.symlink_metadata().unwrap().is_dir() { files(&path, found) } else { found.push(path) }
     }
 }
 

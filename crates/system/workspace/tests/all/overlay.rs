@@ -227,9 +227,10 @@ fn a_batch_that_is_taken_back_leaves_the_typed_text_and_what_was_on_disk() {
         }
         let locked = workspace.lock(&[&typed, &other]).unwrap();
         let bases = [&typed, &other].map(|it| locked.read(it).unwrap().unwrap().0);
-        match in_editor {
-            true => editor.types(&other, "b\ntyped more\n"),
-            false => fs::write(&other, "theirs\n").unwrap(),
+        if in_editor {
+            editor.types(&other, "b\ntyped more\n")
+        } else {
+            fs::write(&other, "theirs\n").unwrap()
         }
         let changes = [(&typed, &bases[0]), (&other, &bases[1])].map(|(path, base)| PlannedWrite {
             path: path.clone(),

@@ -130,9 +130,10 @@ pub fn files(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             if kind.is_dir() {
                 open.push(path);
             } else if entry.file_name() != ".git" {
-                let bytes = match kind.is_symlink() {
-                    true => std::fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
-                    false => std::fs::read(&path).unwrap(),
+                let bytes = if kind.is_symlink() {
+                    std::fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+                } else {
+                    std::fs::read(&path).unwrap()
                 };
                 found.insert(path.strip_prefix(top).unwrap().to_owned(), bytes);
             }

@@ -367,9 +367,10 @@ fn sed(random: &mut Random) -> String {
         "-En ",
     ]);
     let first = script(random, SED_PIECES, SED_ACTS, &holes, &separators);
-    let second = match random.chance(6) {
-        true => format!(" -e {}", quoted(&script(random, SED_PIECES, SED_ACTS, &holes, &separators))),
-        false => String::new(),
+    let second = if random.chance(6) {
+        format!(" -e {}", quoted(&script(random, SED_PIECES, SED_ACTS, &holes, &separators)))
+    } else {
+        String::new()
     };
     let option = if second.is_empty() { option.to_owned() } else { format!("{option}-e ") };
     let file = random.pick(&["a", "a b", "< a", "", "link", "-i a", "-n a", "[ab]"]);

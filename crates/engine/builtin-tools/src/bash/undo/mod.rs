@@ -231,10 +231,11 @@ impl UndoState {
         let call = pending.origin.call.clone();
         let window = state.begin(pending, tree, held, record);
         state.windows.insert(call, window);
-        match urgent {
+        if urgent {
             // It names what cannot come back: that is said every time.
-            true => UndoCoverage::Partial(notes.join("; ")),
-            false => state.told(notes),
+            UndoCoverage::Partial(notes.join("; "))
+        } else {
+            state.told(notes)
         }
     }
 
@@ -260,14 +261,15 @@ impl UndoState {
             .get_or_init(|| {
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                 for left in record::left(journal) {
-                    match left.pending.is_empty() {
-                        true if left.is_large() => state.unread.push(left),
-                        true => {
+                    if left.pending.is_empty() {
+                        if left.is_large() {
+                            state.unread.push(left)
+                        } else {
                             state.known.learn(&left);
                             left.remove();
                         }
-                        // Somebody has to settle it first.
-                        false => state.known.learn(&left),
+                    } else {
+                        state.known.learn(&left)
                     }
                 }
                 drop(state);

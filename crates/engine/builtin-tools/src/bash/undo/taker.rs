@@ -190,10 +190,8 @@ impl SnapshotTaker<'_> {
         }
         let Ok(file) = OpenFile::open(&found.path) else { return Ok(None) };
         let attributes = Attributes::read(&found.path, &found.meta);
-        let kept = match found.immutable {
-            true => self.journal.keep_immutable(&file),
-            false => self.journal.keep_soon(&file),
-        };
+        let kept =
+            if found.immutable { self.journal.keep_immutable(&file) } else { self.journal.keep_soon(&file) };
         let state = match kept {
             Ok(state) => state,
             Err(err) => {

@@ -124,10 +124,8 @@ fn first_difference(file: &[&str], wanted: &[&str], start: usize) -> Option<Stri
 
 fn describe(file: &str, wanted: &str, line: usize) -> String {
     // Indentation aside, if the rest differs as well.
-    let (file_part, wanted_part) = match file.trim() == wanted.trim() {
-        true => (file, wanted),
-        false => (file.trim_start(), wanted.trim_start()),
-    };
+    let (file_part, wanted_part) =
+        if file.trim() == wanted.trim() { (file, wanted) } else { (file.trim_start(), wanted.trim_start()) };
     let indentation = file.chars().count() - file_part.chars().count();
     let same = file_part.chars().zip(wanted_part.chars()).take_while(|(a, b)| a == b).count();
     let mut text = format!(

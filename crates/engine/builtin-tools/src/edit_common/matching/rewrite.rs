@@ -157,15 +157,11 @@ impl Place<'_> {
         for (old, file) in self.old.split('\n').zip(self.file_lines()) {
             let file = &self.view[file];
             note("indentation", self.folds.indentation && indent(old) != indent(file));
-            let (old, file) = match self.folds.indentation {
-                true => (trim_start(old), trim_start(file)),
-                false => (old, file),
-            };
+            let (old, file) =
+                if self.folds.indentation { (trim_start(old), trim_start(file)) } else { (old, file) };
             note("trailing white space", self.folds.line_ends && trailing(old) != trailing(file));
-            let (old, file) = match self.folds.line_ends {
-                true => (trim_end(old), trim_end(file)),
-                false => (old, file),
-            };
+            let (old, file) =
+                if self.folds.line_ends { (trim_end(old), trim_end(file)) } else { (old, file) };
             if old == file {
                 continue;
             }
@@ -202,9 +198,10 @@ fn plan<'a>(old: &[&str], new: &[&'a str]) -> Vec<Line<'a>> {
             }
             DiffOp::Replace { old_index, old_len, new_index, new_len } => {
                 for (at, line) in new[new_index..new_index + new_len].iter().enumerate() {
-                    lines.push(match at < old_len {
-                        true => Line::Changed(old_index + at, line),
-                        false => Line::Fresh(line),
+                    lines.push(if at < old_len {
+                        Line::Changed(old_index + at, line)
+                    } else {
+                        Line::Fresh(line)
                     });
                 }
             }

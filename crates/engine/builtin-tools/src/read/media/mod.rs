@@ -136,12 +136,11 @@ impl ReadJob {
             .into_iter()
             .collect();
         let original_size = file.stamp().len;
-        let output = match pages.iter().all(|page| page.picture.is_some()) {
-            true => {
-                let output_dir = self.keep(file, &pages);
-                Output::Parts(Parts { output_dir, ..self.parts(original_size, count, pages, notices) })
-            }
-            false => Output::Pdf(self.document(original_size, count, pages, notices)),
+        let output = if pages.iter().all(|page| page.picture.is_some()) {
+            let output_dir = self.keep(file, &pages);
+            Output::Parts(Parts { output_dir, ..self.parts(original_size, count, pages, notices) })
+        } else {
+            Output::Pdf(self.document(original_size, count, pages, notices))
         };
         Ok(TextReadResult { output, record: None })
     }
@@ -330,10 +329,9 @@ fn ranges(pages: &[usize]) -> String {
             _ => ranges.push((*page, *page)),
         }
     }
-    let words = ranges.iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    });
+    let words = ranges
+        .iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
     words.collect::<Vec<_>>().join(",")
 }
 

@@ -104,9 +104,10 @@ impl PageWriter {
         let Some(first) = letters.chars().next() else { return };
         let gap = self.last.map_or("", |last| gap(last, placed));
         if first.is_whitespace() {
-            match gap.starts_with('\n') {
-                true => self.indent = (self.indent + 1).min(MAX_INDENT),
-                false => self.has_space = true,
+            if gap.starts_with('\n') {
+                self.indent = (self.indent + 1).min(MAX_INDENT)
+            } else {
+                self.has_space = true
             }
             return;
         }

@@ -498,21 +498,23 @@ impl<'a> FirstPass<'a> {
         self.out.push_str(renamed(&tag.name));
         for (name, value) in tag.attributes() {
             let link = matches!((&*tag.name, name), ("a", "href") | ("img", "src"));
-            let value = match link {
-                true => match absolute(value, self.noticed.base.as_ref()) {
+            let value = if link {
+                match absolute(value, self.noticed.base.as_ref()) {
                     Some(value) => Cow::Owned(value),
                     None => continue,
-                },
-                false => Cow::Borrowed(value),
+                }
+            } else {
+                Cow::Borrowed(value)
             };
             let kept = if link { Some(name) } else { kept_attribute(name) };
             let Some(name) = kept else { continue };
             self.out.push(' ');
             self.out.push_str(name);
             self.out.push_str("=\"");
-            match value.contains('"') {
-                true => self.out.push_str(&value.replace('"', "&quot;")),
-                false => self.out.push_str(&value),
+            if value.contains('"') {
+                self.out.push_str(&value.replace('"', "&quot;"))
+            } else {
+                self.out.push_str(&value)
             }
             self.out.push('"');
         }

@@ -214,9 +214,10 @@ fn raw_name(name: &str) -> Option<&'static str> {
 
 /// A name as it stands where it has no capital letters, as nearly all of them.
 fn in_small_letters(name: &str) -> Cow<'_, str> {
-    match name.bytes().any(|it| it.is_ascii_uppercase()) {
-        true => Cow::Owned(name.to_ascii_lowercase()),
-        false => Cow::Borrowed(name),
+    if name.bytes().any(|it| it.is_ascii_uppercase()) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
     }
 }
 

@@ -111,12 +111,11 @@ impl NatsEngine {
     async fn close_gap(&self, mirror: &Mirror, missing: u64) -> Result<(), StoreError> {
         let entries = self.connection.ledger_entries().await?;
         if missing >= entries.first {
-            return match entries.gaps.contains(&missing) {
-                true => {
-                    mirror.skip(missing);
-                    Ok(())
-                }
-                false => Err(self.connection.is_behind()),
+            return if entries.gaps.contains(&missing) {
+                mirror.skip(missing);
+                Ok(())
+            } else {
+                Err(self.connection.is_behind())
             };
         }
         self.load_snapshot(mirror).await?;

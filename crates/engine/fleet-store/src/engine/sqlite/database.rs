@@ -256,10 +256,8 @@ fn write_groups(path: &Path, db: &Connection, mut inbox: mpsc::Receiver<GroupWor
     while inbox.blocking_recv_many(&mut works, GROUP) > 0 {
         let begun = db.execute_batch("begin immediate");
         let tellers: Vec<CommitReply> = works.drain(..).map(|work| work(db)).collect();
-        let kept = begun.and_then(|()| match db.is_autocommit() {
-            false => db.execute_batch("commit"),
-            true => Err(ended_early()),
-        });
+        let kept = begun
+            .and_then(|()| if db.is_autocommit() { Err(ended_early()) } else { db.execute_batch("commit") });
         if !db.is_autocommit() {
             let _ = db.execute_batch("rollback");
         }

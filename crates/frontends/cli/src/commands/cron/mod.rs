@@ -40,12 +40,13 @@ pub(crate) fn run(command: CronCommand, options: &GlobalArgs) -> CommandExit {
     let store = CronStore::at(state.join("cron"));
     match command {
         CronCommand::List => list(&store, options),
-        CronCommand::Remove { id } => match store.remove(&id)? {
-            true => print_line(&format!("removed {id}")).map(|()| ExitCode::SUCCESS),
-            false => {
+        CronCommand::Remove { id } => {
+            if store.remove(&id)? {
+                print_line(&format!("removed {id}")).map(|()| ExitCode::SUCCESS)
+            } else {
                 Err(CliError::Message(format!("there is no stored prompt {id}; `haft cron list` shows them")))
             }
-        },
+        }
         CronCommand::Logs { id } => logs(&store, id.as_deref(), options),
         CronCommand::RunDue => run_due(&store, &state, options),
         CronCommand::Install { print } => system_timer::install(print),

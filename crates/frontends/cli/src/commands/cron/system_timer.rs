@@ -28,10 +28,7 @@ impl TimerKind {
         if cfg!(target_os = "macos") {
             return Self::Launchd;
         }
-        match quiet("systemctl", &["--user", "show-environment"]) {
-            true => Self::Systemd,
-            false => Self::Crontab,
-        }
+        if quiet("systemctl", &["--user", "show-environment"]) { Self::Systemd } else { Self::Crontab }
     }
 }
 
@@ -190,8 +187,5 @@ fn set_crontab(text: &str) -> Result<(), CliError> {
     if let Some(mut input) = child.stdin.take() {
         input.write_all(text.as_bytes())?;
     }
-    match child.wait()?.success() {
-        true => Ok(()),
-        false => Err(failed("crontab refused it")),
-    }
+    if child.wait()?.success() { Ok(()) } else { Err(failed("crontab refused it")) }
 }

@@ -77,10 +77,12 @@ pub(super) fn home(premises: &SessionEnvironment) -> CheckResult {
         };
         let is_full =
             matches!(err.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
-        let remedy = match is_ours {
-            _ if is_full => "make room there, or set",
-            true => "make it writable, or set",
-            false => "set HOME to your own directory, or",
+        let remedy = if is_ours {
+            if is_full { "make room there, or set" } else { "make it writable, or set" }
+        } else if is_full {
+            "make room there, or set"
+        } else {
+            "set HOME to your own directory, or"
         };
         let remedy = format!(
             "{remedy} HAFT_CONFIG_DIR to one that can be written; until then sessions are kept in the temp \
@@ -161,20 +163,19 @@ pub(super) fn language_servers(premises: &SessionEnvironment) -> CheckResult {
         _ => None,
     });
     broken.extend(missing);
-    let found = match words.is_empty() {
-        true => String::from("no language server is in PATH"),
-        false => words.join(", "),
-    };
-    match broken.is_empty() {
-        true => CheckResult::ok(NAME, found),
-        false => CheckResult::warn(
+    let found =
+        if words.is_empty() { String::from("no language server is in PATH") } else { words.join(", ") };
+    if broken.is_empty() {
+        CheckResult::ok(NAME, found)
+    } else {
+        CheckResult::warn(
             NAME,
             found,
             format!(
                 "for what this project is written in, the tool LSP needs one of these: {}",
                 broken.join("; ")
             ),
-        ),
+        )
     }
 }
 

@@ -136,9 +136,10 @@ pub(super) fn mcp(premises: &SessionEnvironment) -> CheckResult {
         .iter()
         .filter_map(|server| {
             let command = server.config.get("command")?.as_str()?;
-            let there = match command.contains('/') || command.contains('$') {
-                true => command.contains('$') || premises.cwd.join(command).exists(),
-                false => found_in(path.as_deref(), command).is_some(),
+            let there = if command.contains('/') || command.contains('$') {
+                command.contains('$') || premises.cwd.join(command).exists()
+            } else {
+                found_in(path.as_deref(), command).is_some()
             };
             (!there).then(|| format!("{}: there is no program {command}", server.name))
         })
@@ -160,12 +161,11 @@ pub(super) fn timer(premises: &SessionEnvironment) -> CheckResult {
         1 => (String::from("one prompt is stored"), "it"),
         count => (format!("{count} prompts are stored"), "them"),
     };
-    match has_timer() {
-        true => CheckResult::ok("timer", format!("set up; {stored}")),
-        false => {
-            let found = format!("{stored}, but nothing runs {them}");
-            CheckResult::warn("timer", found, "`haft cron install` sets up a timer")
-        }
+    if has_timer() {
+        CheckResult::ok("timer", format!("set up; {stored}"))
+    } else {
+        let found = format!("{stored}, but nothing runs {them}");
+        CheckResult::warn("timer", found, "`haft cron install` sets up a timer")
     }
 }
 
@@ -190,12 +190,11 @@ pub(super) fn web_search(premises: &SessionEnvironment) -> CheckResult {
             if base_url.contains("api.anthropic.com")
                 && !matches!(login, AnthropicLogin::ApiKey(KeySource::Env(_)))
     );
-    match own {
-        true => CheckResult::ok(NAME, "with the provider's own search"),
-        false => {
-            let names: Vec<&str> = SEARCHES.iter().map(|(name, _)| *name).collect();
-            CheckResult::warn(NAME, "nobody searches", format!("set one of {}", names.join(", ")))
-        }
+    if own {
+        CheckResult::ok(NAME, "with the provider's own search")
+    } else {
+        let names: Vec<&str> = SEARCHES.iter().map(|(name, _)| *name).collect();
+        CheckResult::warn(NAME, "nobody searches", format!("set one of {}", names.join(", ")))
     }
 }
 

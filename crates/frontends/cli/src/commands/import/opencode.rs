@@ -87,10 +87,7 @@ fn agent(path: &Path, to: &Path, plan: &mut ImportPlan) {
         .into_iter()
         .filter(|key| front.lines().any(|line| line.starts_with(&format!("{key}:"))))
         .collect();
-    let note = match left.is_empty() {
-        true => String::new(),
-        false => format!("without its {}", left.join(", ")),
-    };
+    let note = if left.is_empty() { String::new() } else { format!("without its {}", left.join(", ")) };
     let body = body.trim_start_matches(['-', '\n', '\r']);
     let text = format!("---\nname: {name}\ndescription: {about}\n{denied}---\n\n{body}");
     let target: PathBuf = to.join(format!("{name}.md"));

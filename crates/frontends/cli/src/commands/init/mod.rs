@@ -40,9 +40,10 @@ pub(crate) fn run(args: &InitArgs, options: &GlobalArgs) -> CommandExit {
         Some(there) => kept.push(format!("{there} is there and read by every session")),
         None => planned.push(PlannedFile { path: "AGENTS.md", text: agents_text(&root, &found) }),
     }
-    match root.join(".haft/settings.json").exists() {
-        true => kept.push(String::from(".haft/settings.json is there")),
-        false => planned.push(PlannedFile { path: ".haft/settings.json", text: settings_text(&found) }),
+    if root.join(".haft/settings.json").exists() {
+        kept.push(String::from(".haft/settings.json is there"))
+    } else {
+        planned.push(PlannedFile { path: ".haft/settings.json", text: settings_text(&found) })
     }
     let may_write = !args.dry_run && (args.yes || options.json || agreed(&root, &planned, &kept)?);
     let mut written = Vec::new();

@@ -41,9 +41,10 @@ pub(super) async fn login(desk: &McpCommands, name: &str, no_browser: bool) -> C
     let works = manager.refresh(name).await;
     if works.is_ok() && !manager.wants_more(name) {
         desk.servers.stop().await;
-        print_line(&match oauth.grant.is_headless() {
-            true => format!("{name} works; its entry says how tokens are got (`{}`).", oauth.grant.name()),
-            false => format!("{name} works already; nobody asks for a login."),
+        print_line(&if oauth.grant.is_headless() {
+            format!("{name} works; its entry says how tokens are got (`{}`).", oauth.grant.name())
+        } else {
+            format!("{name} works already; nobody asks for a login.")
         })?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -130,9 +131,10 @@ pub(super) async fn logout(desk: &McpCommands, name: &str) -> CommandExit {
     let (manager, _) = connect(desk, name)?;
     let forgotten = manager.logout(name).map_err(|err| err.to_string())?;
     desk.servers.stop().await;
-    print_line(&match forgotten {
-        true => format!("Logged out of {name}."),
-        false => format!("There was no login to {name}."),
+    print_line(&if forgotten {
+        format!("Logged out of {name}.")
+    } else {
+        format!("There was no login to {name}.")
     })?;
     Ok(ExitCode::SUCCESS)
 }

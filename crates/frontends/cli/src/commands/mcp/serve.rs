@@ -64,10 +64,7 @@ async fn serve(args: &ServeArgs, options: &GlobalArgs) -> CommandExit {
         ServerOptions {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             instructions: instructions(&calls.state.cwd),
-            structured: match args.structured {
-                true => StructuredResults::Sent,
-                false => StructuredResults::LeftOut,
-            },
+            structured: if args.structured { StructuredResults::Sent } else { StructuredResults::LeftOut },
             spools: vec![handle.premises().state_dir().join("tasks").join(handle.id().as_str())],
             several_clients: args.http.is_some(),
             ..ServerOptions::default()

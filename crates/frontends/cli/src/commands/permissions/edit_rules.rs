@@ -47,12 +47,13 @@ pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &GlobalArgs) -> 
     for rule in &args.rules {
         let list = RuleList { rules: vec![rule_text(rule)], behavior, destination };
         let shown = preview(&PermissionUpdate::AddRules(list));
-        match options.json {
-            true => print_line(
+        if options.json {
+            print_line(
                 &json!({"rule": rule, "behavior": behavior, "matches": shown.matches, "misses": shown.misses})
                     .to_string(),
-            )?,
-            false => print_line(&told(&shown))?,
+            )?
+        } else {
+            print_line(&told(&shown))?
         }
     }
     Ok(ExitCode::SUCCESS)

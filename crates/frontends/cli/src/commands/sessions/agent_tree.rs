@@ -54,10 +54,14 @@ fn line(agent: &LoggedAgent) -> String {
 
 fn money(cost: &SessionCost) -> String {
     let requests = if cost.requests == 1 { "request" } else { "requests" };
-    let price = match cost.priced {
-        true if 0 < cost.estimated => format!("unknown, about ${:.4}", cost.usd),
-        true => format!("${:.4}", cost.usd),
-        false => format!("${:.4} and what is not known", cost.usd),
+    let price = if cost.priced {
+        if 0 < cost.estimated {
+            format!("unknown, about ${:.4}", cost.usd)
+        } else {
+            format!("${:.4}", cost.usd)
+        }
+    } else {
+        format!("${:.4} and what is not known", cost.usd)
     };
     format!("{} {requests}, {price}", text::thousands(cost.requests))
 }

@@ -334,9 +334,10 @@ impl LocalSource {
         }
         let dir = crate::environment::absolute(Path::new(plain), base);
         let dir = dir.canonicalize().map_err(|err| format!("{}: {err}", dir.display()))?;
-        match dir.join("HEAD").is_file() && dir.join("objects").is_dir() {
-            true => Ok(Self::Git(dir)),
-            false => Ok(Self::Directory(dir)),
+        if dir.join("HEAD").is_file() && dir.join("objects").is_dir() {
+            Ok(Self::Git(dir))
+        } else {
+            Ok(Self::Directory(dir))
         }
     }
 }

@@ -185,8 +185,5 @@ pub(super) fn inside(dir: &Path, path: &str) -> Result<PathBuf, &'static str> {
     let whole = dir.join(rest);
     let Ok(real) = whole.canonicalize() else { return Err("is not there") };
     let root = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-    match real.starts_with(&root) {
-        true => Ok(whole),
-        false => Err("leads out of the directory"),
-    }
+    if real.starts_with(&root) { Ok(whole) } else { Err("leads out of the directory") }
 }

@@ -165,11 +165,10 @@ pub(super) fn tell(
         }
         slot.insert(option.key.clone(), Value::from(value));
     };
-    let told = match option.is_secret {
-        true => premises.store.update_own_file(Path::new(SECRETS), |table| put(table, &[id])),
-        false => {
-            premises.store.update(SettingsScope::User, |table| put(table, &["pluginConfigs", id, "options"]))
-        }
+    let told = if option.is_secret {
+        premises.store.update_own_file(Path::new(SECRETS), |table| put(table, &[id]))
+    } else {
+        premises.store.update(SettingsScope::User, |table| put(table, &["pluginConfigs", id, "options"]))
     };
     told.map_err(|err| err.to_string())
 }

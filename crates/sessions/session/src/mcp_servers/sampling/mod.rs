@@ -166,9 +166,10 @@ async fn confirm(admitted: &Admitted, server: &str, request: &Request) -> Result
     let all = system.chain(said).collect::<Vec<_>>().join("\n");
     let cut = if text::head(&all, SHOWN_CHARS).len() < all.len() { " […]" } else { "" };
     let tools: Vec<&str> = request.tools.definitions().iter().map(|it| it.name.as_str()).collect();
-    let tools = match tools.is_empty() {
-        true => String::new(),
-        false => format!(", with its own tools {}", text::one_line(&tools.join(", "), 300)),
+    let tools = if tools.is_empty() {
+        String::new()
+    } else {
+        format!(", with its own tools {}", text::one_line(&tools.join(", "), 300))
     };
     let question = Elicitation {
         server: server.to_owned(),

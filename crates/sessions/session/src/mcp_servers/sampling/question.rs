@@ -117,17 +117,15 @@ fn check_results(messages: &[Message]) -> Result<(), String> {
             return Err(String::from("tool results mixed with other content"));
         }
         if results != open {
-            return Err(match open.is_empty() {
-                true => String::from("there is a tool result without a call before it"),
-                false => String::from("tool result missing in request"),
+            return Err(if open.is_empty() {
+                String::from("there is a tool result without a call before it")
+            } else {
+                String::from("tool result missing in request")
             });
         }
         open = message.content.iter().filter_map(call_of).collect();
     }
-    match open.is_empty() {
-        true => Ok(()),
-        false => Err(String::from("tool result missing in request")),
-    }
+    if open.is_empty() { Ok(()) } else { Err(String::from("tool result missing in request")) }
 }
 
 fn result_of(block: &MessageBlock) -> Option<&str> {
