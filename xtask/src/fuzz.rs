@@ -27,7 +27,8 @@ pub(crate) fn requests(args: &[String]) -> Result<(), String> {
         return Err(String::from("cargo xtask requests-soak [REQUESTS] [SEED]"));
     }
     let test = "random_requests::no_session_ends";
-    let words = ["test", "-p", "haft-cli", "--test", "all", "--", "--exact", test, "--nocapture"];
+    command::cargo(&["build", "-p", "haft-cli", "--bin", "haft"])?;
+    let words = ["test", "-p", "haft-e2e", "--test", "all", "--", "--exact", test, "--nocapture"];
     command::cargo_with(&words, &[("HAFT_SOAK_REQUESTS", requests), ("HAFT_SOAK_SEED", seed)])
 }
 

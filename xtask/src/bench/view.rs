@@ -66,7 +66,7 @@ fn browser(haft: &Path, scratch: &Scratch) -> Result<(), String> {
     append_session(&log, LogLength::Calls(CALLS))?;
     let served = ServedLog::start(haft, scratch, &log)?;
     let script = kit.join("page_frames.mjs");
-    let source = tidy::root().join("crates/frontends/cli/tests/all/support/page_frames.mjs");
+    let source = tidy::root().join("crates/dev/e2e/tests/all/support/page_frames.mjs");
     fs::copy(source, &script).map_err(|err| err.to_string())?;
     let said = command::output("node", &[&script.display().to_string(), &served.url])?;
     println!("  scrolling {CALLS} calls: {} (goal 50 ms)", said.trim());

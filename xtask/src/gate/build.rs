@@ -27,10 +27,17 @@ pub(super) fn lint_variables() -> Result<Vec<(&'static str, String)>, String> {
     ])
 }
 
+/// Builds the program that the end-to-end tests start. The tests named beside it are
+/// compiled already; without a test cargo would leave the features of
+/// dev-dependencies out and compile some crates once more for the program.
+const HAFT: [&str; 7] = ["build", "--workspace", "--quiet", "--bin", "haft", "--test", "all"];
+
 /// Compiled tests, for `cargo nextest run`.
 pub(super) struct CompiledTests {
     binaries: PathBuf,
     metadata: PathBuf,
+    /// The program under test.
+    haft: String,
 }
 
 impl CompiledTests {
@@ -45,10 +52,15 @@ impl CompiledTests {
             let build = [&["test", "--workspace", "--no-run", "--quiet"], targets].concat();
             command::cargo_with(&build, &variables)?;
         }
-        let directory = command::target_dir()?.join("nextest");
+        command::cargo_with(&HAFT, &variables)?;
+        let target = command::target_dir()?;
+        let directory = target.join("nextest");
         std::fs::create_dir_all(&directory).map_err(|err| format!("{}: {err}", directory.display()))?;
-        let compiled =
-            Self { binaries: directory.join("binaries.json"), metadata: directory.join("metadata.json") };
+        let compiled = Self {
+            binaries: directory.join("binaries.json"),
+            metadata: directory.join("metadata.json"),
+            haft: target.join("debug/haft").to_string_lossy().into_owned(),
+        };
         let list = ["nextest", "list", "--workspace", "--lib", "--bins", "--tests"];
         let list: Vec<&str> =
             list.into_iter().chain(["--list-type", "binaries-only", "--message-format", "json"]).collect();
@@ -65,7 +77,7 @@ impl CompiledTests {
         let mut words = vec!["nextest", "run", "--no-fail-fast", "--test-threads", &threads];
         words.extend(["--binaries-metadata", &binaries, "--cargo-metadata", &metadata]);
         words.extend(args);
-        command::cargo(&words)
+        command::cargo_with(&words, &[("HAFT_BIN", &self.haft)])
     }
 }
 

@@ -7,6 +7,11 @@ use serde_json::Value;
 use super::build::CompiledTests;
 use crate::{command, tidy};
 
+/// The crate of the program.
+const PROGRAM: &str = "haft-cli";
+/// The end-to-end tests: they start the program but do not depend on its crate.
+const END_TO_END: &str = "haft-e2e";
+
 /// Runs formatting and tidy for everything; lints and tests for changed crates and those that depend on
 /// them, without slow tests (profile `quick` in `.config/nextest.toml`).
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
@@ -16,10 +21,13 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let metadata =
         command::output("cargo", &["metadata", "--no-deps", "--format-version", "1", "--offline"])?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|err| format!("cargo metadata: {err}"))?;
-    let changed = changed_crates(&changed_files(base)?, &crate_directories(&metadata));
+    let mut changed = changed_crates(&changed_files(base)?, &crate_directories(&metadata));
     if changed.is_empty() {
         println!("quick: no crate changed since {base}");
         return Ok(());
+    }
+    if !changed.is_disjoint(&dependencies(&metadata, PROGRAM)) {
+        changed.insert(String::from(END_TO_END));
     }
     // The whole workspace is built with one set of features, so that nothing is compiled twice;
     // unchanged crates are not recompiled.
@@ -60,10 +68,25 @@ fn changed_crates(files: &[String], directories: &BTreeMap<String, String>) -> B
         match owner {
             Some((name, _)) => _ = changed.insert(name.clone()),
             None if is_build_file(file) => changed.extend(directories.keys().cloned()),
-            None => changed.extend(["haft-cli", "xtask"].map(String::from)),
+            None => changed.extend([PROGRAM, END_TO_END, "xtask"].map(String::from)),
         }
     }
     changed
+}
+
+/// A crate of the workspace and all others that it is made of, directly or not.
+fn dependencies(metadata: &Value, name: &str) -> BTreeSet<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let packages = list(&metadata["packages"]);
+    let (mut found, mut open) = (BTreeSet::new(), vec![name.to_owned()]);
+    while let Some(name) = open.pop() {
+        let Some(package) = packages.iter().find(|it| it["name"] == name.as_str()) else { continue };
+        if found.insert(name) {
+            let used = list(&package["dependencies"]).into_iter().filter(|it| it["kind"] != "dev");
+            open.extend(used.filter_map(|it| it["name"].as_str().map(str::to_owned)));
+        }
+    }
+    found
 }
 
 fn is_build_file(file: &str) -> bool {
@@ -86,11 +109,24 @@ mod tests {
         for (file, want) in [
             ("crates/a/src/lib.rs", &["a"][..]),
             ("crates/ab/tests/x.rs", &["ab"]),
-            ("docs/x.md", &["haft-cli", "xtask"]),
+            ("docs/x.md", &["haft-cli", "haft-e2e", "xtask"]),
             ("Cargo.lock", &["a", "ab", "c"]),
         ] {
             let changed = changed_crates(&[file.to_owned()], &directories);
             assert_eq!(changed.iter().map(String::as_str).collect::<Vec<_>>(), want, "{file}");
         }
+    }
+
+    #[test]
+    fn dependencies_of_a_program_are_all_crates_it_is_made_of() {
+        let on = |name: &str, kind: Value| json!({"name": name, "kind": kind});
+        let metadata = json!({"packages": [
+            {"name": "program", "dependencies": [on("middle", Value::Null), on("tests", json!("dev"))]},
+            {"name": "middle", "dependencies": [on("leaf", json!("build")), on("foreign", Value::Null)]},
+            {"name": "leaf", "dependencies": []},
+            {"name": "tests", "dependencies": []},
+        ]});
+        let found = dependencies(&metadata, "program");
+        assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), ["leaf", "middle", "program"]);
     }
 }

@@ -42,8 +42,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sessions", &["config", "settings-rules", "session"]),
-    ("frontends", &["json-lines", "sdk-server", "acp", "viewer", "haft", "tui", "fleet", "cli"]),
-    ("dev", &["testkit"]),
+    ("frontends", &["json-lines", "sdk-server", "acp", "viewer", "haft", "tui", "console", "fleet", "cli"]),
+    ("dev", &["testkit", "e2e"]),
 ];
 
 /// Dependencies that are forbidden although the layers allow them.

@@ -15,6 +15,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>, String> {
 
 fn missing_modules(filters: &str, files: &[&str]) -> Vec<String> {
     let exists = |module: &str| {
+        let module = module.replace("::", "/");
         let (file, directory) = (format!("/tests/all/{module}.rs"), format!("/tests/all/{module}/"));
         files.iter().any(|it| it.ends_with(&file) || it.contains(&directory))
     };
@@ -39,8 +40,12 @@ mod tests {
 
     #[test]
     fn filter_with_missing_module_is_reported() {
-        let files = ["crates/a/b/tests/all/one.rs", "crates/a/b/tests/all/two/mod.rs"];
-        let filters = "filter = 'package(b) & test(/^(one|two|three)::/) | test(/^(four)::/)'";
+        let files = [
+            "crates/a/b/tests/all/one.rs",
+            "crates/a/b/tests/all/two/mod.rs",
+            "crates/a/b/tests/all/two/in.rs",
+        ];
+        let filters = "filter = 'package(b) & test(/^(one|two|two::in|three)::/) | test(/^(four)::/)'";
         assert_eq!(
             missing_modules(filters, &files),
             ["three", "four"].map(|it| format!("{FILTERS}: there is no test module {it}"))

@@ -1,5 +1,6 @@
 //! Test tools: [`MockModel`], a scripted model server on loopback that validates requests as strictly as
-//! the real services, and [`CountingAllocator`], which counts memory allocations.
+//! the real services, and [`CountingAllocator`], which counts memory allocations. [`haft_binary`] finds the
+//! program for the end-to-end tests.
 //!
 //! Supported APIs: Anthropic Messages (also with the paths of Vertex and Foundry), the Bedrock event
 //! stream, OpenAI Chat Completions, OpenAI Responses and Google's Gemini API, all from the same
@@ -17,6 +18,7 @@
 mod allocations;
 mod connection;
 mod eventstream;
+mod haft_binary;
 mod mock_reply;
 mod pdf;
 mod recorded_request;
@@ -34,6 +36,7 @@ mod turn;
 mod wire;
 
 pub use allocations::{Allocated, CountingAllocator};
+pub use haft_binary::haft_binary;
 pub use recorded_request::Recorded;
 pub use route::MockForm;
 pub use script::{AwsKey, Forced, MockLimits, Script, ScriptError};

@@ -5,7 +5,8 @@
 //! [`FleetWorker`] takes jobs, runs each in a workspace with a session, and returns the results. The
 //! embedding program interprets the job's flags ([`JobSessions`]).
 //!
-//! **Out of scope**: the storage engines (`haft-fleet-store`), command line flags, terminals.
+//! **Out of scope**: the storage engines (`haft-fleet-store`). Only the module `commands` (a feature)
+//! knows command line flags and terminals.
 //!
 //! **Invariant:** a tool call with side effects starts only after the store has acknowledged its
 //! `started` line under this worker's epoch, and while the lease is fresh by the boot clock.
@@ -14,6 +15,8 @@
 
 mod checkout;
 mod checkpoint;
+#[cfg(feature = "commands")]
+pub mod commands;
 mod fleet_client;
 pub mod job_file;
 mod large_results;

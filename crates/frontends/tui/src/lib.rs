@@ -64,9 +64,7 @@ pub use paint::{Caret, Painter};
 pub use picker::Picker;
 pub use prompt_history::PromptHistory;
 pub use question_card::{CardAnswer, ChoiceOption, ChosenOption, QuestionCard, QuestionField, QuestionKind};
-pub use slash_commands::{
-    SLASH_COMMANDS, SlashEntry, SlashTarget, commands_page, keys_page, slash_commands_page,
-};
+pub use slash_commands::{SLASH_COMMANDS, SlashEntry, SlashTarget, keys_page, slash_commands_page};
 pub use styled_text::{ColorRole, SafeText, StyledLine, StyledSpan, TextStyle, WrapMode, width_of};
 pub use terminal_caps::{AlertKind, ColorSupport, ScreenKind, TerminalCaps, WrapStyle};
 pub use theme::{TermBackground, Theme};

@@ -40,69 +40,66 @@ const fn entry(
 
 /// All built-in commands in display order.
 pub const SLASH_COMMANDS: &[SlashEntry] = &[
-    entry("help", &["?"], "", "keys and commands", SlashTarget::Terminal),
-    entry("clear", &["new", "reset"], "", "begin a new session; the old one stays", SlashTarget::Session),
+    entry("help", &["?"], "", "show commands and keys", SlashTarget::Terminal),
+    entry("clear", &["new", "reset"], "", "start a new session; the old one is kept", SlashTarget::Session),
     entry(
         "compact",
         &[],
         "[what to keep in mind]",
-        "sum the conversation up to make room",
+        "summarize the conversation to free context",
         SlashTarget::Session,
     ),
-    entry("context", &[], "", "what fills the window", SlashTarget::Face),
-    entry("cost", &["usage"], "", "what the session has used", SlashTarget::Face),
-    entry("resume", &["sessions"], "", "go on with another session", SlashTarget::Face),
-    entry("model", &[], "[name]", "another model from the next request on", SlashTarget::Face),
-    entry("effort", &[], "[low|medium|high|xhigh|max]", "how hard the model tries", SlashTarget::Face),
-    entry("mode", &[], "[name]", "another permission mode", SlashTarget::Face),
+    entry("context", &[], "", "show what fills the context window", SlashTarget::Face),
+    entry("cost", &["usage"], "", "show what the session has used", SlashTarget::Face),
+    entry("resume", &["sessions"], "", "resume another session", SlashTarget::Face),
+    entry("model", &[], "[name]", "switch the model from the next request on", SlashTarget::Face),
+    entry("effort", &[], "[low|medium|high|xhigh|max]", "set the reasoning effort", SlashTarget::Face),
+    entry("mode", &[], "[name]", "switch the permission mode", SlashTarget::Face),
     entry(
         "permissions",
         &["allowed-tools"],
         "",
-        "the rules in force, and where each comes from",
+        "list the permission rules in force and their files",
         SlashTarget::Face,
     ),
-    entry("diff", &[], "", "what changed in this session", SlashTarget::Face),
-    entry("undo", &[], "", "take the last change of a file back", SlashTarget::Face),
-    entry("redo", &[], "", "bring back what the last undo took", SlashTarget::Face),
+    entry("diff", &[], "", "show what changed in this session", SlashTarget::Face),
+    entry("undo", &[], "", "undo the last change of a file", SlashTarget::Face),
+    entry("redo", &[], "", "redo the last undo", SlashTarget::Face),
     entry(
         "rewind",
         &["checkpoint"],
         "",
-        "go back to an earlier message: files, talk or both",
+        "return to an earlier message: files, conversation or both",
         SlashTarget::Face,
     ),
-    entry(
-        "tasks",
-        &["bashes"],
-        "",
-        "commands in the background and agents: look, stop",
-        SlashTarget::Terminal,
-    ),
-    entry("mcp", &[], "", "MCP servers and how they are", SlashTarget::Face),
-    entry("agents", &[], "", "agents the model may start", SlashTarget::Face),
-    entry("skills", &[], "", "skills the model may use", SlashTarget::Face),
-    entry("hooks", &[], "", "programs that run at certain moments", SlashTarget::Face),
-    entry("memory", &[], "", "which memory files are read", SlashTarget::Face),
-    entry("doctor", &[], "", "what works here, and what does not", SlashTarget::Face),
-    entry("status", &[], "", "session, model, place, settings", SlashTarget::Face),
-    entry("export", &[], "[file]", "write the conversation into a file, as Markdown", SlashTarget::Face),
+    entry("tasks", &["bashes"], "", "show and stop background commands and agents", SlashTarget::Terminal),
+    entry("mcp", &[], "", "list MCP servers and their state", SlashTarget::Face),
+    entry("agents", &[], "", "list agents the model may start", SlashTarget::Face),
+    entry("skills", &[], "", "list skills the model may use", SlashTarget::Face),
+    entry("hooks", &[], "", "list hooks", SlashTarget::Face),
+    entry("memory", &[], "", "list the memory files that are read", SlashTarget::Face),
+    entry("doctor", &[], "", "check the installation", SlashTarget::Face),
+    entry("status", &[], "", "show session, model, directory and settings", SlashTarget::Face),
+    entry("export", &[], "[file]", "write the conversation to a Markdown file", SlashTarget::Face),
     entry("copy", &[], "", "copy the last answer", SlashTarget::Terminal),
-    entry("transcript", &[], "", "everything that was said and done, whole", SlashTarget::Terminal),
-    entry("editor", &[], "", "write in $EDITOR", SlashTarget::Terminal),
-    entry("history", &[], "", "search what was sent before", SlashTarget::Terminal),
-    entry("paste", &[], "", "paste a picture of the clipboard", SlashTarget::Terminal),
-    entry("background", &[], "", "let running commands go on in the background", SlashTarget::Terminal),
-    entry("redraw", &[], "", "draw the screen anew", SlashTarget::Terminal),
-    entry(
-        "screen",
-        &[],
-        "",
-        "the conversation on a screen of its own, or in the scrollback",
-        SlashTarget::Terminal,
-    ),
-    entry("vim", &[], "", "keys of vi, on or off", SlashTarget::Terminal),
-    entry("quit", &["exit"], "", "leave; everything is kept", SlashTarget::Terminal),
+    entry("transcript", &[], "", "show the whole conversation", SlashTarget::Terminal),
+    entry("editor", &[], "", "write the prompt in $EDITOR", SlashTarget::Terminal),
+    entry("history", &[], "", "search earlier prompts", SlashTarget::Terminal),
+    entry("paste", &[], "", "paste an image from the clipboard", SlashTarget::Terminal),
+    entry("background", &[], "", "move running commands to the background", SlashTarget::Terminal),
+    entry("redraw", &[], "", "redraw the screen", SlashTarget::Terminal),
+    entry("screen", &[], "", "switch between full screen and scrollback", SlashTarget::Terminal),
+    entry("vim", &[], "", "turn vi keys on or off", SlashTarget::Terminal),
+    entry("quit", &["exit"], "", "exit; everything is kept", SlashTarget::Terminal),
+];
+
+/// The commands of the help, in groups; each is in one.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Session", &["help", "clear", "resume", "rewind", "compact", "export", "quit"]),
+    ("Review and undo", &["diff", "undo", "redo", "transcript", "copy"]),
+    ("Model and cost", &["model", "effort", "mode", "context", "cost"]),
+    ("Status", &["status", "permissions", "mcp", "agents", "skills", "hooks", "memory", "doctor", "tasks"]),
+    ("Screen and input", &["editor", "history", "paste", "background", "redraw", "screen", "vim"]),
 ];
 
 /// Returns the command with this name or alias.
@@ -135,23 +132,28 @@ pub(crate) fn is_within(letters: &str, name: &str) -> bool {
     letters.chars().all(|letter| rest.any(|it| it == letter))
 }
 
-/// Returns the documentation of keys and commands.
-pub fn commands_page() -> String {
-    let mut page = String::from("| command | what it does |\n|---|---|\n");
-    for it in SLASH_COMMANDS {
-        let hint =
-            if it.hint.is_empty() { String::new() } else { format!(" {}", it.hint.replace('|', "\\|")) };
-        page.push_str(&format!("| `/{}{hint}` | {} |\n", it.name, it.about));
+/// The commands in groups, with headings of this level.
+fn commands_page(level: &str) -> String {
+    let mut page = String::new();
+    for (heading, names) in GROUPS {
+        page.push_str(&format!("{level} {heading}\n\n| command | what it does |\n|---|---|\n"));
+        for it in names.iter().filter_map(|name| find(name)) {
+            let hint =
+                if it.hint.is_empty() { String::new() } else { format!(" {}", it.hint.replace('|', "\\|")) };
+            page.push_str(&format!("| `/{}{hint}` | {} |\n", it.name, it.about));
+        }
+        page.push('\n');
     }
-    page.push_str("| `!command` | run a command yourself; the model sees what it printed |\n");
-    page.push_str("| `#note` | keep a note in the project's memory |\n");
-    page.push_str("| `@file` | name a file; the model sees it |\n");
+    page.push_str(&format!("{level} In a prompt\n\n| prefix | what it does |\n|---|---|\n"));
+    page.push_str("| `!command` | run a command yourself; the model sees its output |\n");
+    page.push_str("| `#note` | add a note to the memory of the project |\n");
+    page.push_str("| `@file` | attach a file |\n");
     page
 }
 
-/// Returns the built-in help as Markdown.
+/// The help of the terminal, as Markdown.
 pub(crate) fn help_page() -> String {
-    format!("# Commands\n\n{}\n# Keys\n\n{}", commands_page(), key_table())
+    format!("# Commands\n\n{}\n# Keys\n\n{}", commands_page("##"), key_table())
 }
 
 /// The reference of slash commands.
@@ -184,4 +186,18 @@ pub fn keys_page() -> String {
         key_table(),
         include_str!("keys_page_settings.md")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group_of_the_help() {
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|it| it.1).copied().collect();
+        for command in SLASH_COMMANDS {
+            assert_eq!(grouped.iter().filter(|it| **it == command.name).count(), 1, "{}", command.name);
+        }
+        assert_eq!(grouped.len(), SLASH_COMMANDS.len());
+    }
 }

@@ -200,7 +200,7 @@ mod tests {
     fn index() -> SourceIndex {
         let mut index = SourceIndex::default();
         index.add_file(
-            "crates/frontends/cli/src/args.rs",
+            "crates/frontends/cli/src/args/mod.rs",
             "#[derive(Debug, Subcommand)]\npub(crate) enum CliCommand {\n    /// Lists: `A`.\n    #[command(subcommand)]\n    Tool(ToolCommand),\n    Undo {\n        #[arg(long, requires = \"id\")]\n        turn: bool,\n    },\n    Redo,\n}\n#[derive(Subcommand)]\nenum ToolCommand {\n    List,\n    Run,\n}\n#[arg(long = \"allowedTools\", alias = \"allowed-tools\")]\npub(crate) allowed: Vec<String>,\n",
         );
         index.add_file(

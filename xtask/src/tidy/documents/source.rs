@@ -6,8 +6,9 @@ use std::{
 
 use super::kebab;
 
-/// Directory that declares the program's arguments.
-const ARGUMENTS: &str = "crates/frontends/cli/src/";
+/// Directories that declare the program's arguments.
+const ARGUMENTS: [&str; 3] =
+    ["crates/frontends/cli/src/", "crates/frontends/console/src/", "crates/frontends/fleet/src/commands/"];
 
 /// Index of the source: files, words, commands, flags, definitions.
 #[derive(Default)]
@@ -46,7 +47,7 @@ impl SourceIndex {
         if !name.ends_with(".rs") {
             return;
         }
-        if name.starts_with(ARGUMENTS) {
+        if ARGUMENTS.iter().any(|it| name.starts_with(it)) {
             self.flags.extend(flags_of(&text));
             self.commands.extend(commands_of(&text));
         }

@@ -30,6 +30,7 @@ use std::{
 };
 
 use haft_config::SettingsPaths;
+use haft_console::{GlobalArgs, stdout::CommandExit};
 use haft_session::{
     AnswerableQuestions, ApproverSpec, Command, DenialText, EventStream, LogStart, Prompt, Reply, Session,
     SessionHandle, SessionSpec,
@@ -45,18 +46,13 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
-
 use tokio_util::sync::CancellationToken;
 
 use self::{
     file_completion::IgnoredFiles, question_cards::OpenCard, status_line::StatusLine,
     ui_updates::UpdateMapper,
 };
-use crate::{
-    args::{GlobalArgs, RunArgs},
-    output::{CliError, CommandExit},
-    spec,
-};
+use crate::{args::RunArgs, run::session_spec};
 
 /// The exit code when what draws the terminal panicked.
 const BROKE: u8 = 101;
@@ -67,7 +63,7 @@ pub(crate) fn is_possible() -> bool {
 }
 
 pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
-    let mut wanted = spec::of_run(run, options)?;
+    let mut wanted = session_spec::of_run(run, options)?;
     wanted.asking = ApproverSpec::Face(DenialText::Explained);
     wanted.face_answers = AnswerableQuestions { elicitation: true, server_trust: true };
     (wanted.progress, wanted.checkpoints) = (true, true);
@@ -83,7 +79,7 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     }
     let terminal = OpenTerminal::start(setup)?;
     let sender = terminal.sender();
-    let ended = spec::runtime()?.block_on(face.converse(UpdateSink::Drawn(sender), taken));
+    let ended = session_spec::runtime()?.block_on(face.converse(UpdateSink::Drawn(sender), taken));
     let code = match terminal.end(ended.farewell) {
         TerminalEnd::Left => ended.code,
         TerminalEnd::Broke => BROKE,
@@ -110,7 +106,7 @@ fn plain(
     });
     let terminal = PlainTerminal::new(setup, std::io::stdout());
     let shown = std::thread::spawn(move || terminal.run(&inputs));
-    let ended = spec::runtime()?.block_on(face.converse(UpdateSink::Plain(input.clone()), taken));
+    let ended = session_spec::runtime()?.block_on(face.converse(UpdateSink::Plain(input.clone()), taken));
     input.send(PlainInput::Event(TermEvent::News(UiUpdate::Farewell(ended.farewell)))).ok();
     shown.join().ok();
     Ok(ExitCode::from(ended.code))
@@ -440,13 +436,4 @@ impl Signals {
 /// The log of the session, where there is one.
 fn log_of(handle: &SessionHandle) -> Option<PathBuf> {
     handle.log_path().map(PathBuf::from)
-}
-
-impl From<CliError> for String {
-    fn from(failure: CliError) -> Self {
-        match failure {
-            CliError::ClosedPipe => Self::from("nobody reads it"),
-            CliError::Message(message) => message,
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use haft_console::prompts::form;
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText, preview};
 use haft_session::{QuestionAnswer, QuestionSubject, SessionQuestion};
@@ -12,7 +13,6 @@ use haft_types::AgentId;
 use serde_json::Value;
 
 use super::user_question::{answer_text, question_card};
-use crate::person::form;
 
 /// A question that waits, and what its rows mean.
 pub(super) struct OpenCard {

@@ -12,7 +12,7 @@ fn breaks(keys: &str) -> (String, Option<i32>) {
     assert!(program.exists(), "cargo builds examples with tests: {}", program.display());
     let output = Command::new("python3")
         .arg("-IS")
-        .arg(crates.join("cli/tests/all/support/typist.py"))
+        .arg(crates.join("../dev/e2e/tests/all/support/typist.py"))
         .args([keys, &program.display().to_string()])
         .env("TERM", "xterm-256color")
         .output()

@@ -1,0 +1,63 @@
+//! Help that is no wider than the terminal. What clap leaves as one line (usage, a flag
+//! with the name of its value, a word without blanks) is broken here.
+
+use std::io;
+
+/// Whether no line is wider than so many columns.
+pub(super) fn fits(text: &str, columns: usize) -> bool {
+    text.lines().all(|line| line.chars().count() <= columns)
+}
+
+/// The text in rows of so many columns.
+pub(super) fn fold(text: &str, columns: usize) -> String {
+    text.lines().map(|line| folded(line, columns) + "\n").collect()
+}
+
+/// Columns of the terminal; where there is none, what the variable says.
+pub(super) fn columns() -> Option<usize> {
+    let terminal = rustix::termios::tcgetwinsize(io::stdout()).map(|size| usize::from(size.ws_col));
+    let said = || std::env::var("COLUMNS").ok()?.trim().parse().ok();
+    terminal.ok().or_else(said).filter(|columns| 0 < *columns)
+}
+
+/// A line in rows of so many columns, the further ones deeper than the first. It
+/// breaks at blanks; a word that is wider than a row breaks anywhere.
+fn folded(line: &str, columns: usize) -> String {
+    let own = line.chars().take_while(|it| *it == ' ').count();
+    let deeper = " ".repeat((own + 4).min(columns / 2));
+    let (mut rows, mut row) = (Vec::new(), " ".repeat(own.min(columns / 2)));
+    for word in line.split_whitespace() {
+        let blank = usize::from(!row.trim_end().is_empty());
+        if columns < row.chars().count() + blank + word.chars().count() && blank == 1 {
+            rows.push(std::mem::replace(&mut row, deeper.clone()));
+        } else if blank == 1 {
+            row.push(' ');
+        }
+        for letter in word.chars() {
+            if row.chars().count() == columns {
+                rows.push(std::mem::replace(&mut row, deeper.clone()));
+            }
+            row.push(letter);
+        }
+    }
+    rows.push(row);
+    rows.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_become_rows() {
+        for (line, columns, want) in [
+            ("Usage: haft tool call [OPTIONS]", 20, "Usage: haft tool\n    call [OPTIONS]"),
+            ("      --flag <VALUE>", 16, "      --flag\n        <VALUE>"),
+            ("  {\"a\",\"b\",\"c\"}", 8, "  {\"a\",\"\n    b\",\"\n    c\"}"),
+            ("short", 8, "short"),
+            ("", 8, ""),
+        ] {
+            assert_eq!(folded(line, columns), want, "{line}");
+        }
+    }
+}

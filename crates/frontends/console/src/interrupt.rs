@@ -1,0 +1,120 @@
+//! Signals that ask a run to stop.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
+
+use haft_types::exit_codes;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::stdout::CliError;
+
+/// Stops a run when somebody asks for it: Ctrl-C, `kill`, a closed terminal.
+/// The second time the program ends at once.
+#[derive(Clone)]
+pub struct Interrupt {
+    /// Fires when the run is to stop.
+    pub cancel: CancellationToken,
+    code: Arc<AtomicU8>,
+}
+
+impl Interrupt {
+    /// Listens from now on, on a thread of its own: it hears also while the thread
+    /// of the session is at work.
+    pub fn listen() -> Self {
+        let it =
+            Self { cancel: CancellationToken::new(), code: Arc::new(AtomicU8::new(exit_codes::INTERRUPTED)) };
+        let heard = it.clone();
+        let listening = std::thread::Builder::new().name(String::from("signals")).spawn(move || heard.hear());
+        if let Err(err) = listening {
+            tracing::warn!(%err, "nobody listens to signals: the first one ends the program");
+        }
+        it
+    }
+
+    /// Takes signals until the program ends. A signal nobody can listen to ends the
+    /// program, as ever.
+    fn hear(&self) {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+        runtime.block_on(async {
+            let kinds = [
+                (SignalKind::interrupt(), exit_codes::INTERRUPTED),
+                (SignalKind::terminate(), exit_codes::TERMINATED),
+                (SignalKind::hangup(), exit_codes::HANGUP),
+            ];
+            let heeded = kinds.into_iter().filter(|(kind, _)| !is_ignored(*kind));
+            let taken = heeded.filter_map(|(kind, code)| Some(self.take(signal(kind).ok()?, code)));
+            futures_util::future::join_all(taken).await;
+        });
+    }
+
+    async fn take(&self, mut signals: Signal, code: u8) {
+        while signals.recv().await.is_some() {
+            if self.cancel.is_cancelled() {
+                std::process::exit(i32::from(code));
+            }
+            self.code.store(code, Ordering::Relaxed);
+            self.cancel.cancel();
+        }
+    }
+
+    /// The exit code of a program that was stopped this way.
+    pub fn code(&self) -> u8 {
+        self.code.load(Ordering::Relaxed)
+    }
+}
+
+/// Fires when a signal asks a server politely to end.
+pub fn stop_on_signal() -> Result<CancellationToken, CliError> {
+    let stop = CancellationToken::new();
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        if is_ignored(kind) {
+            continue;
+        }
+        let (mut signals, fire) = (signal(kind)?, stop.clone());
+        tokio::spawn(async move {
+            signals.recv().await;
+            fire.cancel();
+        });
+    }
+    Ok(stop)
+}
+
+/// Whether the parent had this signal ignored, as `nohup` does with SIGHUP and a shell with SIGINT
+/// for what it starts in the background. Such a signal stays ignored. SIGTERM always ends the
+/// program.
+#[expect(unsafe_code, reason = "there is no safe way to ask for the effect of a signal")]
+pub fn is_ignored(kind: SignalKind) -> bool {
+    if kind == SignalKind::terminate() {
+        return false;
+    }
+    // SAFETY: an all-zero `sigaction` is a valid value, and with a null action the call only fills it.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        let asked = libc::sigaction(kind.as_raw_value(), std::ptr::null(), &raw mut now);
+        asked == 0 && now.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Makes signals have their usual effect whatever the parent left behind: unblocks all of them, and
+/// turns SIGXFSZ, which would kill the program at a file size limit, into the error `EFBIG` of the
+/// write. A handler does that, which the programs we start do not inherit.
+#[expect(unsafe_code, reason = "the signal mask and handlers have no safe interface")]
+pub fn reset_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: all-zero values are valid for both types, the calls get pointers to them that outlive
+    // the calls, and the handler does nothing.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        if !is_ignored(SignalKind::from_raw(libc::SIGXFSZ)) {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(libc::SIGXFSZ, &raw const action, std::ptr::null_mut());
+        }
+    }
+}

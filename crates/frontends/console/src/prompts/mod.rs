@@ -1,0 +1,77 @@
+//! Questions of servers to the person at the terminal.
+
+pub mod answerer;
+mod elicitation;
+pub mod form;
+mod form_field;
+pub mod permission;
+mod raw_terminal;
+mod server_trust;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use haft_mcp_client::{ElicitAnswer, Elicitation, ElicitationHandler};
+use haft_tool::BoxFuture;
+
+use elicitation::ElicitationDialog;
+use raw_terminal::RawTerminal;
+
+/// Shows the question on the controlling terminal and reads the answer there.
+#[derive(Debug)]
+pub struct ConsoleElicitation;
+
+/// A person answers one question after the other.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+impl ElicitationHandler for ConsoleElicitation {
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
+        Box::pin(async move {
+            let _turn = ONE_AT_A_TIME.lock().await;
+            let question = PromptGuard::default();
+            let taken_back = Arc::clone(&question.taken_back);
+            // A terminal that is gone has neither agreed nor refused.
+            let Ok(mut terminal) = RawTerminal::open(taken_back) else { return ElicitAnswer::Cancel };
+            let before = terminal.before();
+            let asked = tokio::task::spawn_blocking(move || {
+                let colours = terminal.colours();
+                ElicitationDialog { lines: &mut terminal, colours }.ask(&request)
+            });
+            tokio::select! {
+                answer = asked => answer.ok().and_then(Result::ok).unwrap_or(ElicitAnswer::Cancel),
+                () = told_to_end() => {
+                    before.restore();
+                    ElicitAnswer::Cancel
+                }
+            }
+        })
+    }
+}
+
+/// Whoever ends us does not wait for the answer, and leaves the terminal as it
+/// is.
+async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::terminate()), signal(SignalKind::hangup())) {
+        (Ok(mut terminate), Ok(mut hang_up)) => tokio::select! {
+            _ = terminate.recv() => (),
+            _ = hang_up.recv() => (),
+        },
+        _ => std::future::pending().await,
+    }
+}
+
+/// A question somebody waits for. Dropped, it is taken back: the terminal is
+/// free again a moment later.
+#[derive(Default)]
+struct PromptGuard {
+    taken_back: Arc<AtomicBool>,
+}
+
+impl Drop for PromptGuard {
+    fn drop(&mut self) {
+        self.taken_back.store(true, Ordering::Relaxed);
+    }
+}
