@@ -51,6 +51,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("iproute2", "ip"),
     // Certificates of a network of its own.
     ("openssl", "openssl"),
+    // File systems that know no flags of rename, and that fold case.
+    ("bindfs", "bindfs"),
+    ("exfat-fuse", "mount.exfat-fuse"),
+    ("exfatprogs", "mkfs.exfat"),
 ];
 
 /// The test runner, in exactly this version.
