@@ -51,6 +51,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("iproute2", "ip"),
     // Certificates of a private network.
     ("openssl", "openssl"),
+    // File systems that know no flags of rename, and that fold case.
+    ("bindfs", "bindfs"),
+    ("exfat-fuse", "mount.exfat-fuse"),
+    ("exfatprogs", "mkfs.exfat"),
 ];
 
 /// Installs the test runner in exactly this version.

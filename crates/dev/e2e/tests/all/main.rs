@@ -55,6 +55,7 @@ mod mcp_terminal;
 mod mcp_unusual_servers;
 mod model_input_repair;
 mod new_tool;
+mod odd_file_systems;
 mod odd_paths;
 mod page_commands;
 #[path = "common/peer.rs"]
