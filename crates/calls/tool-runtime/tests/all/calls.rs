@@ -1,4 +1,4 @@
-//! Every stage of a tool call, seen from outside: `tool_use` in, one report out.
+//! Every stage of a tool call, tested from outside: a `tool_use` goes in, one report comes out.
 #![allow(
     clippy::type_complexity,
     clippy::too_many_lines,
@@ -45,7 +45,7 @@ async fn every_failing_stage_gives_one_report() {
     }
 }
 
-/// Wherever a tool panics, its call has one report and its neighbours run.
+/// A tool may panic in any method: its call still gets one report, and its neighbours run.
 #[tokio::test]
 async fn a_panic_in_any_question_is_a_failed_call_among_others() {
     for place in ["canonicalize", "validate", "is_read_only", "path", "check_permissions"] {
@@ -58,7 +58,7 @@ async fn a_panic_in_any_question_is_a_failed_call_among_others() {
         let text = reports[1].content.to_text();
         assert!(text.contains("asked to panic in a question"), "{place}: {text}");
     }
-    // One that cannot say whether it may overlap runs alone.
+    // A call that cannot tell whether it may overlap runs alone.
     let mut rig = Setup::default().rig();
     let reports = rig.run(&[("Probe", json!({"panic": "is_concurrency_safe"}))]).await;
     assert_eq!(reports.len(), 1);
@@ -208,7 +208,7 @@ async fn a_call_that_takes_too_long_is_stopped() {
     for (input, text) in [
         (json!({"wait": "never"}), "what it did until then is unknown"),
         (json!({"wait": "never", "partial": "half"}), "Until then it returned:\nhalf"),
-        // Even one that blocks its thread.
+        // Also for a tool that blocks its thread.
         (json!({"block_ms": 4_000}), "what it did until then is unknown"),
     ] {
         check(Setup { timeout, ..Setup::default() }, "Probe", input, Some(ErrorKind::TimedOut), text).await;
@@ -275,7 +275,7 @@ async fn a_no_that_ends_the_turn_leaves_the_rest_unstarted() {
     assert_eq!(reports[0].stop.as_deref(), Some("stop it all"));
 }
 
-/// Hooks that answer what the test says, and record what they were told.
+/// Hooks that give scripted answers and record their input.
 struct Scripted {
     told: Arc<std::sync::Mutex<Vec<String>>>,
     hooks: haft_hooks::Hooks,
@@ -338,7 +338,7 @@ async fn hooks_see_and_change_calls() {
             "xxxxx",
             &["PreToolUse 3", "PostToolUse 5", "PostToolBatch"],
         ),
-        // A gate that answers nonsense is a gate that broke.
+        // A gate hook that answers invalid input counts as failed.
         (
             vec![pre(json!({"updatedInput": {"size": "?"}}))],
             plain.clone(),
@@ -374,7 +374,7 @@ async fn hooks_see_and_change_calls() {
             "xx",
             &["PreToolUse 2", "PermissionRequest 2", "PostToolUse 2", "PostToolBatch"],
         ),
-        // Observers hear of what ran, not of what was asked for.
+        // Post-tool hooks receive the input that ran, not the one the model wrote.
         (
             vec![request(json!({"behavior": "allow", "updatedInput": {"size": 4}}))],
             json!({"size": 2, "ask": true}),
@@ -441,7 +441,7 @@ fn echo(name: &str, exposure: Exposure) -> RawTool {
     })
 }
 
-/// An external tool says it only reads. Nobody vouched for it, so it still asks.
+/// An external tool declares itself read-only. It is not trusted, so the call still asks.
 #[tokio::test]
 async fn claims_from_outside_count_only_if_trusted() {
     let claims = ToolHints { read_only: true, ..ToolHints::default() };
@@ -465,7 +465,7 @@ async fn a_deferred_tool_called_directly_hydrates_itself() {
     assert_eq!(rig.session.state.loaded, ["mcp__demo__echo"]);
     assert!(rig.session.pool.get().advertised(&rig.session.state.loaded).contains("mcp__demo__echo"));
 
-    // A wrong call is told what it could not know, and the schema comes with the next request.
+    // A call with invalid input gets the schema in its error, and the next request declares the tool.
     let mut rig = Setup { extra: vec![tool()], ..Setup::default() }.rig();
     let (kind, text) = rig.run_one("mcp__demo__echo", json!({"txt": "hi"})).await;
     assert_eq!(kind, Some(ErrorKind::InvalidInput));

@@ -1,5 +1,4 @@
-//! Calls of child agents: one session, one person, one set of hooks, rights of
-//! their own.
+//! Calls of sub-agents: one session, one approver and one set of hooks, but their own rights.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::common::{Setup, uses};
 
-/// Writes down who asks, and allows the tool for good.
+/// An approver that records which agent asked and permanently allows the tool.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<String>>);
 
@@ -67,7 +66,7 @@ async fn a_child_asks_the_same_person_and_has_the_same_hooks() {
     let reports = child.run_message(uses(&[("Probe", json!({"ask": true}))]), &cancel).await;
     assert_eq!(reports[0].error, None, "{}", reports[0].content.to_text());
     assert_eq!(*asked.0.lock().unwrap(), ["a1"]);
-    // The person's answer let the child, and only the child, accept edits.
+    // The user's answer put the sub-agent, and only it, into `acceptEdits` mode.
     let modes = ["default", "acceptEdits", "acceptEdits"];
     let want: Vec<Value> = ["PreToolUse", "PostToolUse", "PostToolBatch"]
         .iter()

@@ -1,4 +1,4 @@
-//! Large results, small disks.
+//! Large results and full disks.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{path::Path, process::Command, time::Duration};
@@ -92,8 +92,7 @@ async fn a_store_that_cannot_be_written_cuts_with_a_mark() {
     assert!(got.contains("could not be stored") && got.len() < 3_000, "{got}");
 }
 
-/// A file system with room for little: the result is cut with a mark, and no
-/// half file stays.
+/// On a small file system the result is truncated with a note, and no partial file remains.
 #[tokio::test]
 async fn a_full_disk_cuts_with_a_mark() {
     let dir = tempfile::tempdir().unwrap();
@@ -109,8 +108,8 @@ async fn a_full_disk_cuts_with_a_mark() {
     assert!(small.contains("All of it is in"), "{small}");
 }
 
-/// What is old goes, in the directory of every session, and so do those that
-/// become empty; what is young and what is not ours stays.
+/// Removes old results in the directories of all sessions, and directories that become empty; keeps
+/// recent results and unrelated files.
 #[tokio::test]
 async fn old_results_of_all_sessions_go() {
     let dir = tempfile::tempdir().unwrap();

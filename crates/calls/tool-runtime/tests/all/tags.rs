@@ -1,4 +1,4 @@
-//! Tags of Haft between a model and a tool.
+//! Haft's reserved tags in tool input and output.
 
 use haft_tool::{Outcome, Tool, ToolContext, ToolError, Traits, Verdict, erase};
 use haft_types::{Block, Message, MessageBlock, tags};
@@ -15,7 +15,7 @@ struct EchoInput {
     fails: bool,
 }
 
-/// Returns its input, and says it in a message as well.
+/// Returns its input as the result and as an added message.
 struct Echo;
 
 impl Tool for Echo {

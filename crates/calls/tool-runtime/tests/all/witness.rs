@@ -1,4 +1,4 @@
-//! Who is told of a call before it runs.
+//! What is recorded in the call log before a call runs.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Always, Setup};
 
-/// Remembers what it was told, and agrees or not.
+/// Records the calls it receives and accepts or rejects them.
 struct Recorder {
     told: Mutex<Vec<(String, Value, Option<ApprovalRecord>)>>,
     objection: Option<&'static str>,
@@ -23,7 +23,7 @@ impl CallLog for Recorder {
     }
 }
 
-/// How many calls were written down, how many ran, and what the model reads.
+/// Returns the number of recorded calls, the number of runs, and the text the model reads.
 async fn witnessed(
     input: Value,
     answer: PermissionAnswer,
@@ -72,7 +72,7 @@ async fn the_witness_and_the_report_know_what_was_decided() {
     assert_eq!((decision.behavior, decision.asked), (Behavior::Ask, asked));
 }
 
-/// Says yes at once and means it later, or never.
+/// Accepts at once; the record becomes durable later, or never.
 struct Later(Mutex<Option<tokio::sync::oneshot::Receiver<Result<(), String>>>>);
 
 impl CallLog for Later {
