@@ -1,21 +1,20 @@
-//! How pages are converted: what may not be lost, and how much work it is.
+//! Tests of the conversion: which content must survive, and how much work it takes.
 
 use proptest::prelude::*;
 
 use super::html::{convert, convert_counting};
 
-/// Looking at a page takes so much for each of its bytes at most.
+/// Maximum number of times each byte of a page may be read.
 const MAX_PER_BYTE: u64 = 24;
 
-/// How often each byte of a page was looked at, and how much was written for it.
+/// Returns how often each byte was read, and the bytes written per byte.
 fn effort(html: &str) -> (u64, usize) {
     let (page, work) = convert_counting(html, &"http://site.test/".parse().unwrap());
     (work / html.len().max(1) as u64, page.markdown.len() / html.len().max(1))
 }
 
-/// What would be read again for every element if nobody kept count. Bounded
-/// input, and no clock: a page that costs more for every byte the longer it is
-/// fails on any machine.
+/// Input on which an implementation without bookkeeping takes quadratic time. Counts work instead of
+/// measuring time, so the test fails on any machine.
 #[test]
 fn hostile_pages_are_looked_at_a_few_times() {
     let units = [
@@ -66,8 +65,7 @@ fn hostile_pages_are_looked_at_a_few_times() {
     assert!(work <= MAX_PER_BYTE && out <= 64, "{work} {out}");
 }
 
-/// Pain 8: a page of a megabyte as documentation is made is no more work for each of its
-/// bytes than a page of a hundredth of that.
+/// A documentation page of 1 MB takes no more work per byte than one of 10 kB.
 #[test]
 fn a_large_page_is_as_much_work_as_many_small_ones() {
     let part = "<section id=\"part\"><h3>Function <code>open(path, mode)</code><a href=\"#part\">¶</a></h3>\
@@ -84,7 +82,7 @@ fn a_large_page_is_as_much_work_as_many_small_ones() {
     assert!(large.1 <= 1, "{large:?}");
 }
 
-/// Everything a reader could see of a table is there, whatever it is used for.
+/// Asserts that every word of a table appears exactly once in the output, and no table tag does.
 fn is_kept(html: &str, words: usize) {
     let made = convert(html, &"http://site.test/".parse().unwrap()).markdown;
     for word in 0..words {
@@ -129,7 +127,7 @@ proptest! {
     }
 }
 
-/// One of the numbers the system tells about this process, in bytes.
+/// Reads a value of `/proc/self/status`, in bytes.
 fn memory(name: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|it| it.strip_prefix(name));
@@ -137,7 +135,7 @@ fn memory(name: &str) -> usize {
         << 10
 }
 
-/// Pages of one thing again and again, the ordinary one first.
+/// Pages that repeat one unit; the first is an ordinary page.
 const UNITS: [&str; 16] = [
     "<p>Some <b>words</b> and <a href='/x/1'>a link</a> and some more of them here.</p>\n",
     "<table>",
@@ -157,12 +155,12 @@ const UNITS: [&str; 16] = [
     "<pre>",
 ];
 
-/// Which page a process of its own converts.
+/// Environment variable that tells a child process which page to convert.
 const ROW: &str = "HAFT_TEST_PAGE_ROW";
 
-/// An ordinary page takes no more than three times its size besides itself, which is the
-/// goal; one that is made to take much, five times. Each is converted by a process of its
-/// own: memory that one gave back would hide what the next one takes.
+/// Peak memory is at most three times the page size for an ordinary page, and five times for a hostile
+/// one. Each page is converted in a process of its own, since memory freed after one page would hide the
+/// need of the next.
 #[test]
 fn no_page_takes_more_memory_than_it_may() {
     let begins = ["<body>", "<table>"];
