@@ -1,4 +1,4 @@
-//! What a model reads of the tools around agents, plans and questions.
+//! Texts a model reads from the agent, plan and question tools.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use std::{path::PathBuf, sync::Arc};
@@ -93,7 +93,7 @@ fn words_of_a_model_cannot_pass_for_ours() {
         ("a < b", "a < b"),
         ("<div>", "<div>"),
         ("</System x>", "<\\/System x>"),
-        // What the model was shown is told on as it is in the original.
+        // The model saw the tag escaped; the escape is removed from what it passes on.
         ("<~system-reminder>", "<system-reminder>"),
         ("<<system>", "<<\\system>"),
         ("<", "<"),

@@ -1,4 +1,4 @@
-//! Bash through the tool contract.
+//! Bash, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::shell_rig;
@@ -240,7 +240,7 @@ async fn a_person_sends_it_away() {
 async fn what_is_left_running_is_named_and_can_be_ended() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
-    // It is what it is to be before the command ends.
+    // The process must have executed `sleep` before the command ends.
     let command = "(setsid sh -c 'echo $$ > pid; exec sleep 600' &); \
         until [ -s pid ] && [ \"$(cat /proc/$(cat pid)/comm)\" = sleep ]; do sleep 0.01; done; echo started";
     let got = rig.call(&rig.bash(), json!({ "command": command })).await.unwrap();

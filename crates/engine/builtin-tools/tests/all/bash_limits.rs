@@ -1,4 +1,4 @@
-//! Time limits that hold, and programs that want a person.
+//! Time limits, and programs that need an interactive user.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::shell_rig;
@@ -10,7 +10,7 @@ use haft_tool::ErrorKind;
 use serde_json::json;
 use shell_rig::{Rig, eventually, lives};
 
-/// Nothing here takes this long unless it hangs.
+/// Timeout for a hang; nothing here takes this long otherwise.
 const HANGS: Duration = Duration::from_secs(100);
 
 fn pids(rig: &Rig) -> Vec<i32> {
@@ -22,14 +22,14 @@ fn pids(rig: &Rig) -> Vec<i32> {
 async fn a_timeout_ends_the_command_and_everything_it_started() {
     haft_shell::own::adopt_orphans().unwrap();
     for (command, printed, started) in [
-        // Escapes the group, ignores the polite signal, holds the output.
+        // Leaves the process group, ignores SIGTERM, keeps the output open.
         (
             "setsid sh -c 'trap \"\" TERM; echo $$ >> pids; while :; do echo x; sleep .1; done' & sleep 600",
             "x\n",
             1,
         ),
         ("mkfifo p; echo before; cat p", "before\n", 0),
-        // Twice removed, with nothing of our environment.
+        // Forked twice, without our environment.
         (
             "(setsid env -i /bin/sh -c 'echo $$ >> pids; exec sleep 600' >/dev/null 2>&1 </dev/null &); echo up; tail -f /dev/null",
             "up\n",
@@ -45,7 +45,8 @@ async fn a_timeout_ends_the_command_and_everything_it_started() {
         ("while :; do :; done", "", 0),
         ("yes > /dev/null", "", 0),
     ] {
-        // On a busy machine it may not get that far in time: then it is given more.
+        // On a busy machine the command may not get far enough in time; then it is retried with a longer
+        // limit.
         let limits = [(1_500, "1.5s"), (6_000, "6s"), (30_000, "30s")];
         let mut reached = false;
         for (limit, words) in limits {
@@ -121,7 +122,7 @@ async fn the_settings_decide_what_a_timeout_means() {
     }
 }
 
-/// Whether a program is there to be tried.
+/// Whether a program is installed.
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
@@ -179,8 +180,8 @@ async fn programs_that_want_a_person_end_soon_and_say_what_to_do() {
     assert_eq!(std::fs::read_to_string(rig.work.join("f")).unwrap(), "alpha\n");
 }
 
-/// Types, and collects what comes back until these words are in it: on a busy
-/// machine an answer may have pauses.
+/// Types input and collects the output until it contains `want`, because output may pause on a busy
+/// machine.
 async fn answer(rig: &Rig, mut input: serde_json::Value, want: &str) -> String {
     let id = input["task_id"].clone();
     input["timeout"] = json!(20_000);

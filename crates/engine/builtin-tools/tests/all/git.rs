@@ -1,5 +1,4 @@
-//! Git through the tool: what is shown, what is committed, what can be taken
-//! back.
+//! The git tool: output, commits, undo.
 
 use crate::git_rig::{Repo, git_in};
 
@@ -58,7 +57,7 @@ async fn answers_and_errors() {
     insta::assert_snapshot!(told);
 }
 
-/// Names of commits and days are other ones every time.
+/// Replaces commit ids and dates, which differ in every run.
 fn without_names(text: &str) -> String {
     let mut out = String::new();
     for (at, word) in text.split_inclusive(|it: char| !it.is_ascii_alphanumeric() && it != '-').enumerate() {
@@ -243,8 +242,8 @@ async fn what_keeps_a_commit_from_happening_is_said() {
     assert!(said.contains("has to be signed") && said.contains("not committed unsigned"), "{said}");
 }
 
-/// Looking at a repository takes no lock: whoever commits meanwhile is never kept from it, and the index stays
-/// as they wrote it.
+/// Reading operations take no lock: they never block a commit made at the same time, and leave the index
+/// unchanged.
 #[tokio::test]
 async fn looking_does_not_disturb_who_commits_meanwhile() {
     let repo = Repo::new();
@@ -326,9 +325,8 @@ async fn large_changes_are_counted_and_shown_in_parts() {
     assert!(again.contains("+++ b/p"), "{again:.300}");
 }
 
-/// Pain 35: fifty megabytes of changes, a lock file among them: what is shown fits, every
-/// file is counted, the next call brings the rest, and no more of it is held than is taken
-/// from git at all.
+/// Fifty megabytes of changes, including a lock file: the output fits, every file is counted, the next
+/// call returns the rest, and memory stays below the maximum output taken from git.
 #[tokio::test]
 async fn fifty_megabytes_of_changes_are_a_page() {
     let repo = Repo::new();
@@ -360,7 +358,7 @@ async fn fifty_megabytes_of_changes_are_a_page() {
     assert!(again.contains("gen/part") && again.len() < 40_000, "{again:.300}");
 }
 
-/// A number of kilobytes that the kernel tells about this process, in bytes.
+/// Reads a value in kB from `/proc/self/status` and returns bytes.
 fn told_by_kernel(name: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap_or_default();
@@ -368,7 +366,7 @@ fn told_by_kernel(name: &str) -> usize {
 }
 
 fn resident() -> usize {
-    // The most there ever was begins anew where the kernel lets us.
+    // Resets the peak memory, where the kernel allows it.
     std::fs::write("/proc/self/clear_refs", "5").ok();
     told_by_kernel("VmHWM:")
 }

@@ -1,4 +1,4 @@
-//! Glob through the tool contract.
+//! Glob, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::finding_rig;
@@ -128,8 +128,8 @@ async fn links_are_listed_but_not_followed() {
     check(&rig, "**/*.txt", "a.txt k2.txt l.txt secret/k.txt").await;
     rig.deny(&["secret"]);
     check(&rig, "**/*.txt", "a.txt l.txt").await;
-    // A link that was named is gone through, where it leads is declared, and
-    // the names stay those that were asked for.
+    // A symbolic link named in the pattern is followed, its target is declared as an access, and results
+    // keep the requested path.
     check(&rig, "dir/*", "dir/secret.txt").await;
     let denied_through = {
         rig.denied = Arc::new(vec![out.clone()]);

@@ -1,4 +1,4 @@
-//! Grep through the tool contract.
+//! Grep, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::finding_rig;
@@ -70,7 +70,7 @@ async fn every_mode_and_flag() {
         (json!({"pattern": "e", "glob": "!*.txt"}), "b/d.py"),
         (json!({"pattern": "a", "glob": "*.rs,*.py"}), "b/c.rs\nb/d.py"),
         (json!({"pattern": "a", "glob": "d.*", "path": "b"}), "b/d.py"),
-        // Relative to the directory searched, or to the working directory.
+        // Relative to the searched directory, or to the working directory.
         (json!({"pattern": "a", "glob": "b/*.py", "path": "b"}), "b/d.py"),
         (json!({"pattern": "a", "glob": "/d.py", "path": "b"}), "b/d.py"),
     ] {
@@ -142,7 +142,7 @@ async fn no_matches_says_what_was_not_looked_at() {
     for (input, want) in [
         (json!({"include_ignored": true}), "build/o1\ny.log"),
         (json!({"include_ignored": true, "include_hidden": true}), "build/.hid\nbuild/o1\ny.log"),
-        // A place that is named is searched.
+        // An ignored directory that is named is searched.
         (json!({"path": "build"}), "build/o1"),
         (json!({"path": "build/sub"}), "0 matches in 1 file"),
         (json!({"path": "y.log"}), "y.log"),
@@ -157,7 +157,7 @@ async fn no_matches_says_what_was_not_looked_at() {
     assert_eq!(data["skipped"]["matching"], 4);
 }
 
-/// Few matches mention what ignore files keep out, many do not.
+/// With few matches, a note mentions matching ignored files; with many it does not.
 #[tokio::test]
 async fn a_few_matches_mention_ignored_files_that_match() {
     let rig = Rig::new(&[
@@ -247,7 +247,7 @@ async fn denied_files_do_not_exist_for_it() {
         let hit = rig.text(&grep(), input.clone()).await;
         let mut other = input.clone();
         other["pattern"] = json!("no such text");
-        // The answer about a denied file is the same whatever is in it.
+        // The answer about a denied file does not depend on its content.
         assert_eq!(hit, rig.text(&grep(), other).await, "{input}");
         assert!(!hit.contains("match)") && hit.starts_with("0 matches"), "{hit}");
     }
@@ -285,7 +285,7 @@ async fn other_encodings_are_read() {
         ("мир", "cyr"),
         ("sixteen", "utf16bare\nutf16be\nutf16le"),
         ("stray$", "stray"),
-        // Half of a Japanese character looks like an `e` or `X`.
+        // The second byte of a Japanese character equals `e` or `X`.
         ("^[eX]", ""),
     ] {
         let text = rig.text(&grep(), json!({"pattern": pattern})).await;
@@ -362,7 +362,7 @@ async fn a_search_can_be_stopped() {
     assert!(text.contains("[stopped after 0 s") && text.contains("not everything"), "{text}");
 }
 
-/// Says that it was asked, and answers when it is let.
+/// Signals that it was called, and answers when released.
 struct Slow {
     asked: tokio::sync::Notify,
     let_go: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,

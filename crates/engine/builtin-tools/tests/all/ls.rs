@@ -1,4 +1,4 @@
-//! LS through the tool contract.
+//! LS, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::finding_rig;

@@ -1,5 +1,4 @@
-//! Everything a model reads of the file tools, word by word: a change of it is
-//! a change that somebody looks at.
+//! Every text a model reads from the file tools, verbatim, so that each change is reviewed.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::file_rig;
@@ -22,7 +21,7 @@ fn descriptions() {
     insta::assert_json_snapshot!(told);
 }
 
-/// Ids are new every time.
+/// Replaces ids, which are random.
 fn without_ids(said: &str) -> String {
     let mark = "Undo id: ";
     match said.find(mark) {

@@ -47,7 +47,7 @@ fn input(mode: &str, id: Option<&str>, source: &str) -> Value {
     input
 }
 
-/// Runs one edit and returns the file.
+/// Applies one edit and returns the file.
 async fn edited(notebook: &str, input: Value) -> String {
     let rig = Rig::new(&[("n.ipynb", notebook)]);
     rig.read("n.ipynb").await;

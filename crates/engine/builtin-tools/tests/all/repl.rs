@@ -1,4 +1,4 @@
-//! REPL, Sleep and Monitor through the tool contract.
+//! REPL, Sleep and Monitor, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::shell_rig;
@@ -145,7 +145,7 @@ fn monitor(rig: &Rig, neighbourhood: LocalAddressPolicy) -> Arc<dyn DynTool> {
     erase(Monitor::new(rig.tasks.clone(), neighbourhood))
 }
 
-/// All events until the end, which is the last line.
+/// Returns all events up to the end, which is the last line.
 async fn events(rig: &Rig) -> Vec<String> {
     let mut lines = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Search through the tool contract.
+//! Search, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::finding_rig;
@@ -123,7 +123,7 @@ async fn an_answer_is_never_old() {
         }
     };
     assert!(first("Loader").await.starts_with("tool.py:1:"));
-    // The same size, in the same second, with the same time.
+    // Same size, same second, same timestamp.
     let path = rig.ws.join("tool.py");
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     for name in ["Loader", "Reader", "Leader", "Ladder"] {

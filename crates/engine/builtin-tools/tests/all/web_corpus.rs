@@ -1,5 +1,5 @@
-//! The shared table of addresses: rules, addresses, names and redirects, through
-//! the permission engine and the tool, with a network that is a table.
+//! The shared table of URLs: rules, addresses, names and redirects, through permission and the tool,
+//! with a simulated network.
 #![allow(clippy::print_stderr, reason = "test code")]
 
 use crate::web_rig::{Rig, StubNetwork};
@@ -50,7 +50,7 @@ fn policy(row: &Value) -> Policy {
     builder.build()
 }
 
-/// What becomes of a call, in the words of the table.
+/// Returns the outcome of a call in the terms of the table.
 pub async fn outcome(row: &Value, network: Arc<dyn WebNetwork>) -> (String, String) {
     let rig = Rig::over(network, PrivateHosts::default(), |_| {});
     let cx = CallContext::detached("call_1", Path::new("/ws").to_owned());
@@ -96,7 +96,7 @@ async fn every_row_of_the_table() {
             .flatten()
             .map(|it| it.as_str().unwrap().parse().unwrap())
             .collect();
-        // A row that names the one allowed connection is right with it or without any.
+        // A row with one allowed connection passes if that connection was made, or none.
         let right = match want {
             "property" => got == "allow",
             "block" if !only.is_empty() => {

@@ -1,5 +1,4 @@
-//! Fetching over real sockets: what a page becomes, and what hostile, slow and
-//! broken servers cost.
+//! Fetching over real sockets: conversion of pages, and the cost of hostile, slow and broken servers.
 
 use crate::web_rig::{FixedReader, Rig, SOON, Site, reply, reply_with};
 
@@ -136,10 +135,10 @@ async fn pages_are_kept_asked_about_and_not_kept_where_the_server_says_so() {
     }
 }
 
-/// Headers by name.
+/// Response headers by name.
 type SaidHeaders = &'static [(&'static str, &'static str)];
 
-/// What a server says about its pages, by their path: the first time, and when nothing changed.
+/// Returns the caching headers for a path: of the first response, and of "not modified".
 fn said_of(path: &str) -> (SaidHeaders, SaidHeaders) {
     match path {
         "/etag" => (&[("ETag", "W/\"v1\""), ("Cache-Control", "no-cache")], &[]),
@@ -155,8 +154,8 @@ fn said_of(path: &str) -> (SaidHeaders, SaidHeaders) {
     }
 }
 
-/// Kept pages are asked about as servers want it: with what they gave to ask with, when they say so, and
-/// what they say the second time counts from then on.
+/// Cached pages are revalidated as the server demands: with its validators, when they expire, and with
+/// the headers of the second response from then on.
 #[tokio::test]
 async fn servers_say_how_long_their_pages_hold() {
     let site = Site::with(Arc::new(|head: String, mut stream| {
@@ -172,7 +171,7 @@ async fn servers_say_how_long_their_pages_hold() {
         })
     }))
     .await;
-    // How many requests four fetches take, and how many of them ask whether the page changed.
+    // For four fetches: number of requests, and of those how many are revalidations.
     for (path, requests, questions) in [
         ("/etag", 4, 3),
         ("/date", 2, 1),
@@ -196,7 +195,7 @@ async fn servers_say_how_long_their_pages_hold() {
     }
 }
 
-/// Who reads on goes on in the text that was begun, whatever the server says of its age.
+/// Later parts come from the version that was begun, whatever maximum age the server sent.
 #[tokio::test]
 async fn parts_of_a_page_that_is_always_new_fit_together() {
     let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -221,7 +220,7 @@ async fn parts_of_a_page_that_is_always_new_fit_together() {
         }
     }
     assert_eq!(all, "version 0\n".repeat(9_000));
-    // From the beginning it is asked again.
+    // Reading from the beginning revalidates.
     let anew = rig.fetch(&site.url("/")).await.unwrap();
     assert!(anew.data["result"].as_str().unwrap().starts_with("version 1\n"));
 }
@@ -291,16 +290,16 @@ async fn hostile_servers_cost_little() {
         Box::pin(async move {
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
             match path.as_str() {
-                // Never says anything.
+                // Never sends anything.
                 "/silent" => std::future::pending::<()>().await,
-                // Says its head and then a byte now and then, for ever.
+                // Sends its head and then single bytes, forever.
                 "/drip" => {
                     stream.write_all(b"HTTP/1.1 200 X\r\nContent-Type: text/plain\r\n\r\n").await.ok();
                     while stream.write_all(b"x").await.is_ok() {
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 }
-                // Says why not, and then nothing more.
+                // Sends an error with an explanation and then stalls.
                 "/refuses" => {
                     let said = b"HTTP/1.1 503 X\r\nContent-Type: text/plain\r\n\r\nback at nine";
                     stream.write_all(said).await.ok();
@@ -312,7 +311,7 @@ async fn hostile_servers_cost_little() {
                     while stream.write_all(&line).await.is_ok() {}
                 }
                 "/bomb" => {
-                    // Twenty megabytes of the same letters in twenty kilobytes.
+                    // Twenty megabytes of one letter compressed to twenty kilobytes.
                     let member = include_bytes!("web_rig/letters.gz");
                     let head = b"HTTP/1.1 200 X\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\n\r\n";
                     stream.write_all(head).await.ok();

@@ -1,12 +1,11 @@
-//! Pages of different makes as Markdown: what a reader needs is there, what
-//! nobody reads is not.
+//! Pages from different generators as Markdown: useful content is kept, the rest is not.
 
 use crate::web_rig::{Rig, Site, reply};
 
 use proptest::prelude::*;
 use serde_json::json;
 
-/// How servers name what is in a file, where its ending does not say it all.
+/// Returns the content type of a file whose extension does not determine it.
 fn content_type(name: &str) -> &'static str {
     match name {
         "windows_1251_header" => "text/html; charset=windows-1251",
@@ -18,8 +17,8 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// Pages as they are on the web, one of each make. Look at a snapshot that changed by eye: what a reader needs
-/// is there, in its order, and nothing else.
+/// Pages as found on the web, one per generator. Review a changed snapshot by eye: useful content in its
+/// order, and nothing else.
 #[tokio::test]
 async fn pages_of_the_web() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/web_pages");
@@ -39,7 +38,7 @@ async fn pages_of_the_web() {
             .unwrap_or_default();
         let text = got.data["result"].as_str().unwrap();
         assert!(!text.contains("HIDDEN"), "{name}: {text}");
-        // One page writes numbers that are no characters.
+        // One page contains numeric references to invalid characters.
         assert_eq!(text.contains('\u{fffd}'), name == "double_encoded_entities", "{name}: {text}");
         let told = format!("title: {title}\n{notes}\n{text}");
         let told = told.replace(&format!("http://127.0.0.1:{}", site.port), "SITE");
@@ -123,9 +122,9 @@ async fn pages_without_scripts_show_what_they_have() {
     assert!(!markdown(&served).await.contains("Data within"));
 }
 
-/// Pages that would take a converter long come back with an answer. How much work they are is counted where they
-/// are converted (`hostile_pages_are_looked_at_a_few_times`); this is about the whole call, on input that is small
-/// enough for any machine.
+/// Pages that could slow down a converter are answered. The amount of work is measured in the
+/// converter's own tests (`hostile_pages_are_looked_at_a_few_times`); this tests the whole call, on
+/// input small enough for any machine.
 #[tokio::test]
 async fn hostile_pages_are_answered() {
     for html in [

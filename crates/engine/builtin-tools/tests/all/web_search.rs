@@ -1,4 +1,4 @@
-//! Searching, against servers that answer as the services document.
+//! Searches against servers that respond as the services document.
 
 use crate::{
     shell_rig::call,
@@ -35,7 +35,7 @@ fn what_the_model_is_told() {
         "name": tool.name(), "description": spec.description, "input": spec.input_schema }));
 }
 
-/// What a service must be asked with, and what it answers.
+/// Parts of the request a service requires, and its response.
 fn service(kind: AdapterKind) -> (&'static [&'static str], Value) {
     let hits = |fields: Value| {
         let mut hit = json!({"title": "A <b>title</b> &amp; more", "url": "https://docs.example.com/a"});
@@ -68,7 +68,7 @@ fn service(kind: AdapterKind) -> (&'static [&'static str], Value) {
     }
 }
 
-/// Answers every request with one JSON text, and keeps the bodies that came.
+/// Answers every request with one JSON text and records the request bodies.
 async fn answering(
     status: u16,
     headers: &'static [(&'static str, &'static str)],
@@ -149,8 +149,7 @@ async fn what_goes_wrong_is_said_and_no_key_is_shown() {
     }
 }
 
-/// What a service says when something is wrong, as it documents that: status, headers, body, and what the
-/// model reads.
+/// A documented error of a service: status, headers, body, and the text the model reads.
 type Failure = (u16, &'static [(&'static str, &'static str)], Value, &'static str);
 
 fn failures(kind: AdapterKind) -> Vec<Failure> {
@@ -207,7 +206,7 @@ fn failures(kind: AdapterKind) -> Vec<Failure> {
     }
 }
 
-/// Every service with the errors it documents, and with what no service documents.
+/// Every service with its documented errors, and with undocumented ones.
 #[tokio::test]
 async fn what_services_say_when_something_is_wrong() {
     for kind in AdapterKind::ALL {
@@ -222,11 +221,11 @@ async fn what_services_say_when_something_is_wrong() {
             let (site, _) = answering(status, headers, body.clone()).await;
             let text = said(&tool(kind, &site.url("")), json!({"query": "xx"})).await;
             assert!(text.contains(want), "{kind:?} {status} {body}: {text}");
-            // The address of one's own server is no secret.
+            // The URL of the user's own server is not secret.
             let hides = kind == AdapterKind::SearXng || !text.contains("the-secret");
             assert!(hides, "{kind:?} {status}: {text}");
         }
-        // What is no JSON, cut, or far too long.
+        // Not JSON, truncated, or much too long.
         for bytes in [
             reply(200, "text/html", b"<html>Just a moment...</html>"),
             b"HTTP/1.1 200 X\r\nContent-Length: 900\r\n\r\n{\"results\": [".to_vec(),
@@ -247,7 +246,7 @@ async fn what_services_say_when_something_is_wrong() {
     }
 }
 
-/// What a service takes, and nothing else: it answers 400 to whatever it does not document.
+/// Returns why a strict service rejects a request: it answers 400 to any undocumented parameter.
 fn objection(kind: AdapterKind, asked: &str) -> Option<String> {
     let (head, body) = asked.split_once("\r\n\r\n")?;
     let mut words = head.lines().next()?.split(' ');

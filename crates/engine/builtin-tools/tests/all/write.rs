@@ -1,4 +1,4 @@
-//! Write: nothing is overwritten that was not seen.
+//! Write: unseen content is never overwritten.
 #![allow(
     clippy::type_complexity,
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ async fn create_and_replace() {
     assert_eq!(output.data["type"], "update");
     let text = output.content.to_text();
     assert!(text.contains("2 → 3 lines, 8 → 14 bytes") && text.contains("-two\n+TWO\n+three"), "{text}");
-    // What was written is known.
+    // Written content counts as seen.
     rig.run("Write", write("old.txt", "four\n")).await.unwrap();
     rig.undo();
     rig.undo();
@@ -73,13 +73,13 @@ async fn what_was_not_seen_is_not_overwritten() {
     }
     let said = rig.say("Write", write("g.txt", &forty)).await;
     assert!(said.contains("3,000 → 40 lines") && said.contains("Undo id:"), "{said}");
-    // Changed by someone else.
+    // Changed by another program.
     fs::write(rig.path("g.txt"), "theirs\n").unwrap();
     let said = rig.say("Write", write("g.txt", "mine\n")).await;
     assert!(said.contains("changed by someone else") && said.contains("+theirs"), "{said}");
     rig.read("g.txt").await;
     rig.run("Write", write("g.txt", "mine\n")).await.unwrap();
-    // The same for a file that was only ever read here.
+    // The same for a file that this session only read.
     rig.read("unread").await;
     fs::write(rig.path("unread"), "x\nand more\n").unwrap();
     let said = rig.say("Write", write("unread", "y\n")).await;
