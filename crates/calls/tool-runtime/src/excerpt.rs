@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_head_tail_and_errors() {
+    fn preview_shows_head_tail_and_error_lines() {
         let mut full: String = (1..=1000).map(|n| format!("line {n}\n")).collect();
         full = full.replace("line 500\n", "line 500: error[E0308]: mismatched types\n");
         full = full.replace("line 600\n", "line 600: 0 errors so far\n");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn one_huge_line_is_cut_at_characters() {
+    fn preview_cuts_one_huge_line_at_characters() {
         let full = "é".repeat(5_000);
         let got = preview(&full, 100);
         assert!(got.starts_with("ééé") && got.ends_with("ééé") && got.contains("4920 characters left out"));
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_bounded(full in "(error é\n|x|\u{1b}\\[1m){0,600}", budget in 50_usize..300) {
+        fn preview_length_is_bounded(full in "(error é\n|x|\u{1b}\\[1m){0,600}", budget in 50_usize..300) {
             let got = preview(&full, budget).chars().count();
             prop_assert!(got <= full.chars().count().min(budget) + 250, "{got}");
         }

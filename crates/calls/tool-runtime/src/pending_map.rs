@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closed_map_answers_nothing_and_takes_nothing() {
+    async fn closed_map_drops_and_rejects_questions() {
         let map: PendingMap<u32, (), ()> = PendingMap::default();
         let withdrawn = Cell::new(false);
         assert_eq!(map.ask(1, (), || map.close(), |()| withdrawn.set(true)).await, None);

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn good_names_stay_and_others_are_marked() {
+    fn invalid_names_get_a_hash_and_valid_ones_stay() {
         let long = "x".repeat(80);
         assert_eq!(wire_name("mcp__git__log"), "mcp__git__log");
         for name in ["a.b/c", "", "größe", &long, "white space"] {
@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_is_accepted(name in "\\PC{0,100}") {
+        fn every_wire_name_is_valid_and_stable(name in "\\PC{0,100}") {
             prop_assert!(is_wire(&wire_name(&name)));
             prop_assert_eq!(wire_name(&wire_name(&name)), wire_name(&name));
         }

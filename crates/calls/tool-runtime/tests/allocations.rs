@@ -31,7 +31,7 @@ fn policy_with_200_rules() -> Policy {
 }
 
 #[test]
-fn a_call_through_all_stages() {
+fn call_allocations_stay_within_the_recorded_limit() {
     let tool =
         tool("NoOp", "Does nothing.", async |_: NoArgs, _cx| Ok(Outcome::from(()))).read_only().build();
     let pool = Pool::assemble(vec![tool], Vec::new());
@@ -68,7 +68,7 @@ fn external(number: usize) -> Arc<dyn DynTool> {
 }
 
 #[test]
-fn five_hundred_tools_once_and_again() {
+fn tool_list_allocations_stay_within_the_recorded_limit() {
     let tools: Vec<Arc<dyn DynTool>> = (0..500).map(external).collect();
     let (first, pool) = Allocated::during(|| {
         let pool = Pool::assemble(Vec::new(), tools.clone());

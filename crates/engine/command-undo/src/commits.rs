@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moves_that_made_a_commit() {
+    fn reflog_lines_that_made_a_commit_are_found() {
         let (old, new) = ("0".repeat(40), "0123456789abcdef0123456789abcdef01234567");
         let line = |done: &str| format!("{old} {new} A <a@b> 1700000000 +0000\t{done}\n");
         let text = [

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_say_an_encoding_counts_in_order() {
+    fn encoding_declarations_apply_in_order() {
         let (sjis, _, _) = encoding_rs::SHIFT_JIS.encode("日本語のページ");
         let (gbk, _, _) = encoding_rs::GBK.encode("这是一个用来测试编码检测的中文网页,它有足够多的文字。");
         let page = |head: &str, body: &[u8]| [head.as_bytes(), body].concat();

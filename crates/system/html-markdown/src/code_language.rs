@@ -76,7 +76,7 @@ mod tests {
     };
 
     #[test]
-    fn languages_by_their_makers() {
+    fn language_is_read_from_class_names() {
         for (html, want) in [
             ("<code class='language-rust'>", Some("rust")),
             ("<pre class='lang-rs s-code-block'>", Some("rs")),

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_every_make() {
+    fn code_lines_survive_every_highlighter() {
         for (make, html) in [
             ("newlines", "a\n\n  b"),
             (

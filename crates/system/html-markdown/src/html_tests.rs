@@ -16,7 +16,7 @@ fn effort(html: &str) -> (u64, usize) {
 /// Input on which an implementation without bookkeeping takes quadratic time. Counts work instead of
 /// measuring time, so the test fails on any machine.
 #[test]
-fn hostile_pages_are_looked_at_a_few_times() {
+fn conversion_of_hostile_pages_is_linear() {
     let units = [
         "<div>",
         "<table><tr><td>",
@@ -67,7 +67,7 @@ fn hostile_pages_are_looked_at_a_few_times() {
 
 /// A documentation page of 1 MB takes no more work per byte than one of 10 kB.
 #[test]
-fn a_large_page_is_as_much_work_as_many_small_ones() {
+fn work_per_byte_is_independent_of_page_size() {
     let part = "<section id=\"part\"><h3>Function <code>open(path, mode)</code><a href=\"#part\">¶</a></h3>\
         <details open><summary>Examples</summary><p>Opens a <em>file</em> &amp; returns <a href=\"../io/file.html\">it</a>.</p>\
         <pre><code class=\"language-rust\">let file = open(\"a\", Mode::Read)?;\nfile.read()?;</code></pre></details>\
@@ -94,7 +94,7 @@ fn is_kept(html: &str, words: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
     #[test]
-    fn tables_lose_no_word_and_leave_no_tag(parts in proptest::collection::vec(0_u8..14, 0..60)) {
+    fn tables_keep_every_word_and_leave_no_tag(parts in proptest::collection::vec(0_u8..14, 0..60)) {
         let (mut html, mut words) = (String::from("<p>before</p><table>"), 0);
         for part in parts {
             html.push_str(match part {
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn the_work_is_in_proportion(unit in "(</?(table|tr|td|th|pre|svg|p|ul|li|main|div|code|a|title|math)( hidden| rowspan=9| class=line| x=\"| x='|)>|x|<|>|\"|\n){1,12}") {
+    fn conversion_of_arbitrary_pages_is_linear(unit in "(</?(table|tr|td|th|pre|svg|p|ul|li|main|div|code|a|title|math)( hidden| rowspan=9| class=line| x=\"| x='|)>|x|<|>|\"|\n){1,12}") {
         let (few, many) = (unit.repeat(200), unit.repeat(800));
         let (few, many) = (effort(&few).0, effort(&many).0);
         prop_assert!(many <= few * 2 + MAX_PER_BYTE / 2, "{}: {} then {}", unit, few, many);
@@ -162,7 +162,7 @@ const ROW: &str = "HAFT_TEST_PAGE_ROW";
 /// one. Each page is converted in a process of its own, since memory freed after one page would hide the
 /// need of the next.
 #[test]
-fn no_page_takes_more_memory_than_it_may() {
+fn page_conversion_stays_within_memory_limits() {
     let begins = ["<body>", "<table>"];
     let row = |number: usize| (begins[number % begins.len()], UNITS[number / begins.len()]);
     if let Ok(number) = std::env::var(ROW) {
@@ -179,7 +179,7 @@ fn no_page_takes_more_memory_than_it_may() {
     for number in 0..UNITS.len() * begins.len() {
         let out = dir.path().join(number.to_string());
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "html_tests::no_page_takes_more_memory_than_it_may"]);
+        child.args(["--exact", "html_tests::page_conversion_stays_within_memory_limits"]);
         let child = child.env(ROW, number.to_string()).env("HAFT_TEST_PAGE_OUT", &out).output().unwrap();
         assert!(child.status.success(), "{child:?}");
         let more: f64 = std::fs::read_to_string(&out).unwrap().parse().unwrap();

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hides_is_written_out() {
+    fn invisible_characters_are_escaped() {
         for (text, want) in [
             ("a\r\nb\rc\n", "a\nb\nc\n"),
             ("\u{feff}x", "x"),
@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_make_the_whole(text in "(\\PC|\n){0,400}", most in 1_usize..50) {
+        fn parts_add_up_to_the_whole(text in "(\\PC|\n){0,400}", most in 1_usize..50) {
             let (mut start, mut all) = (0, String::new());
             loop {
                 let (piece, next) = part(&text, start, most);

@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_reach_down_shift_nothing() {
+    fn rowspan_cells_keep_columns_aligned() {
         let html = "<table><tr><th rowspan=2>A</th><th>B</th><th>C</th></tr><tr><td>b1</td><td rowspan=3>c</td></tr>\
             <tr><td>a2</td><td>b2</td></tr><tr><td>a3</td><td>b3</td></tr><tr><td>a4</td><td>b4</td><td>c4</td></tr></table>";
         let want = [["A", "B", "C"], ["", "b1", "c"], ["a2", "b2", ""], ["a3", "b3", ""], ["a4", "b4", "c4"]];
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_and_high_cells_and_a_short_first_row() {
+    fn colspan_rowspan_and_short_first_row_keep_columns() {
         let html = "<table><tr><th colspan=2 rowspan=2>A</th><th>C</th></tr><tr><td>c1</td></tr><tr><td>a2</td><td>b2</td><td>c2</td></tr></table>";
         assert_eq!(rows(&markdown(html))[1..], [["", "", "c1"], ["a2", "b2", "c2"]]);
         let html = "<table><tr><th>Title</th></tr><tr><td>a</td><td>b</td><td>c</td></tr></table>";
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn arrangements_are_blocks_and_leave_no_tags() {
+    fn layout_tables_become_blocks() {
         let row = |name: &str, html: &str, want: &str| {
             let made = markdown(html);
             assert_eq!(made, want, "{name}");
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_in_cells_of_data_are_lines() {
+    fn blocks_in_data_cells_become_lines() {
         let html = "<table><tr><th>Name</th><th>What</th></tr><tr><td>a</td><td>See:<ul><li><a href=/x>x</a></li><li>y</li></ul></td></tr>\
             <tr><td>b</td><td><p>One.</p><p>Two.</p></td></tr><tr><td>c</td><td><pre>l 1\n  l 2</pre></td></tr>\
             <tr><td>d</td><td><table><tr><td>k</td><td>v</td></tr><tr><td>m</td><td>w</td></tr></table></td></tr></table>";
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn code_in_tables_of_every_make() {
+    fn numbered_code_tables_become_code_blocks() {
         let want = "```rust\nfn main() {\n\n    go();\n}\n```";
         for (make, html) in [
             (
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_code_without_an_end_ends_with_what_it_is_in() {
+    fn unclosed_code_block_ends_with_its_container() {
         let made = markdown(
             "<table><tr><th>a</th><th>b</th></tr><tr><td><pre>x</td><td>y</td></tr></table><p>after</p>",
         );

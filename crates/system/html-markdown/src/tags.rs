@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_texts_and_attributes() {
+    fn tokens_and_attributes_are_split() {
         for (html, want) in [
             ("a<B c=d e='f>g' H=\"i\" j>k</B >l", "[a]<b c=\"d\" e=\"f>g\" H=\"i\" j=\"\">[k]</b>[l]"),
             ("<script>if (a</b>) {}</script>x", "<script>[if (a</b>) {}]</script>[x]"),
@@ -340,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_ends(html in "(<[a-z!/?]{0,8}|[ -~]|=\"|'|>|-->|é|\\n){0,200}") {
+        fn tokenizer_terminates_on_arbitrary_text(html in "(<[a-z!/?]{0,8}|[ -~]|=\"|'|>|-->|é|\\n){0,200}") {
             prop_assert!(HtmlTokens::new(&html).count() <= html.len());
         }
     }

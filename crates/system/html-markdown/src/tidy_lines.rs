@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_and_empty_headings_go() {
+    fn tidy_removes_blank_lines_and_empty_headings() {
         for (text, want) in [
             ("", ""),
             ("\n\n", ""),
@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn in_its_place_as_anew(text in "([ \\n\\r\\t#`ax\u{e9}\u{a0}]|```|\n\n){0,60}") {
+        fn tidy_in_place_equals_rebuilding(text in "([ \\n\\r\\t#`ax\u{e9}\u{a0}]|```|\n\n){0,60}") {
             prop_assert_eq!(tidy(text.clone()), written_anew(&text));
         }
     }

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn panics_are_reasons() {
+    fn panic_becomes_an_error() {
         assert_eq!(run(|| Ok(1)), Ok(1));
         let got: Result<(), String> = run(|| panic!("odd"));
         assert!(got.unwrap_err().contains("damaged"));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever() {
+    fn timeout_and_cancellation_end_the_wait() {
         let (held, release) = mpsc::channel::<()>();
         let late =
             contained(move || release.recv().map_err(|err| err.to_string()), Duration::ZERO, &|| false);

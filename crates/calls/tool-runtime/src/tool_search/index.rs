@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_right_tool() {
+    fn query_ranks_the_expected_tool_first() {
         let tools = [
             ("CronCreate", "schedule a recurring job", "Creates a scheduled task."),
             ("CronList", "scheduled jobs", "Lists scheduled tasks."),

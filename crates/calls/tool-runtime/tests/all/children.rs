@@ -57,7 +57,7 @@ fn explorer(parent: &CallSession, id: &str) -> CallSession {
 }
 
 #[tokio::test]
-async fn a_child_asks_the_same_person_and_has_the_same_hooks() {
+async fn sub_agent_shares_approver_and_hooks() {
     let (told, asked) = (Arc::default(), Arc::new(Recorder::default()));
     let ask = Arc::clone(&asked) as Arc<dyn Approver>;
     let rig = Setup { hooks: told_hooks(&told), ask: Some(ask), ..Setup::default() }.rig();
@@ -83,7 +83,7 @@ async fn a_child_asks_the_same_person_and_has_the_same_hooks() {
 }
 
 #[tokio::test]
-async fn a_gate_is_shared_and_its_children_follow_it() {
+async fn child_gates_follow_their_parent() {
     let rig = Setup::default().rig();
     let gate = Arc::clone(&rig.session.pipeline.gate);
     let mut child = explorer(&rig.session, "a1");

@@ -68,7 +68,7 @@ async fn check(says: Value, answers: usize, want: (Option<ErrorKind>, &str), ask
 }
 
 #[tokio::test]
-async fn hooks_and_the_classifier_think_at_the_same_time() {
+async fn hooks_and_classifier_run_concurrently() {
     let event = |mut fields: Value| {
         fields["hookEventName"] = json!("PreToolUse");
         fields

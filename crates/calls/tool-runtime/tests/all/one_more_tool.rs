@@ -58,7 +58,7 @@ fn rule(tool: &str, content: Option<&str>, behavior: Behavior) -> PermissionUpda
 }
 
 #[tokio::test]
-async fn a_tool_is_found_by_what_it_says_about_itself() {
+async fn new_tool_is_found_by_its_metadata() {
     let pool = Pool::assemble(vec![erase(DrawMap)], Vec::new());
     assert_eq!(pool.tools().map(|(name, _)| name).collect::<Vec<_>>(), ["DrawMap"]);
     assert_eq!(pool.get("draw_map").map(|tool| tool.name()), Some("DrawMap"));

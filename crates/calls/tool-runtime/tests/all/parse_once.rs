@@ -56,7 +56,7 @@ impl Tool for Counted {
 }
 
 #[tokio::test]
-async fn the_input_is_read_once_and_again_only_in_another_directory() {
+async fn input_is_parsed_again_only_after_a_cwd_change() {
     let tool = Counted::default();
     let mut rig = Setup { extra: vec![erase(tool.clone())], ..Setup::default() }.rig();
     rig.session.pipeline.gate.set_mode(haft_types::PermissionMode::BypassPermissions);
@@ -80,7 +80,7 @@ async fn the_input_is_read_once_and_again_only_in_another_directory() {
 }
 
 #[tokio::test]
-async fn the_if_of_a_hook_sees_what_the_call_touches() {
+async fn hook_conditions_match_the_accesses_of_the_call() {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let events = [HookEvent::PreToolUse, HookEvent::PostToolUse];
     let rules = ["Edit(./src/**)", "Counted", "Edit(./other/**)", "Bash(ls:*)"];

@@ -49,7 +49,7 @@ fn built_ins_come_first_sorted_and_keep_their_names() {
 }
 
 #[test]
-fn policy_and_switches_take_tools_away() {
+fn denied_and_disabled_tools_are_not_visible() {
     let base = vec![
         builtin("A", Traits { aliases: &["a_old"], ..Traits::default() }),
         builtin("B", Traits { feature: Some("b"), ..Traits::default() }),
@@ -79,7 +79,7 @@ fn policy_and_switches_take_tools_away() {
 
 /// Servers disconnect and reconnect, tools are loaded: the bytes sent before never change.
 #[test]
-fn the_advertised_list_only_ever_grows_at_its_end() {
+fn advertised_list_is_append_only() {
     let base = || {
         vec![
             builtin("Read", Traits::default()),

@@ -110,7 +110,7 @@ proptest! {
 }
 
 #[test]
-fn what_has_not_started_can_be_abandoned() {
+fn abandon_returns_calls_that_have_not_started() {
     let mut schedule = Schedule::new(10);
     for kind in kinds("rxr") {
         schedule.push(kind);

@@ -51,7 +51,7 @@ fn pool(named: Named) -> Pool {
 }
 
 #[test]
-fn the_right_tool_is_among_the_first_three() {
+fn search_ranks_the_expected_tool_in_the_top_three() {
     let queries: Vec<(&str, &str)> = QUERIES.lines().map(|line| line.split_once('\t').unwrap()).collect();
     assert!(50 <= queries.len());
     let mut wrong = Vec::new();
@@ -73,7 +73,7 @@ fn the_right_tool_is_among_the_first_three() {
 }
 
 #[test]
-fn names_are_found_as_they_are_and_as_they_are_sent() {
+fn exact_names_are_found_in_original_and_wire_form() {
     let pool = pool(Named::AsItIs);
     assert_eq!(pool.deferred().count(), 200);
     for (wire, tool) in pool.tools() {

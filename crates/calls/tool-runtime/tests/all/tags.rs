@@ -41,7 +41,7 @@ impl Tool for Echo {
 }
 
 #[tokio::test]
-async fn tool_gets_tags_as_they_are_and_the_model_neutral_ones() {
+async fn tool_input_has_raw_tags_and_results_escaped_ones() {
     let mut rig = Setup { extra: vec![erase(Echo)], ..Setup::default() }.rig();
     for (written, raw, shown, has_note) in [
         ("plain < text", "plain < text", "plain < text", false),

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_code_means() {
+    fn exit_meaning_depends_on_the_program() {
         let facts = BashInspector { home: None, roots: vec![PathBuf::from("/w")] };
         for (command, code, want) in [
             ("grep x f", 1, Some("no matches")),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_go_on() {
+    fn background_is_refused_for_sleep_git_and_unparsed_lines() {
         let facts = BashInspector { home: None, roots: vec![PathBuf::from("/w")] };
         for (command, want) in [
             ("npm run build", true),

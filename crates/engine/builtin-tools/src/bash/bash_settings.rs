@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_decide() {
+    fn env_overrides_bash_settings() {
         let made = BashSettings::from(|name| {
             let value = match name {
                 "BASH_DEFAULT_TIMEOUT_MS" => "1e6",

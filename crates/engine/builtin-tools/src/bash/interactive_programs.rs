@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_wants_a_person() {
+    fn interactive_programs_are_recognised_by_arguments() {
         for (line, want) in [
             ("vim f", Some("Edit or Write")),
             ("vim -es -c wq f", None),

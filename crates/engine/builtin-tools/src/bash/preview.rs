@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_gone_is_counted() -> std::io::Result<()> {
+    fn preview_counts_files_to_be_removed() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         let root = dir.path().canonicalize()?;
         std::fs::create_dir_all(root.join("a/b"))?;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_would_clean_is_counted() -> std::io::Result<()> {
+    fn preview_counts_files_git_clean_would_remove() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         let root = dir.path().canonicalize()?;
         let git = |args: &[&str]| Command::new("git").args(args).current_dir(&root).output();

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn durations_are_formatted_in_two_units() {
         for (millis, want) in
             [(5, "5ms"), (1_000, "1s"), (1_500, "1.5s"), (120_000, "2m 0s"), (3_700_000, "1h 1m")]
         {

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_keep_their_shape() {
+    fn invalid_settings_structure_is_rejected() {
         for (path, content, want) in [
             ("/p/.claude/settings.json", r#"{"permissions":{"allow":["Read"]}}"#, None),
             ("/p/.claude/settings.json", r#"{"permissions":{"allow":"Read"}}"#, Some("permissions.allow")),

@@ -505,7 +505,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_comment_in_place_of_lines_is_no_text() {
+    fn placeholder_comment_replacing_lines_is_rejected() {
         for line in STAND_INS {
             let new = format!("fn a() {{\n    {line}\n}}\n\nfn b() {{ a() }}\n");
             let found = stands_for_lost_lines(&new, THERE);
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_says_something_is_text() {
+    fn ordinary_comment_replacing_lines_is_accepted() {
         for (new, there) in [
             // Lines were removed, but the comment is not a placeholder.
             ("fn a() {\n    // Adds the rest of the list.\n}\n", THERE),
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn stand_ins_are_told_from_text() {
+    fn placeholders_are_distinguished_from_text() {
         for text in [
             "a\n// … rest of code unchanged\n",
             "// ... rest of the file remains the same",

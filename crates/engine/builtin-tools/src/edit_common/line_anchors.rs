@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_where_they_are() {
+    fn marked_lines_are_found_after_moving() {
         let text = "one\ntwo\n\nthree\ntwo\n";
         for (first, last, want) in [(1, 1, "one"), (2, 4, "two\n\nthree"), (4, 5, "three\ntwo"), (3, 3, "")] {
             let marks = of(text, first, last);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_said() {
+    fn invalid_marks_are_rejected() {
         for bad in [
             "",
             "12",

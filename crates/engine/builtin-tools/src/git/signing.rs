@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_signs_is_waited_for() {
+    fn signature_watch_waits_only_while_a_signer_runs() {
         let start = |id: u64, class: &str, argv: &str| {
             format!(
                 "{{\"event\":\"child_start\",\"sid\":\"a\",\"child_id\":{id},\"child_class\":\"{class}\",\"argv\":{argv}}}\n"

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_globs() {
+    fn glob_lists_are_split_at_commas_and_spaces() {
         for (text, want) in [
             ("*.ts", "*.ts"),
             ("*.ts,*.tsx", "*.ts|*.tsx"),

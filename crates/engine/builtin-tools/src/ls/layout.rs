@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_short() {
+    fn sizes_are_formatted_with_units() {
         for (bytes, want) in [
             (0, "0 B"),
             (1023, "1023 B"),

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_servers_are_not_waited_for() {
+    fn edits_stop_waiting_after_silent_checks() {
         let (state, a, b) =
             (DiagnosticTracker::default(), PathBuf::from("/w/a.py"), PathBuf::from("/w/b.py"));
         let waits = |paths: &[&PathBuf]| {
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_news_are_told() {
+    async fn only_changed_diagnostics_are_reported() {
         let check = async |before: Option<&[(u32, u32, &str)]>, now: &[(u32, u32, &str)]| {
             let change = ProblemChange::compare(Path::new("/w/a.py"), before.map(items), items(now));
             words(&[change], Path::new("/w"), haft_lsp::ColumnEncoding::Utf16).await.unwrap_or_default()

@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_named_exactly() {
+    fn pages_over_the_budget_are_named() {
         let page = |number, text: &str| DocumentPage { number, text: text.to_owned(), picture: None };
         let pages = || vec![page(2, "aaa aaa"), page(5, &"b".repeat(60)), page(6, "c"), page(9, "d")];
         let (shown, rest) = within(pages(), 10);

@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_ranges() {
+    fn page_ranges_are_parsed() {
         assert_eq!(parse_pages("3"), Ok(vec![3..=3]));
         assert_eq!(parse_pages(" 2, 7 - 9 "), Ok(vec![2..=2, 7..=9]));
         for bad in ["abc", "5-3", "", "0", "1-", "-2", "1,,2", "1-2-3"] {

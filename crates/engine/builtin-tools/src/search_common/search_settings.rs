@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switches() {
+    fn environment_overrides_search_settings() {
         let of = |pairs: &[(&str, &str)]| {
             SearchToolSettings::from_env(|name| {
                 pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())

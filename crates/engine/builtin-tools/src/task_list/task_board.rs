@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_have_two_ends_and_never_go_round() {
+    fn dependencies_are_symmetric_and_acyclic() {
         let mut board = board(4);
         for (id, patch, refused) in [
             (1, edge(&[2], &[]), None),

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_servers_say() {
+    fn cache_headers_are_parsed() {
         let seconds = |it: u64| CacheControl::For(Duration::from_secs(it));
         for (said, want) in [
             (&[][..], CacheControl::Unsaid),

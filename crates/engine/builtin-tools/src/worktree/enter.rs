@@ -151,7 +151,7 @@ mod tests {
     use super::is_worktree_name;
 
     #[test]
-    fn names_are_plain() {
+    fn worktree_names_must_be_valid_branches() {
         for (name, fits) in [
             ("fix-login", true),
             ("team/fix.1", true),

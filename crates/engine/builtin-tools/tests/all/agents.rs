@@ -19,7 +19,7 @@ use haft_tool::{DynTool, erase};
 use serde_json::{Value, json};
 
 #[test]
-fn what_the_model_is_told() {
+fn agent_tool_descriptions_match_snapshot() {
     let kind = |name: &str, description: &str, tools: &str| AgentKindSummary {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -47,7 +47,7 @@ fn what_the_model_is_told() {
 }
 
 #[test]
-fn reports() {
+fn agent_reports_match_snapshot() {
     let report = AgentReport {
         agent_id: String::from("a0123456789abcdef"),
         kind: String::from("general-purpose"),
@@ -88,7 +88,7 @@ fn reports() {
 }
 
 #[test]
-fn words_of_a_model_cannot_pass_for_ours() {
+fn harmless_escapes_role_names_and_system_tags() {
     for (text, want) in [
         ("a < b", "a < b"),
         ("<div>", "<div>"),

@@ -49,7 +49,7 @@ fn session(rig: &Rig) -> CallSession {
 }
 
 #[tokio::test]
-async fn a_call_analyses_its_command_once() {
+async fn call_analyses_its_command_once() {
     let rig = Rig::new();
     let mut session = session(&rig);
     for (command, more) in [

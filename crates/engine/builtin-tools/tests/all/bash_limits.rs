@@ -19,7 +19,7 @@ fn pids(rig: &Rig) -> Vec<i32> {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_the_command_and_everything_it_started() {
+async fn timeout_stops_the_command_and_all_its_processes() {
     haft_shell::own::adopt_orphans().unwrap();
     for (command, printed, started) in [
         // Leaves the process group, ignores SIGTERM, keeps the output open.
@@ -77,7 +77,7 @@ async fn a_timeout_ends_the_command_and_everything_it_started() {
 }
 
 #[tokio::test]
-async fn a_command_that_leaves_something_behind_is_not_waited_for() {
+async fn command_returns_without_waiting_for_leftover_processes() {
     for command in
         ["sleep 600 & echo hi", "sleep 600 </dev/null >/dev/null & echo hi", "nohup sleep 600 & echo hi"]
     {
@@ -98,7 +98,7 @@ async fn a_command_that_leaves_something_behind_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn the_settings_decide_what_a_timeout_means() {
+async fn on_timeout_setting_stops_or_backgrounds_the_command() {
     let command = "echo up; tail -f /dev/null";
     for (on_timeout, named, goes_on) in [
         (OnTimeout::StopIfAsked, true, false),
@@ -133,7 +133,7 @@ fn is_installed(program: &str) -> bool {
 }
 
 #[tokio::test]
-async fn programs_that_want_a_person_end_soon_and_say_what_to_do() {
+async fn interactive_programs_end_soon_with_a_hint() {
     let rig = Rig::new();
     std::fs::write(rig.work.join("f"), "alpha\n").unwrap();
     std::fs::write(
@@ -195,7 +195,7 @@ async fn answer(rig: &Rig, mut input: serde_json::Value, want: &str) -> String {
 }
 
 #[tokio::test]
-async fn with_a_terminal_a_prompt_can_be_answered() {
+async fn interactive_command_prompts_are_answered_with_task_input() {
     let rig = Rig::new();
     let command = "test -t 0 -a -t 1 && read -p 'Name? ' name < /dev/tty; read -s -p 'Secret: ' secret; echo; echo \"hello $name, ${#secret}\"; exit 4";
     let got = rig.call(&rig.bash(), json!({"command": command, "interactive": true})).await.unwrap();
@@ -213,7 +213,7 @@ async fn with_a_terminal_a_prompt_can_be_answered() {
 }
 
 #[tokio::test]
-async fn keys_reach_the_program_as_from_a_keyboard() {
+async fn control_keys_reach_the_program() {
     let rig = Rig::new();
     let start = |command: &'static str| {
         let (bash, rig) = (rig.bash(), &rig);
@@ -238,7 +238,7 @@ async fn keys_reach_the_program_as_from_a_keyboard() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_typed_at_says_why() {
+async fn task_input_rejects_tasks_without_terminal() {
     let rig = Rig::new();
     let input = rig.task_input();
     rig.call(&rig.bash(), json!({"command": "tail -f /dev/null", "run_in_background": true})).await.unwrap();
@@ -265,7 +265,7 @@ async fn what_cannot_be_typed_at_says_why() {
 }
 
 #[tokio::test]
-async fn an_interactive_command_that_ends_at_once_is_like_any_other() {
+async fn short_interactive_command_returns_a_normal_result() {
     let rig = Rig::new();
     let got = rig.text(&rig.bash(), json!({"command": "echo hi; mkdir d; cd d", "interactive": true})).await;
     assert_eq!(got, "hi\n[cwd: WORK/d]");
@@ -278,7 +278,7 @@ async fn an_interactive_command_that_ends_at_once_is_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_terminal_ends_with_its_session() {
+async fn terminal_command_ends_with_its_session() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
     let command = "echo up; echo $$ >> pids; (setsid sh -c 'echo $$ >> pids; exec sleep 600' &); read x";
@@ -289,7 +289,7 @@ async fn a_terminal_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn a_task_that_prints_without_end_is_stopped_and_says_why() {
+async fn task_with_endless_output_is_stopped_with_a_reason() {
     let rig = Rig::with(|config| config.spool = haft_shell::output::SpoolLimits::with_cap(64 << 10));
     rig.call(&rig.bash(), json!({"command": "yes", "run_in_background": true})).await.unwrap();
     rig.tasks.news(&"main".into()).await;
@@ -306,7 +306,7 @@ async fn a_task_that_prints_without_end_is_stopped_and_says_why() {
 }
 
 #[tokio::test]
-async fn nothing_a_command_prints_can_break_what_shows_it() {
+async fn arbitrary_command_output_is_shown_safely() {
     let rig = Rig::new();
     for command in [
         "printf 'a\\0b\\n'; echo text text text text text text text",

@@ -140,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_scripts_are_taken_back(scripts in prop::collection::vec(prop::collection::vec(statement(), 1..6), 1..4)) {
+    fn undo_of_random_scripts_restores_every_byte(scripts in prop::collection::vec(prop::collection::vec(statement(), 1..6), 1..4)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let undoable = Undoable::new(SnapshotLimits::default());
         furnish(&undoable.rig.work);
@@ -165,7 +165,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_said_before_it_runs() {
+async fn workspace_over_the_limits_is_announced_before_the_command() {
     let undoable = Undoable::new(SnapshotLimits { entries: 20, ..SnapshotLimits::default() });
     for number in 0..30 {
         std::fs::create_dir_all(undoable.rig.work.join("many")).unwrap();
@@ -241,7 +241,7 @@ async fn unchanged_workspace_is_not_read_again() {
 
 /// A large record of an earlier session is read only when many files are scanned.
 #[tokio::test]
-async fn what_an_earlier_session_knew_waits_until_it_is_needed() {
+async fn large_record_of_earlier_session_is_read_on_demand() {
     let place = Undoable::new(SnapshotLimits::default());
     for number in 0..2_000 {
         std::fs::write(place.rig.work.join(format!("a file with a long name {number}")), "x").unwrap();
@@ -271,7 +271,7 @@ fn walk(dir: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn what_other_tools_did_meanwhile_is_not_the_commands() {
+async fn changes_of_other_tools_are_not_attributed_to_the_command() {
     let undoable = Undoable::new(SnapshotLimits::default());
     furnish(&undoable.rig.work);
     let snapshots = undoable.snapshots();
@@ -295,7 +295,7 @@ async fn what_other_tools_did_meanwhile_is_not_the_commands() {
 }
 
 #[tokio::test]
-async fn what_an_interpreter_destroys_comes_back() {
+async fn undo_restores_files_an_interpreter_deleted() {
     let undoable = Undoable::new(SnapshotLimits::default());
     furnish(&undoable.rig.work);
     let before = picture(&undoable.rig.work);

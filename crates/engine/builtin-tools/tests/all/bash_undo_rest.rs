@@ -147,7 +147,7 @@ fn furnish(dir: &Path) {
 }
 
 #[tokio::test]
-async fn times_owners_and_attributes_come_back() {
+async fn undo_restores_timestamps_owners_and_attributes() {
     for command in [
         "rm -rf f1 d link",
         "sed -i s/o/0/ f1 d/f2",
@@ -208,7 +208,7 @@ fn contents(work: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn a_repository_larger_than_other_generated_things_is_kept_by_second_names() {
+async fn undo_restores_large_repository_from_hard_linked_objects() {
     let undoable = Undoable::new(SnapshotLimits { generated: (10, 1 << 20), ..SnapshotLimits::default() });
     let work = undoable.rig.work.clone();
     repository(&work, 200);
@@ -226,7 +226,7 @@ async fn a_repository_larger_than_other_generated_things_is_kept_by_second_names
 }
 
 #[tokio::test]
-async fn objects_that_are_too_many_are_announced_before_the_command_and_the_rest_is_kept() {
+async fn repository_over_the_object_limit_is_announced_and_the_rest_saved() {
     let undoable = Undoable::new(SnapshotLimits { objects: (20, 1 << 20), ..SnapshotLimits::default() });
     let work = undoable.rig.work.clone();
     repository(&work, 60);
@@ -288,7 +288,7 @@ fn linked_picture(top: &Path) -> BTreeMap<String, (u32, Vec<u8>, Vec<String>)> {
 
 /// Paths that are hard links of one file stay so after undo, and others do not become so.
 #[tokio::test]
-async fn hard_links_come_back_as_hard_links() {
+async fn undo_restores_hard_links() {
     for command in [
         "echo two > a",
         "printf more >> b; chmod 600 a",
@@ -382,7 +382,7 @@ async fn hard_links_come_back_as_hard_links() {
 /// On another file system files cannot be hard-linked into the store: a note says so before the command
 /// runs, and undo names what it could not relink.
 #[tokio::test]
-async fn links_that_cannot_be_kept_are_announced_and_named() {
+async fn unrestorable_hard_links_are_announced_and_reported() {
     let Ok(other_disk) = tempfile::tempdir_in("/dev/shm") else { return };
     let rig = Rig::new();
     let (work, top) = (rig.work.clone(), rig.work.parent().unwrap().to_owned());

@@ -86,7 +86,7 @@ fn without_ids(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_the_model_is_told() {
+async fn cron_tool_texts_match_snapshot() {
     let later = Later::with(FromHere("2026-11-16T10:00:00Z".parse().unwrap(), None));
     let told: Vec<Value> = later
         .tools
@@ -117,7 +117,7 @@ async fn what_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn a_job_of_the_session_speaks_when_its_time_comes() {
+async fn session_job_delivers_its_prompt_when_due() {
     // A few seconds before a full minute.
     let later = Later::at("2026-11-16T10:00:56Z");
     let made = later.said("CronCreate", json!({"cron": "* * * * *", "prompt": "Look\nat it"})).await;
@@ -133,7 +133,7 @@ async fn a_job_of_the_session_speaks_when_its_time_comes() {
 
 /// A job that expires before its first run is rejected.
 #[tokio::test]
-async fn a_prompt_that_would_never_run_is_refused() {
+async fn job_expiring_before_its_first_run_is_rejected() {
     let later = Later::with(FromHere("2026-11-16T10:00:00Z".parse().unwrap(), None));
     for (cron, durable, refused) in [
         (
@@ -174,7 +174,7 @@ impl ScheduleClock for Nameless {
 
 /// Such a job follows the system's time zone.
 #[tokio::test]
-async fn a_zone_without_a_name_is_that_of_the_system() {
+async fn job_in_unnamed_zone_follows_the_system_zone() {
     let later = Later::by(Arc::new(Nameless));
     let said = later.said("CronCreate", json!({"cron": "7 9 * * *", "prompt": "x", "durable": true})).await;
     assert!(said.contains("09:07:00 EST"), "{said}");
@@ -218,7 +218,7 @@ impl SetByHand {
 /// Due times during a turn do not pile up: one prompt waits, and the next one says how many were
 /// skipped.
 #[tokio::test]
-async fn times_that_pass_while_a_turn_runs_are_one() {
+async fn due_times_during_a_turn_are_merged_and_counted() {
     let clock = Arc::new(SetByHand {
         now: Mutex::new("2026-11-16T10:01:00Z".parse().unwrap()),
         looks: AtomicU64::new(0),
@@ -254,7 +254,7 @@ async fn times_that_pass_while_a_turn_runs_are_one() {
 /// A prompt is delivered only to the session that created it; other sessions cannot list or delete it. A
 /// stored one belongs to its directory and is delivered to no session.
 #[tokio::test]
-async fn a_prompt_comes_to_nobody_else() {
+async fn session_job_prompt_reaches_only_its_session() {
     let clock = Arc::new(SetByHand {
         now: Mutex::new("2026-11-16T10:01:00Z".parse().unwrap()),
         looks: AtomicU64::new(0),
@@ -285,7 +285,7 @@ async fn a_prompt_comes_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_stored_job_is_on_the_disk_with_its_origin() {
+async fn stored_job_records_its_origin_on_disk() {
     let later = Later::at("2026-11-16T10:00:00Z");
     later.said("CronCreate", json!({"cron": "15 4 * * *", "prompt": "p", "durable": true})).await;
     let jobs = CronStore::at(later.store.dir()).list().jobs;
@@ -304,7 +304,7 @@ async fn a_stored_job_is_on_the_disk_with_its_origin() {
 }
 
 #[tokio::test]
-async fn a_stored_job_has_a_mode_and_one_that_edits_asks_each_time() {
+async fn stored_job_with_accept_edits_always_asks() {
     for (mode, want) in
         [(json!(null), "default"), (json!("plan"), "plan"), (json!("acceptEdits"), "acceptEdits")]
     {
@@ -332,7 +332,7 @@ async fn a_stored_job_has_a_mode_and_one_that_edits_asks_each_time() {
 }
 
 #[tokio::test]
-async fn scheduling_asks_and_looking_does_not() {
+async fn cron_create_asks_and_other_cron_tools_do_not() {
     let later = Later::at("2026-11-16T10:00:00Z");
     let cx = CallContext::detached("call_1", later.rig.work.as_path());
     let policy = Policy::builder(&later.rig.work).build();

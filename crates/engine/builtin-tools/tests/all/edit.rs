@@ -14,7 +14,7 @@ fn edit(path: &str, old: &str, new: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_plain_case() {
+async fn edit_replaces_text_and_reports_diff_and_undo_id() {
     let rig = Rig::new(&[("a.rs", "fn main() {\n    one();\n    two();\n}\n")]);
     rig.read("a.rs").await;
     let output = rig.run("Edit", edit("a.rs", "one()", "three()")).await.unwrap();
@@ -35,7 +35,7 @@ async fn the_plain_case() {
 }
 
 #[tokio::test]
-async fn other_encodings_survive() {
+async fn edit_keeps_the_encoding_of_the_file() {
     let rig = Rig::new(&[]);
     let le =
         |text: &str| [vec![0xff, 0xfe], text.encode_utf16().flat_map(u16::to_le_bytes).collect()].concat();
@@ -80,7 +80,7 @@ async fn other_encodings_survive() {
 }
 
 #[tokio::test]
-async fn line_endings_stay() {
+async fn edit_keeps_line_endings() {
     let rig = Rig::new(&[]);
     for (raw, want) in [
         (&b"a\r\nb\nc"[..], &b"a\r\nb\nC\nD"[..]),
@@ -103,7 +103,7 @@ async fn line_endings_stay() {
 }
 
 #[tokio::test]
-async fn freshness_is_about_content() {
+async fn edit_is_rejected_only_if_the_content_changed_since_read() {
     let lines: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     let rig = Rig::new(&[("f", &lines), ("never", "x\n")]);
     let said = rig.say("Edit", edit("never", "x", "y")).await;
@@ -150,7 +150,7 @@ async fn freshness_is_about_content() {
 }
 
 #[tokio::test]
-async fn errors_say_the_next_step() {
+async fn edit_errors_name_the_next_step() {
     let rig =
         Rig::new(&[("a.py", "def f():\n    say(‘hi’)\n\ndef g():\n    say(‘ho’)\n"), ("src/main.rs", "x\n")]);
     rig.read("a.py").await;
@@ -180,7 +180,7 @@ async fn errors_say_the_next_step() {
 }
 
 #[tokio::test]
-async fn near_misses_apply_and_say_so() {
+async fn inexact_matches_apply_with_a_note() {
     let rig = Rig::new(&[("a.go", "func f() {\n\tif x {\n\t\treturn ‘a’\n\t}\n}\n")]);
     rig.read("a.go").await;
     let said = rig
@@ -197,7 +197,7 @@ async fn near_misses_apply_and_say_so() {
 }
 
 #[tokio::test]
-async fn every_occurrence() {
+async fn replace_all_replaces_every_occurrence() {
     let rig = Rig::new(&[("f", "a b a\na\n")]);
     rig.read("f").await;
     let output = rig
@@ -212,7 +212,7 @@ async fn every_occurrence() {
 }
 
 #[tokio::test]
-async fn files_are_created_by_an_empty_old_string() {
+async fn empty_old_string_creates_or_fills_a_file() {
     let rig = Rig::new(&[("empty", "")]);
     rig.run("Edit", edit("new/f", "", "hello\n")).await.unwrap();
     assert_eq!(rig.text("new/f"), "hello\n");
@@ -225,7 +225,7 @@ async fn files_are_created_by_an_empty_old_string() {
 }
 
 #[tokio::test]
-async fn settings_stay_valid() {
+async fn edit_rejects_invalid_settings() {
     let rig = Rig::new(&[(".claude/settings.json", "{\n  \"permissions\": { \"allow\": [\"Read\"] }\n}\n")]);
     rig.read(".claude/settings.json").await;
     for (old, new, want) in
@@ -238,7 +238,7 @@ async fn settings_stay_valid() {
 }
 
 #[tokio::test]
-async fn links_are_written_through() {
+async fn edit_writes_through_symbolic_links() {
     let rig = Rig::new(&[("real/f", "old\n")]);
     let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, rig.path(name)).unwrap();
     link("real/f", "one");
@@ -258,7 +258,7 @@ async fn links_are_written_through() {
 }
 
 #[tokio::test]
-async fn large_files() {
+async fn edit_changes_a_file_too_large_to_repeat() {
     let line = "0123456789 abcdefghijklmnopqrstuvwxyz\n";
     let mut text = line.repeat(400_000);
     text.insert_str(7_000_000 / line.len() * line.len(), "the needle\n");
@@ -280,7 +280,7 @@ async fn mark(rig: &Rig, path: &str, number: usize) -> String {
 }
 
 #[tokio::test]
-async fn lines_named_by_their_marks() {
+async fn edit_finds_lines_by_their_marks() {
     let rig = Rig::new(&[]);
     // File, first and last line, `old_string`, `new_string`, expected file.
     for (raw, first, last, old, new, want) in [

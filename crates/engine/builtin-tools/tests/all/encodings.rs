@@ -90,7 +90,7 @@ async fn replace(around: &[u8], with: &str) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn inserted_text_is_spelt_as_the_file_is() {
+async fn inserted_text_uses_the_encoding_of_the_file() {
     let mut refused = Vec::new();
     for (label, text, words) in ROWS {
         let encoding = encoding_rs::Encoding::for_label(label.as_bytes()).unwrap();
@@ -107,7 +107,7 @@ async fn inserted_text_is_spelt_as_the_file_is() {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_left_alone() {
+async fn files_in_unknown_encodings_keep_their_bytes() {
     for (name, around) in RAW {
         let plain = replace(around, "new").await;
         assert!(plain.is_none() || plain.as_deref() == Some(b"new"), "{name}");
@@ -121,7 +121,7 @@ async fn what_nobody_knows_is_left_alone() {
 
 /// Tries every byte value, alone and in pairs, in a file that is otherwise ASCII.
 #[tokio::test]
-async fn no_byte_is_ever_lost() {
+async fn edit_preserves_every_byte_value() {
     for byte in 0x80..=0xff_u8 {
         for around in
             [vec![b'#', b' ', byte, b'\n'], [b"a ".as_slice(), &[byte, byte, b'x', byte], b" b\n"].concat()]

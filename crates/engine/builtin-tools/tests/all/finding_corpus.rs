@@ -117,7 +117,7 @@ async fn check(tool: &Arc<dyn DynTool>, mut row: Row) {
 }
 
 #[tokio::test]
-async fn rows_about_glob_and_grep() {
+async fn glob_and_grep_follow_the_path_table() {
     let corpora = corpora();
     let base: Value =
         serde_json::from_str(&fs::read_to_string(corpora.join("file_paths_base.json")).unwrap()).unwrap();

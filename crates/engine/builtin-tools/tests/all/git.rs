@@ -9,7 +9,7 @@ use haft_tool::CallContext;
 use serde_json::{Value, json};
 
 #[test]
-fn what_the_model_is_told() {
+fn git_tool_description_matches_snapshot() {
     let repo = Repo::empty();
     let spec = repo.tool.spec();
     insta::assert_json_snapshot!(json!({
@@ -17,7 +17,7 @@ fn what_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn answers_and_errors() {
+async fn git_results_and_errors_match_snapshot() {
     let repo = Repo::new();
     repo.git(&["tag", "v1", "HEAD~1"]);
     repo.git(&["branch", "other", "HEAD~1"]);
@@ -78,7 +78,7 @@ fn without_names(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_commit_takes_what_is_named_and_leaves_what_is_staged() {
+async fn commit_takes_named_files_and_leaves_other_staged_ones() {
     let repo = Repo::new();
     repo.put("staged.txt", "the person's\n");
     repo.put("b.txt", "half\n");
@@ -107,7 +107,7 @@ async fn a_commit_takes_what_is_named_and_leaves_what_is_staged() {
 }
 
 #[tokio::test]
-async fn every_change_can_be_taken_back_to_the_byte() {
+async fn undo_of_git_operations_restores_every_byte() {
     let start = |input: Value| (Vec::<Vec<&'static str>>::new(), input);
     let after =
         |commands: &[&[&'static str]], input: Value| (commands.iter().map(|it| it.to_vec()).collect(), input);
@@ -172,7 +172,7 @@ async fn every_change_can_be_taken_back_to_the_byte() {
 }
 
 #[tokio::test]
-async fn conflicts_are_explained_and_can_be_given_up() {
+async fn merge_conflicts_are_explained_and_can_be_aborted() {
     let repo = Repo::new();
     repo.git(&["switch", "-qc", "side", "HEAD~1"]);
     repo.put("a.txt", "one\nTWO\nthree\n");
@@ -209,7 +209,7 @@ async fn conflicts_are_explained_and_can_be_given_up() {
 }
 
 #[tokio::test]
-async fn what_keeps_a_commit_from_happening_is_said() {
+async fn failed_commit_reports_the_reason() {
     let repo = Repo::new();
     repo.put("a.txt", "x\n");
     let hooks = repo.dir().join(".git/hooks");
@@ -245,7 +245,7 @@ async fn what_keeps_a_commit_from_happening_is_said() {
 /// Reading operations take no lock: they never block a commit made at the same time, and leave the index
 /// unchanged.
 #[tokio::test]
-async fn looking_does_not_disturb_who_commits_meanwhile() {
+async fn reading_does_not_block_concurrent_commits() {
     let repo = Repo::new();
     repo.put("a.txt", "0\n");
     repo.git(&["add", "a.txt"]);
@@ -271,7 +271,7 @@ async fn looking_does_not_disturb_who_commits_meanwhile() {
 }
 
 #[tokio::test]
-async fn remotes_are_told_from_each_other_and_overwritten_only_as_expected() {
+async fn push_overwrites_a_remote_only_with_the_expected_lease() {
     let repo = Repo::new();
     let remote = repo.rig.outside.join("remote.git");
     git_in(&repo.rig.outside, &["init", "-q", "--bare", "-b", "main", "remote.git"]);
@@ -302,7 +302,7 @@ async fn remotes_are_told_from_each_other_and_overwritten_only_as_expected() {
 }
 
 #[tokio::test]
-async fn large_changes_are_counted_and_shown_in_parts() {
+async fn large_diffs_are_counted_and_paged() {
     let repo = Repo::new();
     let long: String = (0..40_000).map(|it| format!("line {it}\n")).collect();
     for name in ["p1.txt", "p2.txt", "p3.txt", "package-lock.json"] {
@@ -328,7 +328,7 @@ async fn large_changes_are_counted_and_shown_in_parts() {
 /// Fifty megabytes of changes, including a lock file: the output fits, every file is counted, the next
 /// call returns the rest, and memory stays below the maximum output taken from git.
 #[tokio::test]
-async fn fifty_megabytes_of_changes_are_a_page() {
+async fn diff_of_fifty_megabytes_fits_one_page() {
     let repo = Repo::new();
     let line = "a line of a file that somebody generated and somebody else committed\n";
     let large = line.repeat((5 << 20) / line.len());
@@ -376,7 +376,7 @@ fn peak() -> usize {
 }
 
 #[tokio::test]
-async fn odd_names_are_names() {
+async fn paths_with_special_characters_are_taken_literally() {
     let repo = Repo::new();
     let names = ["-x", ":(glob)*", "a b\"c", "line\nbreak", "ünïcode", "$(touch pwned)", "*"];
     for name in names {
@@ -395,7 +395,7 @@ async fn odd_names_are_names() {
 }
 
 #[test]
-fn rules_for_git_in_a_shell_bind_the_tool() {
+fn bash_rules_for_git_apply_to_the_git_tool() {
     let repo = Repo::empty();
     let judge = |allow: &[&str], deny: &[&str], input: Value| {
         let origin = RuleSource::new("table", Destination::CliArg);

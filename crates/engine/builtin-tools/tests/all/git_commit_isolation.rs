@@ -202,7 +202,7 @@ fn told_by_status(repo: &Repo) -> (String, usize) {
 
 /// A file has replaced a directory that git tracked.
 #[tokio::test]
-async fn what_took_the_place_of_a_directory_is_committed() {
+async fn file_replacing_a_directory_is_committed() {
     let repo = repository();
     repo.git(&["add", "b.txt"]);
     std::fs::remove_dir_all(repo.dir().join("dir")).unwrap();
@@ -214,7 +214,7 @@ async fn what_took_the_place_of_a_directory_is_committed() {
 }
 
 #[tokio::test]
-async fn what_was_named_is_committed_and_what_was_staged_stays() {
+async fn commit_takes_named_paths_and_keeps_other_staged_entries() {
     for row in ROWS {
         let repo = repository();
         row.person.iter().for_each(|words| drop(repo.git(words)));
@@ -258,7 +258,7 @@ async fn what_was_named_is_committed_and_what_was_staged_stays() {
 
 /// Before the first commit, in a worktree, in a submodule, with reftable, SHA-256 and split index.
 #[tokio::test]
-async fn commits_in_repositories_of_every_kind() {
+async fn commit_works_in_every_repository_format() {
     for (name, make) in [
         ("before the first commit", &["init", "-q", "-b", "main"][..]),
         ("reftable", &["init", "-q", "-b", "main", "--ref-format=reftable"]),
@@ -310,7 +310,7 @@ async fn commits_in_repositories_of_every_kind() {
 /// With unresolved conflicts, named files can be committed and the conflicts stay; committing everything
 /// staged is rejected.
 #[tokio::test]
-async fn a_commit_beside_conflicts_leaves_them() {
+async fn commit_of_named_files_leaves_conflicts_unresolved() {
     let repo = repository();
     repo.put("a.txt", "theirs\n");
     repo.git(&["stash", "-q"]);
@@ -336,7 +336,7 @@ async fn a_commit_beside_conflicts_leaves_them() {
 
 /// File names that are not UTF-8 are shown in a form that the tool accepts as input.
 #[tokio::test]
-async fn names_that_are_no_text_come_back() {
+async fn non_utf8_paths_round_trip() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
     let repo = repository();
     let names: [&[u8]; 4] = [b"caf\xe9.txt", b"\xff\xfe", b"\"quoted\"", b"dir/it's \x80 \\.txt"];
@@ -366,7 +366,7 @@ async fn names_that_are_no_text_come_back() {
 }
 
 #[tokio::test]
-async fn a_lock_is_waited_for_and_its_holder_named() {
+async fn lock_is_retried_and_its_holder_named() {
     let repo = repository();
     repo.put("a.txt", "mine\n");
     let lock = repo.dir().join(".git/index.lock");

@@ -152,7 +152,7 @@ fn looks() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn reading_runs_nothing_of_the_repository() {
+async fn reading_runs_no_program_of_the_repository() {
     for place in PLACES {
         let repo = Repo::new();
         for name in ["c.txt", "d.txt", "e.txt", "f.txt"] {
@@ -184,7 +184,7 @@ async fn reading_runs_nothing_of_the_repository() {
 
 /// Reading needs no prompt in such repositories; deny rules and foreign repositories stay protected.
 #[test]
-fn looking_asks_nobody() {
+fn reading_hostile_repository_needs_no_prompt() {
     for place in PLACES {
         let repo = Repo::new();
         set_traps(&repo, place);
@@ -226,7 +226,7 @@ fn looking_asks_nobody() {
 /// In a partial clone, reading never fetches missing contents, whatever program or protocol the
 /// repository configures.
 #[tokio::test]
-async fn reading_fetches_nothing() {
+async fn reading_partial_clone_fetches_nothing() {
     let from = Repo::new();
     from.git(&["config", "uploadpack.allowFilter", "true"]);
     let url = format!("file://{}", from.dir().display());
@@ -268,7 +268,7 @@ async fn reading_fetches_nothing() {
 /// Filters the user configured run only if the repository sets no configuration that the filter could
 /// obey.
 #[tokio::test]
-async fn filters_of_the_person_are_not_directed_by_a_repository() {
+async fn user_filters_run_only_without_repository_configuration() {
     let home = tempfile::tempdir().unwrap();
     let global = home.path().join("gitconfig");
     // A filter that reads git configuration, as many do.
@@ -301,7 +301,7 @@ async fn filters_of_the_person_are_not_directed_by_a_repository() {
 
 /// Reading does not use the configuration of embedded repositories.
 #[tokio::test]
-async fn reading_runs_nothing_of_submodules_and_embedded_repositories() {
+async fn reading_runs_no_program_of_embedded_repositories() {
     let inner = Repo::new();
     let repo = Repo::new();
     let from = inner.dir().to_str().unwrap();
@@ -364,7 +364,7 @@ async fn reading_runs_nothing_of_submodules_and_embedded_repositories() {
 
 /// Files outside the repository are never shown or changed, whatever the call or the repository says.
 #[tokio::test]
-async fn nothing_outside_of_the_repository_is_shown_or_changed() {
+async fn files_outside_the_repository_are_never_accessed() {
     let repo = Repo::new();
     let outside = repo.rig.outside.clone();
     for name in ["one", "two"] {
@@ -407,7 +407,7 @@ async fn nothing_outside_of_the_repository_is_shown_or_changed() {
 
 /// Network operations run git, and no program the repository configures.
 #[tokio::test]
-async fn talking_to_others_runs_no_program_of_the_repository() {
+async fn network_operations_run_no_program_of_the_repository() {
     for (key, value) in [
         ("remote.origin.uploadpack", "TRAP"),
         ("remote.origin.receivepack", "TRAP"),
@@ -448,7 +448,7 @@ async fn talking_to_others_runs_no_program_of_the_repository() {
 
 /// No repository configuration and no branch name makes a push overwrite or delete anything.
 #[tokio::test]
-async fn a_push_overwrites_only_as_expected() {
+async fn repository_configuration_cannot_force_a_push() {
     for settings in [
         &[("remote.origin.push", "+refs/heads/*:refs/heads/*")][..],
         &[("remote.origin.mirror", "true")],

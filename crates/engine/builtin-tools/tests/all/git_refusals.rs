@@ -19,7 +19,7 @@ fn waiting_signer(repo: &Repo) -> String {
 
 /// A branch may be given as `name` or `rev`; neither is silently ignored.
 #[tokio::test]
-async fn a_switch_goes_where_it_was_asked_to() {
+async fn switch_takes_branch_from_name_or_rev() {
     let repo = Repo::new();
     repo.git(&["branch", "side"]);
     repo.git(&["branch", "other"]);
@@ -39,7 +39,7 @@ async fn a_switch_goes_where_it_was_asked_to() {
 
 /// A signing program that waits for the user is stopped in time, and no unsigned commit is made.
 #[tokio::test]
-async fn a_signature_that_waits_is_given_up() {
+async fn waiting_signer_times_out_without_a_commit() {
     let repo = Repo::new();
     repo.git(&["config", "gpg.program", &waiting_signer(&repo)]);
     repo.git(&["config", "commit.gpgsign", "yes"]);
@@ -66,7 +66,7 @@ async fn a_signature_that_waits_is_given_up() {
 
 /// With hooks, which may take long, the signature still has its own timeout, whatever is signed.
 #[tokio::test]
-async fn a_signature_that_waits_is_given_up_behind_hooks() {
+async fn waiting_signer_times_out_with_hooks() {
     let check = async |input: serde_json::Value, hook: &str, place: Option<&str>| {
         let repo = Repo::new();
         repo.git(&["switch", "-qc", "side"]);
@@ -113,7 +113,7 @@ async fn a_signature_that_waits_is_given_up_behind_hooks() {
 }
 
 #[tokio::test]
-async fn a_branch_with_commits_of_its_own_stays_and_one_without_goes() {
+async fn branch_with_unmerged_commits_is_not_deleted() {
     let repo = Repo::new();
     repo.git(&["switch", "-qc", "work"]);
     for number in 1..=3 {
@@ -144,7 +144,7 @@ async fn a_branch_with_commits_of_its_own_stays_and_one_without_goes() {
 }
 
 #[tokio::test]
-async fn staged_markers_are_not_committed() {
+async fn staged_conflict_markers_are_not_committed() {
     let repo = Repo::new();
     repo.git(&["switch", "-qc", "side", "HEAD~1"]);
     repo.put("a.txt", "one\nside\nthree\n");
@@ -172,7 +172,7 @@ async fn staged_markers_are_not_committed() {
 
 /// No parameter skips hooks or changes the author.
 #[tokio::test]
-async fn there_is_no_parameter_for_what_is_never_done() {
+async fn parameters_that_skip_hooks_or_fake_authors_are_rejected() {
     let repo = Repo::new();
     repo.put("a.txt", "mine\n");
     for more in [

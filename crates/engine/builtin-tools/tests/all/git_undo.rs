@@ -251,23 +251,23 @@ async fn check(rows: &[UndoRow]) {
 }
 
 #[tokio::test]
-async fn changes_of_index_and_stash_are_taken_back_to_the_byte() {
+async fn undo_of_index_and_stash_changes_restores_every_byte() {
     check(&rows_of_index_and_stash()).await;
 }
 
 #[tokio::test]
-async fn changes_of_branches_and_tags_are_taken_back_to_the_byte() {
+async fn undo_of_branch_and_tag_changes_restores_every_byte() {
     check(&rows_of_branches_and_tags()).await;
 }
 
 #[tokio::test]
-async fn merges_and_resets_are_taken_back_to_the_byte() {
+async fn undo_of_merges_and_resets_restores_every_byte() {
     check(&rows_of_merges_and_resets()).await;
 }
 
 /// Hooks format files and stage them.
 #[tokio::test]
-async fn what_hooks_write_is_taken_back_too() {
+async fn undo_covers_files_written_by_hooks() {
     let script = "#!/bin/sh\n[ -e made-by-hook.txt ] && exit 0\necho formatted >> a.txt\necho made > made-by-hook.txt\n\
                   git add made-by-hook.txt || true\n";
     let template = template();
@@ -297,7 +297,7 @@ async fn what_hooks_write_is_taken_back_too() {
 
 /// Undo does not overwrite what was changed since.
 #[tokio::test]
-async fn what_others_did_since_is_not_lost() {
+async fn undo_keeps_later_changes_of_others() {
     use haft_workspace::{ChangeOrigin, UndoTarget};
     let template = template();
     let repo = repository(&template);

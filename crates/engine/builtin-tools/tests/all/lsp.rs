@@ -13,7 +13,7 @@ use haft_tool::{Access, CallContext};
 use serde_json::{Value, json};
 
 #[test]
-fn what_the_model_is_told() {
+fn lsp_description_matches_snapshot() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     let project = Project::fake(&[]);
@@ -25,7 +25,7 @@ fn what_the_model_is_told() {
 /// A server found only in the further directories is not started by that call, because it was not
 /// approved.
 #[tokio::test]
-async fn a_server_found_further_away_is_asked_about_first() {
+async fn server_from_further_directories_needs_approval_first() {
     let settings = fake_settings(&[("x", &[])]);
     let further = path_dirs();
     let project = Project::looking_further(settings, Vec::new(), PoolLimits::default(), None, further);
@@ -52,7 +52,7 @@ async fn a_server_found_further_away_is_asked_about_first() {
 }
 
 #[tokio::test]
-async fn answers_and_errors() {
+async fn lsp_results_and_errors_match_snapshot() {
     let project = Project::fake(&[]);
     let a = project.put("a.x", "🦀 def größe(x)\n  return größe ERR bad\nHINT unused\n");
     let b = project.put("deep/b.x", "größe and größe\n\ndef other\n");
@@ -97,7 +97,7 @@ async fn answers_and_errors() {
 }
 
 #[tokio::test]
-async fn lying_and_broken_servers_cost_their_answers_only() {
+async fn broken_servers_fail_only_their_own_queries() {
     for (words, want) in [
         (
             &["--lie", "textDocument/hover", "7"][..],
@@ -145,7 +145,7 @@ async fn lying_and_broken_servers_cost_their_answers_only() {
 }
 
 #[tokio::test]
-async fn a_server_that_indexes_is_waited_for() {
+async fn query_waits_for_an_indexing_server() {
     let project = Project::fake(&["--index", "2"]);
     let a = project.put("a.x", "def a\n");
     let said = project.said(json!({"operation": "goToDefinition", "filePath": a, "symbol": "a"})).await;
@@ -155,7 +155,7 @@ async fn a_server_that_indexes_is_waited_for() {
 /// While a server indexes for longer than a call waits, project-wide queries report its progress, never
 /// an empty result.
 #[tokio::test]
-async fn a_server_that_never_gets_ready_says_so() {
+async fn server_that_never_finishes_indexing_is_reported() {
     let project = Project::fake(&["--index", "3600"]);
     let a = project.put("a.x", "def a\na and a\n");
     let ask = |operation: &str| {
@@ -184,7 +184,7 @@ fn judged(project: &Project, rules: &[(Behavior, &str)], input: &Value) -> bool 
 }
 
 #[tokio::test]
-async fn starting_a_server_is_asked_for_once_and_denies_hold() {
+async fn server_start_asks_once_and_deny_rules_apply() {
     let project = Project::fake(&[]);
     let a = project.put("a.x", "def a\n");
     let hover = json!({"operation": "hover", "filePath": a, "symbol": "a"});
@@ -201,7 +201,7 @@ async fn starting_a_server_is_asked_for_once_and_denies_hold() {
 }
 
 #[tokio::test]
-async fn programs_of_the_project_are_never_started_and_new_ones_are_found() {
+async fn project_programs_are_not_started_and_newly_installed_ones_are_found() {
     let mut path = path_dirs();
     let bin = tempfile::tempdir().unwrap();
     path.insert(0, bin.path().to_owned());
@@ -219,7 +219,7 @@ async fn programs_of_the_project_are_never_started_and_new_ones_are_found() {
 }
 
 #[tokio::test]
-async fn stubborn_servers_end() {
+async fn servers_that_ignore_shutdown_are_killed() {
     let project = Project::fake(&["--stubborn"]);
     let a = project.put("a.x", "def a\n");
     project.said(json!({"operation": "hover", "filePath": a, "symbol": "a"})).await;
@@ -238,7 +238,7 @@ async fn edited(project: &Project, old: &str, new: &str) -> String {
 }
 
 #[tokio::test]
-async fn edits_are_told_what_they_broke_and_fixed() {
+async fn edit_results_report_new_and_fixed_problems() {
     for words in [&[][..], &["--pull"], &["--no-version"], &["--stale"]] {
         let project = Project::fake(words);
         let a = project.put("a.x", "def a\nWARN old\n");
@@ -281,7 +281,7 @@ async fn told_of(project: &Project, result: String) -> String {
 }
 
 #[tokio::test]
-async fn what_breaks_after_many_edits_without_news_is_told_too() {
+async fn problem_after_many_clean_edits_is_reported() {
     for words in [&[][..], &["--pull"], &["--no-version"]] {
         let project = Project::fake(words);
         let a = project.put("a.x", "def name_0\n");
@@ -308,7 +308,7 @@ async fn what_breaks_after_many_edits_without_news_is_told_too() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_told_later_is_told_at_once() {
+async fn sub_agent_gets_diagnostics_with_the_edit_result() {
     let project = Project::fake(&["--pull"]);
     let a = project.put("a.x", "def name_0\n");
     let agent = haft_types::AgentId::new("helper");
@@ -333,7 +333,7 @@ async fn who_cannot_be_told_later_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_slow_server_delays_no_edit() {
+async fn slow_server_does_not_delay_edits() {
     let outside = tempfile::tempdir().unwrap();
     let gate = outside.path().join("gate");
     let project = Project::fake(&["--gate", gate.to_str().unwrap()]);
@@ -354,7 +354,7 @@ async fn a_slow_server_delays_no_edit() {
 }
 
 #[tokio::test]
-async fn a_project_nobody_trusts_starts_no_server_by_a_rule() {
+async fn untrusted_project_starts_no_server_by_an_allow_rule() {
     let why = "/p has settings that nobody has trusted yet";
     let project = Project::with(fake_settings(&[("x", &[])]), path_dirs(), PoolLimits::default(), Some(why));
     let a = project.put("a.x", "def a\n");
@@ -371,7 +371,7 @@ async fn a_project_nobody_trusts_starts_no_server_by_a_rule() {
 }
 
 #[tokio::test]
-async fn what_ignore_files_name_is_no_problem_of_the_project() {
+async fn project_problems_exclude_ignored_files() {
     let project = Project::fake(&["--pull-all"]);
     project.put(".gitignore", "/gen/\n*.tmp.x\n");
     project.put(".git/HEAD", "");
@@ -394,7 +394,7 @@ async fn what_ignore_files_name_is_no_problem_of_the_project() {
 }
 
 #[tokio::test]
-async fn servers_that_take_too_much_memory_are_stopped_and_that_is_said() {
+async fn servers_over_the_memory_limit_are_stopped_and_reported() {
     let limits = PoolLimits { weigh: Duration::from_millis(50), ..PoolLimits::default() };
     let settings = LspSettings {
         most_memory: Some(150 << 20),
@@ -437,7 +437,7 @@ async fn servers_that_take_too_much_memory_are_stopped_and_that_is_said() {
 
 /// Any number of concurrent callers share one server per project.
 #[tokio::test]
-async fn many_ask_one_server() {
+async fn concurrent_queries_share_one_server() {
     let project = Project::fake(&["--delay", "0.2"]);
     let a = project.put("a.x", "def a\nERR a\n");
     let ask = |operation: &str| {

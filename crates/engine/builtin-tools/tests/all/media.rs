@@ -44,7 +44,7 @@ fn pictures(output: &Output) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn pictures_fit() {
+async fn images_are_shrunk_to_the_limits() {
     let rig = Rig::new(&[]);
     let rows = [
         ("tiny.png", encode(plain(8, 8), ImageFormat::Png), "image/png", (8, 8)),
@@ -77,7 +77,7 @@ async fn pictures_fit() {
 }
 
 #[tokio::test]
-async fn transparency_becomes_white() {
+async fn transparent_pixels_become_white() {
     let rig = Rig::new(&[]);
     let image =
         RgbaImage::from_fn(2100, 4, |x, _| if x < 1050 { Rgba([0, 0, 0, 0]) } else { Rgba([0, 0, 0, 255]) });
@@ -88,7 +88,7 @@ async fn transparency_becomes_white() {
 }
 
 #[tokio::test]
-async fn hostile_pictures_are_described() {
+async fn malformed_images_are_described_instead_of_decoded() {
     let rig = Rig::new(&[]);
     let good = encode(plain(50, 50), ImageFormat::Png);
     // An image whose header claims a huge size.
@@ -153,7 +153,7 @@ fn pdf_of(contents: &[String]) -> Vec<u8> {
 
 /// Whitespace missing in a page is inferred from glyph positions.
 #[tokio::test]
-async fn text_is_read_from_where_letters_stand() {
+async fn pdf_whitespace_is_inferred_from_glyph_positions() {
     let rig = Rig::new(&[]);
     // A line long enough for the page to count as having text.
     const LINE: &str = "BT /F1 10 Tf 50 800 Td (a line of a page) Tj ET ";
@@ -190,7 +190,7 @@ async fn text_is_read_from_where_letters_stand() {
 
 /// Glyphs without a Unicode mapping are shown as an image.
 #[tokio::test]
-async fn a_page_of_unknown_letters_is_drawn() {
+async fn page_without_unicode_mapping_is_rendered() {
     let rig = Rig::new(&[]);
     let text = String::from_utf8(pdf(&["Letters without a meaning, many of them."])).unwrap();
     let unknown = text.replace(
@@ -208,7 +208,7 @@ fn pages(count: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn pages_as_text() {
+async fn pdf_pages_are_shown_as_text() {
     let rig = Rig::new(&[]);
     rig.put("three.pdf", pages(3));
     let output = rig.run("Read", json!({ "file_path": "three.pdf" })).await.unwrap();
@@ -230,7 +230,7 @@ async fn pages_as_text() {
 }
 
 #[tokio::test]
-async fn pages_without_text_are_drawn() {
+async fn pdf_pages_without_text_are_rendered() {
     let rig = Rig::new(&[]);
     rig.put("scan.pdf", pdf(&["", ""]));
     let output = rig.run("Read", json!({ "file_path": "scan.pdf" })).await.unwrap();
@@ -254,7 +254,7 @@ async fn pages_without_text_are_drawn() {
 }
 
 #[tokio::test]
-async fn hostile_pdfs_end() {
+async fn malformed_pdfs_end_with_an_answer() {
     let rig = Rig::new(&[]);
     let good = pages(1);
     let mut rows: Vec<Vec<u8>> = vec![
@@ -284,7 +284,7 @@ async fn hostile_pdfs_end() {
 }
 
 #[tokio::test]
-async fn nothing_media_changes_what_may_be_written() {
+async fn reading_an_image_does_not_permit_overwriting_it() {
     let rig = Rig::new(&[]);
     rig.put("p.png", encode(plain(8, 8), ImageFormat::Png));
     rig.read("p.png").await;
@@ -293,7 +293,7 @@ async fn nothing_media_changes_what_may_be_written() {
 }
 
 #[tokio::test]
-async fn pictures_of_notebooks_are_checked() {
+async fn notebook_images_are_checked_and_shrunk() {
     let rig = Rig::new(&[]);
     let output = |kind: &str, data: String| json!({ "output_type": "display_data", "data": { kind: data, "text/plain": "<Figure>" } });
     let base64 = |bytes: Vec<u8>| STANDARD.encode(bytes);

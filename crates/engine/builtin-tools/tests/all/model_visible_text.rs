@@ -8,7 +8,7 @@ use haft_builtin_tools::read::ReadLimits;
 use serde_json::{Value, json};
 
 #[test]
-fn descriptions() {
+fn file_tool_descriptions_match_snapshot() {
     let rig = Rig::new(&[]);
     let told: Vec<Value> = rig
         .tools
@@ -35,7 +35,7 @@ fn without_ids(said: &str) -> String {
 }
 
 #[tokio::test]
-async fn answers_and_errors() {
+async fn file_tool_results_and_errors_match_snapshot() {
     let limits = ReadLimits { max_tokens: 400, max_lines: 20, ..ReadLimits::default() };
     let long: String = (1..=200).map(|n| format!("entry {n}\n")).collect();
     let notebook = json!({ "cells": [

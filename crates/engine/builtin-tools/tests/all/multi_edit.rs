@@ -25,7 +25,7 @@ fn contents(rig: &Rig) -> [String; 3] {
 }
 
 #[tokio::test]
-async fn in_order_and_across_files() {
+async fn edits_apply_in_order_across_files() {
     let rig = three_files().await;
     let edits = json!([
         edit("a", "one", "uno"),
@@ -49,7 +49,7 @@ async fn in_order_and_across_files() {
 }
 
 #[tokio::test]
-async fn the_classic_form() {
+async fn edits_with_one_file_path_apply_to_that_file() {
     let rig = three_files().await;
     let input = json!({ "file_path": "a", "edits": [
         { "old_string": "one", "new_string": "1" },
@@ -60,7 +60,7 @@ async fn the_classic_form() {
 }
 
 #[tokio::test]
-async fn one_failure_changes_nothing() {
+async fn one_failed_edit_prevents_all_changes() {
     let rig = three_files().await;
     let before = contents(&rig);
     let edits = |fourth: Value| {
@@ -92,7 +92,7 @@ async fn one_failure_changes_nothing() {
 }
 
 #[tokio::test]
-async fn partial_keeps_what_works() {
+async fn partial_applies_the_edits_that_match() {
     let rig = three_files().await;
     let edits = json!([edit("a", "one", "uno"), edit("b", "nope", "x"), edit("c", "six", "seis")]);
     let said = rig.say("MultiEdit", json!({ "edits": edits, "partial": true })).await;
@@ -101,7 +101,7 @@ async fn partial_keeps_what_works() {
 }
 
 #[tokio::test]
-async fn drift_is_named() {
+async fn changes_since_the_read_are_named() {
     let rig = three_files().await;
     fs::write(rig.path("b"), "3\nfour\n").unwrap();
     let edits = json!([edit("a", "one", "uno"), edit("b", "three", "tres")]);
@@ -115,7 +115,7 @@ async fn drift_is_named() {
 }
 
 #[tokio::test]
-async fn inputs_are_checked() {
+async fn multi_edit_rejects_invalid_input() {
     let rig = three_files().await;
     for (input, want) in [
         (json!({ "edits": [] }), "edits"),

@@ -26,7 +26,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[test]
-fn the_table_is_in_step() {
+fn near_miss_table_matches_its_generator() {
     let made: String = make::table().iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
     if std::env::var_os("HAFT_UPDATE").is_some() {
         std::fs::create_dir_all(Path::new(TABLE).parent().unwrap()).unwrap();
@@ -128,16 +128,16 @@ async fn check_all(mode: Mode) {
 }
 
 #[tokio::test]
-async fn by_text() {
+async fn near_misses_by_text_have_the_expected_outcome() {
     check_all(Mode::Text).await;
 }
 
 #[tokio::test]
-async fn by_text_and_lines() {
+async fn near_misses_by_text_and_marks_have_the_expected_outcome() {
     check_all(Mode::TextAndLines).await;
 }
 
 #[tokio::test]
-async fn by_lines() {
+async fn near_misses_by_marks_have_the_expected_outcome() {
     check_all(Mode::Lines).await;
 }

@@ -16,7 +16,7 @@ fn lines(from: usize, to: usize) -> String {
 }
 
 #[tokio::test]
-async fn what_the_model_sees() {
+async fn read_shows_numbered_lines() {
     let rig = Rig::new(&[
         ("plain", "one\ntwo\n\nfour"),
         ("empty", ""),
@@ -66,7 +66,7 @@ async fn what_the_model_sees() {
 }
 
 #[tokio::test]
-async fn refusals_say_what_to_do() {
+async fn read_errors_name_the_next_step() {
     let rig = Rig::new(&[("dir/README.md", "x")]);
     rustix::fs::mkfifoat(rustix::fs::CWD, rig.path("fifo"), rustix::fs::Mode::RUSR).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(rig.path("sock")).unwrap();
@@ -157,7 +157,7 @@ async fn read_through(rig: &Rig, path: &str, width_of: impl Fn(usize) -> usize) 
 }
 
 #[tokio::test]
-async fn pages_add_up() {
+async fn pages_together_are_the_whole_file() {
     let limits = ReadLimits { max_tokens: 500, max_lines: 100, ..ReadLimits::default() };
     let rig = Rig::with_limits(&[("many", &lines(1, 950))], limits);
     let all = read_through(&rig, "many", |at| format!("line {}", at + 1).len()).await;
@@ -230,7 +230,7 @@ async fn large_files_are_streamed() {
 }
 
 #[tokio::test]
-async fn unchanged_only_while_it_is_in_the_conversation() {
+async fn unchanged_reply_requires_the_earlier_read_in_context() {
     let rig = Rig::new(&[("f", &lines(1, 80))]);
     let read = |from: u64, limit: u64| json!({ "file_path": "f", "offset": from, "limit": limit });
     let is_stub = |said: &str| said.contains("has not changed");
@@ -272,7 +272,7 @@ async fn unchanged_only_while_it_is_in_the_conversation() {
 }
 
 #[tokio::test]
-async fn listeners_hear_of_reads_and_changes() {
+async fn listeners_receive_read_and_change_events() {
     let rig = Rig::new(&[("f", "x\n")]);
     let (sender, heard) = std::sync::mpsc::channel();
     rig.files.reads().listen(move |event| sender.send(format!("{event:?}")).unwrap());
@@ -325,7 +325,7 @@ async fn notebooks_are_shown_with_their_outputs() {
 }
 
 #[tokio::test]
-async fn hostile_notebooks_are_bounded() {
+async fn malformed_notebooks_have_bounded_output() {
     let limits = ReadLimits { max_tokens: 2000, max_lines: 100, ..ReadLimits::default() };
     let rig = Rig::with_limits(&[], limits);
     let cell = |source: Value, outputs: Value| json!({ "cell_type": "code", "id": "x", "source": source, "outputs": outputs, "metadata": {} });

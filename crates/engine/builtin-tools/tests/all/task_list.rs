@@ -13,7 +13,7 @@ use haft_tool::DynTool;
 use serde_json::{Value, json};
 
 #[test]
-fn what_the_model_is_told() {
+fn task_team_and_worktree_tool_texts_match_snapshot() {
     let dir = tempfile::tempdir().unwrap();
     let teams: Arc<dyn Teams> = Arc::new(NoTeams);
     let worktrees: Arc<dyn Worktrees> = Arc::new(NoWorktrees);
@@ -49,7 +49,7 @@ fn create(lists: &TaskLists, subject: &str) -> u64 {
 
 /// Each writer opens its own files, like separate processes.
 #[test]
-fn writers_never_lose_an_update() {
+fn concurrent_writers_lose_no_update() {
     const WRITERS: usize = 8;
     const EACH: usize = 25;
     let dir = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ fn writers_never_lose_an_update() {
 
 /// A killed process leaves a prefix of what it wrote.
 #[test]
-fn a_log_cut_at_any_byte_is_read_and_written_on() {
+fn log_truncated_at_any_byte_stays_usable() {
     let dir = tempfile::tempdir().unwrap();
     let whole = TaskLists::at(dir.path().join("whole"), "l");
     for subject in ["one", "two", "thr\u{e4}e\nlines"] {
@@ -118,7 +118,7 @@ fn a_log_cut_at_any_byte_is_read_and_written_on() {
 }
 
 #[test]
-fn names_of_lists_stay_below_their_directory() {
+fn list_names_cannot_escape_their_directory() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["../up", "/etc", "..", "", "a/b", ".hidden", &"x".repeat(500)] {
         let lists = TaskLists::at(dir.path().to_owned(), name);

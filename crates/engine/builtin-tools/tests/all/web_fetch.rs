@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
 #[test]
-fn what_the_model_is_told() {
+fn web_fetch_description_matches_snapshot() {
     let rig = Rig::over(haft_net::SystemNetwork::new(|_| None), Default::default(), |_| {});
     let spec = rig.tool.spec();
     insta::assert_json_snapshot!(json!({
@@ -19,7 +19,7 @@ fn what_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn answers_and_errors() {
+async fn web_fetch_results_and_errors_match_snapshot() {
     let page = "<html><head><title>A &amp; B</title></head><body><main><h1>Hello</h1><p>Some text with a \
                 <a href='/x?y=1'>link</a>, long enough to be more than a shell of a page would ever be. It goes on \
                 and on for two hundred characters so that nobody takes it for a page that needs scripts.</p>\
@@ -74,7 +74,7 @@ async fn answers_and_errors() {
 }
 
 #[tokio::test]
-async fn parts_of_a_page_make_the_whole() {
+async fn parts_of_a_page_add_up_to_the_whole() {
     let body: String =
         (0..30_000).map(|it| format!("line {it} é\n{}", if it % 7 == 0 { "\n" } else { "" })).collect();
     let site = Site::raw(vec![("/", reply(200, "text/plain; charset=utf-8", body.as_bytes()))]).await;
@@ -103,7 +103,7 @@ async fn parts_of_a_page_make_the_whole() {
 }
 
 #[tokio::test]
-async fn pages_are_kept_asked_about_and_not_kept_where_the_server_says_so() {
+async fn pages_are_cached_and_revalidated_unless_forbidden() {
     let site = Site::with(Arc::new(|head: String, mut stream| {
         Box::pin(async move {
             let known = head.to_ascii_lowercase().contains("if-none-match: \"v1\"");
@@ -157,7 +157,7 @@ fn said_of(path: &str) -> (SaidHeaders, SaidHeaders) {
 /// Cached pages are revalidated as the server demands: with its validators, when they expire, and with
 /// the headers of the second response from then on.
 #[tokio::test]
-async fn servers_say_how_long_their_pages_hold() {
+async fn cache_headers_decide_when_pages_are_revalidated() {
     let site = Site::with(Arc::new(|head: String, mut stream| {
         Box::pin(async move {
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -197,7 +197,7 @@ async fn servers_say_how_long_their_pages_hold() {
 
 /// Later parts come from the version that was begun, whatever maximum age the server sent.
 #[tokio::test]
-async fn parts_of_a_page_that_is_always_new_fit_together() {
+async fn parts_of_an_uncacheable_page_come_from_one_version() {
     let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let number = Arc::clone(&count);
     let site = Site::with(Arc::new(move |_head: String, mut stream| {
@@ -226,14 +226,14 @@ async fn parts_of_a_page_that_is_always_new_fit_together() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_unchanged_of_what_nobody_has_is_told_about() {
+async fn unexpected_not_modified_response_is_an_error() {
     let site = Site::raw(vec![("/", reply_with(304, &[], b""))]).await;
     let said = Rig::near(&site).said(json!({"url": site.url("/")})).await;
     assert!(said.starts_with("failed: ") && said.contains("304"), "{said}");
 }
 
 #[tokio::test]
-async fn a_page_that_shows_nothing_is_not_fetched_for_ever() {
+async fn script_only_page_is_rejected_after_repeated_fetches() {
     let shell = format!("<html><body><div id='app'></div><script>{}</script></body></html>", "x".repeat(900));
     let site = Site::raw(vec![("/", reply(200, "text/html", shell.as_bytes()))]).await;
     let rig = Rig::near(&site);
@@ -245,7 +245,7 @@ async fn a_page_that_shows_nothing_is_not_fetched_for_ever() {
 }
 
 #[tokio::test]
-async fn a_small_model_answers_and_says_so() {
+async fn prompt_is_answered_by_the_small_model() {
     let site = Site::raw(vec![("/", reply(200, "text/plain", b"The answer is 42."))]).await;
     let reader = Arc::new(FixedReader(Ok("42"), Mutex::default()));
     let port = Arc::clone(&reader);
@@ -268,7 +268,7 @@ async fn a_small_model_answers_and_says_so() {
 }
 
 #[tokio::test]
-async fn the_name_we_go_by_is_ours_and_can_be_changed() {
+async fn user_agent_header_is_configurable() {
     let site = Site::with(Arc::new(|head: String, mut stream| {
         Box::pin(async move {
             let right = head.to_ascii_lowercase().contains("user-agent: my-browser/1");
@@ -285,7 +285,7 @@ async fn the_name_we_go_by_is_ours_and_can_be_changed() {
 }
 
 #[tokio::test]
-async fn hostile_servers_cost_little() {
+async fn hostile_servers_cost_bounded_time_and_memory() {
     let site = Site::with(Arc::new(|head: String, mut stream| {
         Box::pin(async move {
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -356,7 +356,7 @@ async fn hostile_servers_cost_little() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_saved_and_no_byte_of_it_is_shown() {
+async fn binary_bodies_are_saved_and_not_shown() {
     let zip = b"PK\x03\x04\x14\0\0\0secret-bytes\0";
     let site = Site::raw(vec![
         ("/a.zip", reply(200, "text/html", zip)),
@@ -378,7 +378,7 @@ async fn what_is_no_text_is_saved_and_no_byte_of_it_is_shown() {
 
 #[cfg(feature = "media")]
 #[tokio::test]
-async fn pictures_are_shown_as_pictures() {
+async fn image_urls_are_shown_as_images() {
     let mut bytes = std::io::Cursor::new(Vec::new());
     image::DynamicImage::new_rgb8(20, 10).write_to(&mut bytes, image::ImageFormat::Png).unwrap();
     let site = Site::raw(vec![

@@ -283,7 +283,7 @@ async fn check(name: &str, bytes: Vec<u8>, want: &str, not: &str) {
 }
 
 #[tokio::test]
-async fn broken_answers_are_told() {
+async fn broken_responses_are_reported() {
     for (name, head, body, want, not) in SAID {
         let bytes = if head.is_empty() { body.to_vec() } else { raw(head, body) };
         check(name, bytes, want, not).await;
@@ -297,7 +297,7 @@ async fn broken_answers_are_told() {
 
 /// An incomplete page is fetched again; a complete one is not.
 #[tokio::test]
-async fn what_broke_off_is_not_kept() {
+async fn incomplete_pages_are_not_cached() {
     let count = Arc::new(AtomicUsize::new(0));
     let number = Arc::clone(&count);
     let site = Site::with(Arc::new(move |_head, mut stream| {
@@ -322,7 +322,7 @@ async fn what_broke_off_is_not_kept() {
 
 /// A page of exactly the limit is complete.
 #[tokio::test]
-async fn limits_are_where_they_are_said_to_be() {
+async fn page_of_exactly_the_limit_is_complete() {
     for (bytes, cut) in [(9_999, false), (10_000, false), (10_001, true), (60_000, true)] {
         let site =
             Site::raw(vec![("/", reply(200, "text/plain", &"0123456789".repeat(6_001).as_bytes()[..bytes]))])
@@ -337,7 +337,7 @@ async fn limits_are_where_they_are_said_to_be() {
 /// A redirect from a private host is judged like any URL: permission for one host and port does not
 /// extend to others.
 #[tokio::test]
-async fn a_host_nearby_opens_no_other() {
+async fn allowed_private_host_grants_no_access_to_others() {
     let other = Site::raw(vec![("/", reply(200, "text/plain", b"secret"))]).await;
     let to = format!("http://127.0.0.1:{}/", other.port);
     let by_name = format!("http://localhost:{}/", other.port);
@@ -352,7 +352,7 @@ async fn a_host_nearby_opens_no_other() {
 /// Of a page that is too long, every fetched character can be read, none twice, and every part notes
 /// that there was more.
 #[tokio::test]
-async fn parts_of_a_page_that_is_too_long_make_what_was_fetched() {
+async fn parts_of_a_truncated_page_add_up_to_what_was_fetched() {
     let rows: String = (0..60_000)
         .map(|it| format!("<p>paragraph <b>{it}</b> &amp; <a href='/x/{it}'>more</a></p>\n"))
         .collect();

@@ -129,7 +129,7 @@ fn prose(markdown: &str) -> String {
 }
 
 #[tokio::test]
-async fn pages_that_others_wrote() {
+async fn installed_pages_convert_without_defects() {
     let files = chosen();
     if files.len() < 30 {
         return eprintln!(
@@ -206,7 +206,7 @@ fn problems(html: &str, text: &str) -> Vec<String> {
 
 /// The check itself detects defects.
 #[test]
-fn what_is_wrong_with_a_text_is_seen() {
+fn defect_check_detects_defects() {
     let letters = || (b'a'..=b'z').map(char::from);
     let many: String = letters().flat_map(|a| ['x', 'y', 'z'].map(|b| format!("words{a}{b} "))).collect();
     let html = format!(

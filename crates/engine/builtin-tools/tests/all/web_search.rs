@@ -28,7 +28,7 @@ async fn said(tool: &Arc<dyn DynTool>, input: Value) -> String {
 }
 
 #[test]
-fn what_the_model_is_told() {
+fn web_search_texts_match_snapshot() {
     let tool = erase(WebSearch::new(SearchServices::default()));
     let spec = tool.spec();
     insta::assert_json_snapshot!(json!({
@@ -94,7 +94,7 @@ async fn answering(
 }
 
 #[tokio::test]
-async fn every_service_is_asked_in_its_own_form() {
+async fn each_service_gets_its_own_request_format() {
     for kind in AdapterKind::ALL {
         let (wants, answer) = service(kind);
         let (site, seen) = answering(200, &[], answer).await;
@@ -120,7 +120,7 @@ async fn every_service_is_asked_in_its_own_form() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_said_and_no_key_is_shown() {
+async fn search_errors_are_reported_without_the_key() {
     for (status, headers, body, want) in [
         (401, &[][..], json!({"error": "bad key the-secret"}), "refuses the key or the request: 401"),
         (429, &[("Retry-After", "30")], json!({}), "Try again in 30 s"),
@@ -208,7 +208,7 @@ fn failures(kind: AdapterKind) -> Vec<Failure> {
 
 /// Every service with its documented errors, and with undocumented ones.
 #[tokio::test]
-async fn what_services_say_when_something_is_wrong() {
+async fn documented_service_errors_are_explained() {
     for kind in AdapterKind::ALL {
         let mut rows = failures(kind);
         rows.extend([
@@ -299,7 +299,7 @@ fn objection(kind: AdapterKind, asked: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn services_that_take_nothing_undocumented_take_ours() {
+async fn strict_services_accept_the_requests() {
     let domains: Vec<String> = (0..40).map(|it| format!("very-long-name-{it}.example.com")).collect();
     for kind in AdapterKind::ALL {
         for input in [
@@ -334,7 +334,7 @@ async fn services_that_take_nothing_undocumented_take_ours() {
 }
 
 #[tokio::test]
-async fn a_session_has_so_many_searches() {
+async fn searches_per_session_are_limited() {
     let site =
         Site::raw(vec![("/search?q=xx&format=json", reply(200, "application/json", br#"{"results": []}"#))])
             .await;

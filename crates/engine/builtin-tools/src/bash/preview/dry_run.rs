@@ -218,7 +218,7 @@ mod tests {
 
     /// Whatever command is previewed, no file is removed.
     #[test]
-    fn a_rehearsal_removes_nothing() -> std::io::Result<()> {
+    fn dry_run_removes_nothing() -> std::io::Result<()> {
         let (_dir, root) = repository()?;
         // A program that a repository's configuration could run.
         let script = root.join("evil.sh");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_clean() {
+    fn git_clean_arguments_become_a_dry_run() {
         for (line, want) in [
             ("-f", Some("clean --dry-run --dry-run --")),
             ("-fdx a", Some("clean --dry-run -d -x --dry-run -- a")),

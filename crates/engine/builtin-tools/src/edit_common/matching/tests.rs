@@ -19,7 +19,7 @@ fn edit(file: &str, old: &str, new: &str) -> Result<(String, Vec<&'static str>),
 const CHARACTERS: &str = "how characters are written (quotes, dashes, spaces, accents)";
 
 #[test]
-fn near_misses_that_mean_one_place() {
+fn unique_inexact_match_is_applied() {
     let python = "def f(x):\n\tif x:\n\t\treturn 1\n\treturn 2\n";
     let rows: [(&str, &str, &str, &str, &[&str]); 26] = [
         // Exact match.
@@ -96,7 +96,7 @@ fn near_misses_that_mean_one_place() {
 }
 
 #[test]
-fn what_is_not_clear_is_refused() {
+fn ambiguous_and_missing_text_is_rejected() {
     let ambiguous = |places: &[usize]| NotFound::Ambiguous(places.to_vec());
     let rows: [(&str, &str, NotFound); 11] = [
         ("a a", "a", ambiguous(&[0, 2])),
@@ -117,7 +117,7 @@ fn what_is_not_clear_is_refused() {
 }
 
 #[test]
-fn every_place_at_once() {
+fn replace_all_replaces_identical_places() {
     for (file, old, new, want) in [
         ("a b a\na", "a", "x", Some("x b x\nx")),
         ("aaaa", "aa", "b", Some("bb")),
@@ -134,7 +134,7 @@ fn every_place_at_once() {
 /// A code block with every kind of deviation, alone and in pairs, must be found and changed; two copies
 /// of it must be rejected as ambiguous.
 #[test]
-fn a_corpus_of_mangled_blocks() {
+fn mangled_blocks_are_found_if_unique() {
     let blocks = [
         "fn main() {\n    let name = \"café\";\n    println!(\"it's {name}\");\n}\n",
         "\tif (a) {\n\t\treturn 'x';\n\t}\n\telse {\n\t\treturn “y”;\n\t}\n",
@@ -185,7 +185,7 @@ fn a_corpus_of_mangled_blocks() {
 }
 
 #[test]
-fn the_nearest_text_is_named() {
+fn missing_text_reports_the_nearest_place() {
     let file = "fn a() {}\n\nfn greet() {\n    let who = ’world’;\n    say(who);\n}\n";
     let rows = [
         (
@@ -227,7 +227,7 @@ proptest! {
 
     /// For an exact match the result equals that of a plain replacement.
     #[test]
-    fn exact_is_exact(
+    fn exact_match_equals_plain_replacement(
         before in "[ab \n]{0,20}", old in "[cd’é\n]{1,10}", after in "[ab \n]{0,20}", new in "[cdab’é'\n]{0,14}",
     ) {
         let file = format!("{before}{old}{after}");
@@ -240,7 +240,7 @@ proptest! {
     /// For arbitrary input, splices are ascending and on character boundaries, and nothing outside the
     /// match changes.
     #[test]
-    fn anything_goes(file in "(\\PC|[ \t\n'’\"“é…]){0,60}", at in any::<(prop::sample::Index, prop::sample::Index)>(), new in "\\PC{0,10}", mangle in 0_usize..5) {
+    fn arbitrary_input_yields_ordered_splices(file in "(\\PC|[ \t\n'’\"“é…]){0,60}", at in any::<(prop::sample::Index, prop::sample::Index)>(), new in "\\PC{0,10}", mangle in 0_usize..5) {
         let boundaries: Vec<usize> = file.char_indices().map(|it| it.0).chain([file.len()]).collect();
         let (a, b) = (*at.0.get(&boundaries), *at.1.get(&boundaries));
         let old = &file[a.min(b)..a.max(b)];

@@ -111,7 +111,7 @@ fn names(rows: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn the_table_over_real_names_and_sockets() {
+fn url_table_holds_over_real_sockets() {
     let mut all = rows();
     all.extend(own_rows());
     match std::env::var_os(WORLD) {
@@ -133,7 +133,7 @@ fn in_world(all: &[Value]) {
         .arg(script)
         .arg(dir.path())
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "web_server::the_table_over_real_names_and_sockets", "--nocapture"])
+        .args(["--exact", "web_server::url_table_holds_over_real_sockets", "--nocapture"])
         .env(WORLD, dir.path())
         .output();
     let ran = match ran {
