@@ -34,7 +34,7 @@ pub trait UserMessenger: Send + Sync {
     fn summary<'a>(&'a self, cx: &'a CallContext) -> BoxFuture<'a, String>;
 }
 
-/// No user: messages are dropped and the summary is empty.
+/// No user: messages are dropped and the summary says that nothing happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoUser;
 

@@ -32,7 +32,7 @@ pub struct Input {
     pub timeout: Option<u64>,
 }
 
-/// Maximum characters of a line; terminals discard longer ones.
+/// Maximum bytes of a line; terminals discard longer ones.
 const LONGEST_LINE: usize = 4_000;
 /// Maximum bytes per call.
 const LONGEST: usize = 64 << 10;

@@ -72,7 +72,7 @@ pub struct Output {
 pub struct SearchServices {
     /// The search provider; `None` if none is configured.
     pub provider: Option<Arc<dyn SearchProvider>>,
-    /// Maximum number of searches per session; `None` means unlimited.
+    /// Maximum number of searches per session; `None` means the default, 200.
     pub most: Option<u32>,
 }
 
