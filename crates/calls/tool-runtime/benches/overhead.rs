@@ -1,7 +1,7 @@
-//! What the runtime itself costs, beside the cheapest thing a tool could do.
+//! Measures the overhead of the tool runtime, compared with the cheapest work a tool could do.
 //!
-//! `cargo xtask bench overhead`. Medians of interleaved rounds, as ratios where
-//! there is something to compare with.
+//! Run with `cargo xtask bench overhead`. Prints medians of interleaved rounds, as ratios where a
+//! baseline exists.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -31,13 +31,13 @@ struct NoArgs {}
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // As in a session: calls run on workers, not on the thread that waits for them.
+    // As in a session, calls run on worker threads, not on the thread that waits for them.
     runtime.block_on(async { tokio::spawn(no_op()).await.unwrap() });
     pool_of_500();
     search_in_2000();
 }
 
-/// A tool that does nothing through all eight stages, against one `stat(2)`.
+/// Runs a no-op tool through all eight stages; the baseline is one `stat(2)`.
 async fn no_op() {
     let tool =
         tool("NoOp", "Does nothing.", async |_: NoArgs, _cx| Ok(Outcome::from(()))).read_only().build();

@@ -5,50 +5,51 @@ use haft_tool::{BoxFuture, CallContext, DynCall, DynTool, Rendered, UserInteract
 use haft_types::{AgentId, CallId};
 use serde_json::Value;
 
-/// Answers permission questions: a user at a terminal, or the program that
-/// embeds us.
+/// Answers permission prompts. Implemented by the terminal UI (for the user) and by embedding programs.
 pub trait Approver: Send + Sync {
-    /// Shows the question and waits. Dropping the future withdraws the question.
+    /// Shows the prompt and waits for the answer, without a timeout. Dropping the future withdraws the
+    /// prompt.
     fn ask(&self, question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer>;
 
-    /// Whether anybody answers. Tools that need a user do not exist otherwise
-    /// ([`haft_tool::Traits::needs_user`]).
+    /// Whether an approver can answer prompts. If not, tools that need a user
+    /// ([`haft_tool::Traits::needs_user`]) are not offered to the model.
     fn is_available(&self) -> bool {
         true
     }
 
-    /// What the model reads when the answer was no, for this reason. A program
-    /// that answers may want its own words, and nothing else.
+    /// Builds the result text the model reads when this approver denies a call of `tool` for `reason`.
+    /// An embedding program can override it to send its own text unchanged.
     fn denial_text(&self, tool: &str, reason: &str) -> String {
         denial_text(tool, reason)
     }
 }
 
-/// The usual words for a call that may not run.
+/// Default result text for a denied call, read by the model.
 pub(crate) fn denial_text(tool: &str, reason: &str) -> String {
     format!("{tool} was not allowed to run: {reason}")
 }
 
-/// Whether a call may run.
+/// A permission prompt: asks the approver whether a call may run.
 #[derive(Clone, Debug)]
 pub struct PermissionQuestion {
-    /// The tool.
+    /// Name of the called tool.
     pub tool: String,
-    /// The call.
+    /// The `tool_use` id of the call.
     pub call_id: CallId,
-    /// Who called.
+    /// The agent that made the call.
     pub agent_id: AgentId,
-    /// Canonical input.
+    /// The input as the tool parsed it (canonical form), not as the model wrote it.
     pub input: Value,
-    /// One line that says what would happen.
+    /// One line that describes the effect of the call.
     pub description: String,
-    /// Whether it loses data that cannot be brought back.
+    /// Whether the call destroys data that cannot be restored.
     pub is_destructive: bool,
-    /// What a user should see of it before answering: the command, the change.
+    /// What the user should read before answering, such as the command or the diff.
     pub shown: Rendered,
-    /// Why it is asked, part by part, and which rules would answer it for good.
+    /// Why the call asks, with one reason per part, and the suggested rules that would stop it from
+    /// asking again.
     pub decision: Decision,
-    /// What only a user can answer: what they say becomes part of the input.
+    /// The input that only a user can supply; the answer becomes part of the call's input.
     pub interaction: UserInteraction,
 }
 
@@ -67,7 +68,7 @@ impl PermissionQuestion {
         }
     }
 
-    /// What a user has to know before anything else.
+    /// Returns the warning to show above everything else, if the call is destructive.
     pub fn warning(&self) -> Option<&'static str> {
         self.is_destructive.then_some("what it removes or overwrites cannot be brought back")
     }
@@ -76,39 +77,40 @@ impl PermissionQuestion {
 /// The answer to a [`PermissionQuestion`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum PermissionAnswer {
-    /// Run it.
+    /// Runs the call.
     Allow {
-        /// With this input instead; it is checked like any other.
+        /// Replaces the call's input. The new input is parsed, validated and checked against the
+        /// permission rules again; a deny rule still wins.
         updated_input: Option<Value>,
-        /// And remember this.
+        /// Permission changes to apply from now on, for example a new allow rule.
         updates: Vec<PermissionUpdate>,
     },
-    /// Do not run it.
+    /// Does not run the call.
     Deny {
-        /// What the model is told.
+        /// The reason. The result text the model reads is made from it ([`Approver::denial_text`]).
         message: String,
-        /// End the whole turn.
+        /// Whether to end the whole turn as well.
         interrupt: bool,
     },
-    /// Denied because no approver was available, which is no decision of a user.
+    /// Denied because no approver was available. This is not a decision of a user.
     Unavailable {
-        /// What the model is told.
+        /// The reason. The result text the model reads is made from it ([`Approver::denial_text`]).
         message: String,
     },
 }
 
 impl PermissionAnswer {
-    /// Allows the call as it is.
+    /// Allows the call unchanged.
     pub fn allow() -> Self {
         Self::Allow { updated_input: None, updates: Vec::new() }
     }
 
-    /// Allows the call with this input.
+    /// Allows the call with `input` in place of its own.
     pub fn allow_with(input: Value) -> Self {
         Self::Allow { updated_input: Some(input), updates: Vec::new() }
     }
 
-    /// Allows the call as it is, and what these updates allow from now on.
+    /// Allows the call unchanged and applies `updates` to the permissions from now on.
     pub fn allow_and_keep(updates: Vec<PermissionUpdate>) -> Self {
         Self::Allow { updated_input: None, updates }
     }
@@ -118,14 +120,16 @@ impl PermissionAnswer {
         Self::Deny { message: message.into(), interrupt: false }
     }
 
-    /// Denies the call because nobody could be asked.
+    /// Denies the call because no approver was available.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::Unavailable { message: message.into() }
     }
 }
 
-/// Nobody answers: every call that needs an answer is denied at once, and the
-/// model and the log learn which rule would have allowed it.
+/// The approver of unattended sessions: denies every prompt at once. [`CallDecision::way_out`] tells the
+/// user which rule would have allowed the call; the model is not told.
+///
+/// [`CallDecision::way_out`]: crate::CallDecision::way_out
 #[derive(Clone, Copy, Debug)]
 pub struct NoApprover;
 

@@ -5,23 +5,23 @@ use haft_types::{AgentId, CallId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Writes down that a call is about to act.
+/// Records that a call is about to act (a write-ahead log of calls).
 ///
-/// The pipeline asks the witness after permission was given and before the tool
-/// runs, for every call that is not read-only. The call runs only if the witness
-/// returns `Ok`, and what it returned has come true. The witness must not wait for
-/// anything but a write: all calls of a batch pass here.
+/// After permission was given and before the tool runs, the pipeline calls [`CallLog::starting`] for
+/// every call that is not read-only. The call runs only if that returns `Ok` and the returned future, if
+/// any, resolves to `Ok`. `starting` must not wait for anything but a write: all calls of a batch pass
+/// through it.
 pub trait CallLog: Send + Sync {
-    /// Writes down that this call starts. An error is a sentence for the model:
-    /// why the call did not run, and what to do about it. A future is waited for
-    /// before the call runs.
+    /// Records that `call` starts. If it returns a future, the call waits for that future (or for its
+    /// own cancellation). An error stops the call; its text is sent to the model and must say why the
+    /// call did not run and what to do about it.
     fn starting(&self, call: &CallStart<'_>) -> Result<Option<Persisted>, String>;
 }
 
-/// Comes when what was written down is kept where it has to be.
+/// Resolves once the record is durable. An error stops the call, like one from [`CallLog::starting`].
 pub type Persisted = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// A call that may act and was allowed to.
+/// A call that was allowed, may change something, and is about to run.
 #[derive(Clone, Copy, Debug)]
 pub struct CallStart<'a> {
     /// The `tool_use` id.
@@ -30,64 +30,65 @@ pub struct CallStart<'a> {
     pub agent_id: &'a AgentId,
     /// The tool's name.
     pub tool: &'a str,
-    /// The input the tool gets: canonical, after all rewrites.
+    /// The input the tool will run with: canonical, after all rewrites by hooks and approvers.
     pub input: &'a Value,
-    /// Why it may run.
+    /// Why the call was allowed; `None` if the permission stage made no decision.
     pub decision: Option<&'a CallDecision>,
 }
 
-/// What stage four decided about a call, for logs.
+/// The decision of the permission stage (stage four) about a call, as it is logged.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CallDecision {
-    /// What hooks, rules and mode said together.
+    /// The decision of hooks, rules and permission mode together, before an approver was asked.
     pub behavior: Behavior,
-    /// Which of them decided: `rule`, `mode`, `hook`, `check` or `classifier`;
-    /// `none` where nothing spoke for or against the call.
+    /// What decided: `rule`, `mode`, `hook`, `check` or `classifier`; `none` if nothing matched the
+    /// call.
     pub source: String,
-    /// The rule, as written, where a rule decided.
+    /// The matching rule as the user wrote it, if a rule decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Why, in words for a person.
+    /// The reason, for users. Empty for a call that was allowed without a prompt.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What a person can do so that it runs next time, where it asked.
+    /// How the user can allow the call next time. Set only if the decision was to ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way_out: Option<String>,
-    /// What came of the question, where one was asked.
+    /// The answer to the prompt, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<ApprovalRecord>,
 }
 
-/// What came of a permission question.
+/// The answer to a permission prompt, as it is logged.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ApprovalRecord {
-    /// Who answered.
+    /// Who answered the prompt.
     #[serde(rename = "who")]
     pub answered_by: AnsweredBy,
-    /// What the answer was.
+    /// [`Behavior::Allow`] or [`Behavior::Deny`].
     #[serde(rename = "said")]
     pub answer: Behavior,
 }
 
-/// Who answers permission questions.
+/// Who answered a permission prompt.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnsweredBy {
-    /// A hook for permission requests.
+    /// A `PermissionRequest` hook.
     Hook,
-    /// The person, or the host in their place. Older lines say so where nobody was there, too.
+    /// The user, or the embedding program in the user's place. Logs of older versions use it also when
+    /// no approver was available.
     Person,
-    /// Nobody was there to ask, which is a no.
+    /// No approver was available, so the call was denied.
     Nobody,
 }
 
 impl ApprovalRecord {
-    /// Whether somebody was there to answer.
+    /// Whether an approver (user, host or hook) answered the prompt.
     pub fn reached_somebody(self) -> bool {
         self.answered_by != AnsweredBy::Nobody
     }
 
-    /// A few words for a person.
+    /// Short text for users.
     pub fn words(self) -> String {
         match self.answered_by {
             AnsweredBy::Hook | AnsweredBy::Person => format!("asked: {}", self.answer),
@@ -107,7 +108,7 @@ impl CallDecision {
             DecisionSource::Other => ("none", None),
         };
         let way_out = (decision.behavior == Behavior::Ask).then(|| decision.way_out());
-        // What ran without a question says enough by its source and rule.
+        // For an allowed call the source and the rule are reason enough.
         let reason = match decision.behavior {
             Behavior::Allow => String::new(),
             Behavior::Ask | Behavior::Deny => decision.reason.clone(),

@@ -5,50 +5,51 @@ use serde_json::Value;
 
 use crate::{CallDecision, CallTiming, DenialSource};
 
-/// What came of a call. There is always exactly one.
+/// The result of one tool call. Every `tool_use` gets exactly one.
 #[derive(Clone, Debug)]
 pub struct CallReport {
     /// The `tool_use` id.
     pub id: CallId,
-    /// The tool's name, or the name the model used when there is no such tool.
+    /// The tool's name; the name the model used if no such tool exists.
     pub name: String,
-    /// What the model reads.
+    /// The result text and images the model reads.
     pub content: Content,
-    /// Set when the call failed at any stage.
+    /// The kind of failure, if the call failed at any stage.
     pub error: Option<ErrorKind>,
-    /// The structured result, for programs.
+    /// The structured result, for programs. `None` if the tool has none.
     pub data: Option<Value>,
-    /// Messages to add after the result.
+    /// Messages to add to the conversation after the result.
     pub new_messages: Vec<Message>,
-    /// What hooks want the model to know beside the result.
+    /// Text that hooks add for the model, next to the result.
     pub context: Vec<String>,
-    /// Session changes, applied per batch in emission order.
+    /// Session changes (directory, mode, loaded tools). The executor applies them per batch, in emission
+    /// order.
     pub changes: Vec<ContextChange>,
-    /// What the outside wants to see beside the result.
+    /// Tool-defined metadata for clients. The model does not see it.
     pub meta: Option<Value>,
-    /// What a person sees.
+    /// How the result is displayed to users; `None` uses the content.
     pub rendering: Option<Rendering>,
-    /// What hooks want the person to know.
+    /// Text that hooks add for the user.
     pub notices: Vec<String>,
-    /// Somebody who was asked wants the whole turn to end here, for this reason.
+    /// Why the whole turn ends with this call: a hook or an approver asked for it.
     pub stop: Option<String>,
-    /// It was not run because somebody wants to decide about it later; it can be
-    /// taken up then. The turn ends.
+    /// Whether a hook deferred the call: it was not run, the turn ends, and the call can be resumed when
+    /// the decision is made.
     pub left_for_later: bool,
-    /// Who said no, where somebody did.
+    /// What denied the call, if it was denied.
     pub denied_by: Option<DenialSource>,
-    /// What permission said, where the call came that far.
+    /// The permission decision; `None` if the call failed before the permission stage.
     pub decision: Option<Box<CallDecision>>,
-    /// How long it spent where.
+    /// Time spent per stage.
     pub timing: CallTiming,
 }
 
-/// A call of the model with its report.
+/// A tool call of the model together with its report.
 #[derive(Clone, Debug)]
 pub struct AnsweredCall {
-    /// The call, as the model made it.
+    /// The call as the model wrote it.
     pub call: ToolUse,
-    /// The report.
+    /// The result of the call.
     pub report: CallReport,
 }
 
@@ -95,25 +96,26 @@ impl CallReport {
         }
     }
 
-    /// The messages to add after the result. Tags of Haft in them are neutral.
+    /// Returns [`CallReport::new_messages`] with Haft's reserved tags escaped, so that tool output
+    /// cannot imitate them.
     pub fn added_messages(&self) -> Vec<Message> {
         let mut messages = self.new_messages.clone();
         messages.iter_mut().for_each(Message::neutralise);
         messages
     }
 
-    /// The report of a call that ran in another process and ended well there.
+    /// Builds the report of a call that ran successfully in another process.
     pub fn recovered(id: CallId, name: String, output: Output) -> Self {
         Self::success(id, name, output)
     }
 
-    /// The report of a call that never got into the pipeline.
+    /// Builds the report of a call that was rejected before it entered the pipeline.
     pub fn refused(id: CallId, name: String, kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::failure(id, name, ToolError::new(kind, message))
     }
 
-    /// The block that answers the call in the next request. Tags of Haft in it
-    /// are neutral.
+    /// Returns the `tool_result` block for the next request, with Haft's reserved tags escaped so that
+    /// tool output cannot imitate them.
     pub fn to_block(&self) -> MessageBlock {
         let mut content = self.content.clone();
         if content.0.is_empty() {
@@ -126,7 +128,7 @@ impl CallReport {
     }
 }
 
-/// The public form: `{"id","name","content","is_error","error_kind"?,"data"?}`.
+/// Serializes the public form: `{"id","name","content","is_error","error_kind"?,"data"?}`.
 impl Serialize for CallReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

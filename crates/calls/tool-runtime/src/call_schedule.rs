@@ -1,16 +1,16 @@
-//! When may a call start, and when do its context changes take effect?
+//! Decides when each call may start and when its context changes take effect.
 //!
-//! Pure: no clock, no tasks, no IO. The executor asks, this answers.
+//! Pure: no clock, no tasks, no I/O. The executor drives it.
 
 use std::ops::Range;
 
 /// How a call may overlap with others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ScheduleKind {
-    /// May overlap with its shared neighbours, and starts while the message
-    /// still streams: it changes nothing, so a broken stream leaves no trace.
+    /// May overlap with neighbouring non-exclusive calls, and starts while the message is still
+    /// streaming. Only for read-only calls, which leave no trace if the stream breaks.
     Early,
-    /// May overlap with its shared neighbours once the message is complete.
+    /// May overlap with neighbouring non-exclusive calls, but starts only once the message is complete.
     Shared,
     /// Runs alone once the message is complete.
     Exclusive,
@@ -27,11 +27,11 @@ impl ScheduleKind {
 pub struct Batch {
     /// Whether the calls may overlap.
     pub concurrent: bool,
-    /// Positions in emission order.
+    /// Range of positions in emission order.
     pub calls: Range<usize>,
 }
 
-/// Splits a complete list of calls into batches, in emission order.
+/// Splits the complete list of calls of a message into batches, in emission order.
 pub fn partition(kinds: &[ScheduleKind]) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for (idx, kind) in kinds.iter().enumerate() {
@@ -50,11 +50,11 @@ enum ScheduledState {
     Finished,
 }
 
-/// The same rule as [`partition`], for calls that arrive one by one.
+/// Applies the rule of [`partition`] to calls that arrive one by one.
 ///
-/// Calls start in order. Context changes take effect per batch, in order, once
-/// the whole batch is done: so what a call sees depends on what the model
-/// wrote, never on which of its neighbours happened to finish first.
+/// Calls start in emission order. Context changes take effect per batch, in order, once the whole batch
+/// has finished. So what a call sees depends on what the model wrote, never on which neighbour finished
+/// first.
 #[derive(Debug)]
 pub struct Schedule {
     calls: Vec<(ScheduleKind, ScheduledState)>,
@@ -64,7 +64,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// At most `limit` calls overlap; a limit of zero counts as one.
+    /// Creates an empty schedule. At most `limit` calls overlap; 0 counts as 1.
     pub fn new(limit: usize) -> Self {
         Self { calls: Vec::new(), committed: 0, closed: false, limit: limit.max(1) }
     }
@@ -75,12 +75,13 @@ impl Schedule {
         self.calls.len() - 1
     }
 
-    /// The message is complete: no more calls will come.
+    /// Declares the message complete; no call may be pushed afterwards.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Marks the next call that may start now as running.
+    /// Marks the next call that may start now as running and returns its position; `None` if every call
+    /// that waits must wait longer.
     pub fn start_next(&mut self) -> Option<usize> {
         let idx =
             (self.committed..self.calls.len()).find(|&idx| self.calls[idx].1 == ScheduledState::Waiting)?;
@@ -98,13 +99,13 @@ impl Schedule {
         })
     }
 
-    /// Marks a call as done.
+    /// Marks the call at `idx` as finished.
     pub fn finish(&mut self, idx: usize) {
         self.calls[idx].1 = ScheduledState::Finished;
     }
 
-    /// Takes out everything that has not started and returns it: the turn was
-    /// interrupted.
+    /// Marks every call that has not started as finished, closes the schedule, and returns the positions
+    /// of these calls. Used when the turn is interrupted.
     pub fn abandon(&mut self) -> Vec<usize> {
         self.closed = true;
         let waiting: Vec<usize> =
@@ -115,7 +116,8 @@ impl Schedule {
         waiting
     }
 
-    /// The next batch whose context changes take effect now, if any.
+    /// Returns the next batch if all its calls have finished and no call can join it any more; its
+    /// context changes take effect now. Each batch is returned once.
     pub fn commit_next(&mut self) -> Option<Range<usize>> {
         let open = &self.calls[self.committed..];
         let overlaps = open.first()?.0.overlaps();

@@ -1,4 +1,4 @@
-//! What lives on from one model message to the next.
+//! State and services that outlive a single model message.
 
 use std::{
     borrow::Borrow,
@@ -17,26 +17,26 @@ use crate::{
     executor::BatchContext,
 };
 
-/// The part of a session's state that calls see and change.
+/// The part of the session state that tool calls read and change.
 #[derive(Clone, Debug)]
 pub struct CallSessionState {
-    /// Where the next call runs.
+    /// Working directory of the next call.
     pub cwd: Arc<Path>,
-    /// What `~` means.
+    /// Home directory, which `~` in paths expands to. `None`: `~` is not expanded.
     pub home: Option<Arc<Path>>,
-    /// Deferred tools whose schemas go into the next request, in the order they
-    /// were loaded.
+    /// Wire names of the deferred tools whose schemas go into the next request, in the order they were
+    /// loaded.
     pub loaded: Vec<String>,
 }
 
 impl CallSessionState {
-    /// A fresh session in this directory.
+    /// Creates the state of a new session whose working directory is `cwd`.
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         Self { cwd: Arc::from(cwd.into()), home: home.map(Arc::from), loaded: Vec::new() }
     }
 
-    /// Takes over what the calls of one message changed.
+    /// Applies the committed changes of one message (see [`Executor::committed`]).
     pub fn apply(&mut self, changes: &[ContextChange]) {
         for change in changes {
             match change {
@@ -48,7 +48,7 @@ impl CallSessionState {
                         }
                     }
                 }
-                // The gate holds these: see `Gate::take_over`.
+                // The gate holds these; see `Gate::take_over`.
                 ContextChange::Mode(_) | ContextChange::LeavePlan | ContextChange::AddDirectory(_) => (),
                 ContextChange::Trace(_) | ContextChange::Unknown(_) => (),
             }
@@ -56,44 +56,45 @@ impl CallSessionState {
     }
 }
 
-/// Everything an agent needs to run the calls of one message after the other.
+/// Everything one agent needs to run tool calls, message after message.
 pub struct CallSession {
-    /// What every call passes through.
+    /// The stages every call passes through.
     pub pipeline: Arc<Pipeline>,
-    /// Which tools there are right now.
+    /// The tools available now; shared with other owners, who may replace the pool.
     pub pool: SharedPool,
-    /// Who calls.
+    /// The agent that makes the calls.
     pub agent_id: AgentId,
-    /// What bounds a batch.
+    /// Limits of a batch of calls.
     pub limits: BatchLimits,
-    /// Where progress goes.
+    /// Receives progress updates of running calls.
     pub progress: ProgressSink,
-    /// What calls see and change.
+    /// Working directory and loaded tools.
     pub state: CallSessionState,
-    /// Who writes down calls that act, before they run.
+    /// Records calls that may change something, before they run. `None` records nothing.
     pub witness: Option<Arc<dyn CallLog>>,
-    /// Who adds what is worth knowing about what calls touched.
+    /// Adds text for the model after each message, about what its calls touched.
     pub companion: Option<Arc<dyn BatchObserver>>,
 }
 
-/// Looks at what the calls of one message touched, and says what the model
-/// should know about it.
+/// Inspects the finished calls of a message and adds text for the model, such as diagnostics of changed
+/// files.
 pub trait BatchObserver: Send + Sync {
-    /// The calls of a message are done, in order. What comes back goes behind the
-    /// results, a text each.
+    /// Called once all calls of a message have finished; `answered` is in emission order. Each returned
+    /// text is added after the results.
     fn after<'a>(
         &'a self,
         calls: &'a CallSession,
         answered: &'a [&'a AnsweredCall],
     ) -> BoxFuture<'a, Vec<String>>;
 
-    /// What was said to the agent of these calls is not in its conversation any
-    /// more.
+    /// The conversation no longer contains what this observer reported to the agent of `calls` (it was
+    /// compacted or cleared). The observer must report it again when it matters.
     fn forget(&self, calls: &CallSession);
 }
 
 impl CallSession {
-    /// A session of the main agent that nobody watches.
+    /// Creates the call session of a main agent, without progress reporting, call log and observer. The
+    /// concurrency limit comes from the environment ([`BatchLimits::from`]).
     pub fn new(pipeline: Arc<Pipeline>, pool: SharedPool, state: CallSessionState) -> Self {
         Self {
             pipeline,
@@ -107,8 +108,8 @@ impl CallSession {
         }
     }
 
-    /// The call session of an agent that this one starts: the same tools, result
-    /// store, hooks, person and directory, with rights of its own.
+    /// Creates the call session of a sub-agent: same tools, result store, hooks, approver and working
+    /// directory, but with its own `rights`, no call log and no loaded deferred tools.
     pub fn child(&self, agent_id: AgentId, rights: AgentRights) -> Self {
         let state = CallSessionState { loaded: Vec::new(), ..self.state.clone() };
         Self {
@@ -118,14 +119,14 @@ impl CallSession {
             limits: self.limits,
             progress: self.progress.clone(),
             state,
-            // A child has a log of its own.
+            // A sub-agent keeps its own call log.
             witness: None,
             companion: self.companion.clone(),
         }
     }
 
-    /// An executor for the next message. Give what it committed back with
-    /// [`CallSessionState::apply`] when the message is done.
+    /// Creates an executor for the next message, with the current pool and directory. When the message
+    /// is done, pass [`Executor::committed`] to [`CallSessionState::apply`].
     pub fn executor(&self, cancel: &CancellationToken) -> Executor {
         let around = BatchContext {
             agent_id: self.agent_id.clone(),
@@ -138,7 +139,8 @@ impl CallSession {
         Executor::new(Arc::clone(&self.pipeline), self.pool.get(), around, self.limits)
     }
 
-    /// Runs a complete message and returns its reports in emission order.
+    /// Runs all calls of a complete message and returns their reports in emission order. Applies their
+    /// context changes; notes of batch hooks and the observer are added to the last report.
     pub async fn run_message(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<CallReport> {
         let mut executor = self.executor(cancel);
         for call in &calls {
@@ -157,8 +159,8 @@ impl CallSession {
         answered.into_iter().map(|it| it.report).collect()
     }
 
-    /// Tells the hooks and the observer about a finished message, and returns what
-    /// they add to its results.
+    /// Runs the batch hooks and the observer for a finished message and returns the text they add. The
+    /// text of the observer comes first.
     pub async fn after_batch(&self, answered: &[impl Borrow<AnsweredCall>]) -> HookNotes {
         let answered: Vec<&AnsweredCall> = answered.iter().map(Borrow::borrow).collect();
         let gate = &self.pipeline.gate;
@@ -171,8 +173,8 @@ impl CallSession {
         notes
     }
 
-    /// The session is over: ends what hooks left running. The hooks belong to
-    /// the session, so the end of a child leaves them alone.
+    /// Ends the hooks that still run in the background, at most one second from now. The hooks belong to
+    /// the session, so closing a sub-agent's call session does nothing.
     pub async fn close(&self) {
         if !self.pipeline.gate.permissions().is_child() {
             self.pipeline.gate.hooks().close(Duration::from_secs(1)).await;

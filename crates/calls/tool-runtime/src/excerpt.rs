@@ -1,22 +1,23 @@
-//! The useful part of a text that is too large: its beginning, its end, and the
-//! lines in between that look like errors.
+//! Shortens a text that is too large: keeps the beginning, the end, and the lines in between that look
+//! like errors.
 
 use std::sync::LazyLock;
 
 use haft_types::text;
 use regex::Regex;
 
-/// What a person scans a long log for.
+/// Words that mark a line of a long log as a probable error.
 static ERROR_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let words = r"\b(error|errors|failed|failure|failures|fail|panicked|panic|exception|traceback|fatal|undefined reference|segmentation fault|assertion|denied|not found|cannot|unresolved)\b";
     Regex::new(&format!("(?i){words}")).ok()
 });
 
-/// Lines that mention errors only to say that there are none.
+/// Lines that mention errors only to say that there were none ("0 errors").
 static NO_ERROR: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\b(0|no) (errors?|failures?|failed)\b").ok());
 
-/// A preview of at most about `budget` characters.
+/// Returns a preview of roughly `budget` characters: two fifths each for head and tail, one fifth for
+/// error lines. Notes about omitted parts come on top.
 pub(crate) fn preview(full: &str, budget: usize) -> String {
     let part = budget * 2 / 5;
     let head = whole_lines_head(full, part);
@@ -41,7 +42,7 @@ pub(crate) fn preview(full: &str, budget: usize) -> String {
     out
 }
 
-/// As many whole lines as fit; a first line that does not fit is cut.
+/// Returns as many whole lines as fit into `max` characters. A first line that does not fit is cut.
 fn whole_lines_head(full: &str, max: usize) -> &str {
     let cut = text::head(full, max);
     if cut.len() == full.len() {
@@ -65,7 +66,8 @@ fn whole_lines_tail(full: &str, max: usize) -> &str {
 }
 
 fn error_lines(middle: &str, lines_before: usize, budget: usize) -> String {
-    /// A line of a minified file is no error message.
+    /// Characters of a line that are searched for an error and shown; minified files have very long
+    /// lines.
     const MAX_LINE: usize = 300;
     let (Some(error), Some(no_error)) = (&*ERROR_LINE, &*NO_ERROR) else { return String::new() };
     let mut out = String::new();
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_head_tail_and_errors() {
+    fn preview_shows_head_tail_and_error_lines() {
         let mut full: String = (1..=1000).map(|n| format!("line {n}\n")).collect();
         full = full.replace("line 500\n", "line 500: error[E0308]: mismatched types\n");
         full = full.replace("line 600\n", "line 600: 0 errors so far\n");
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn one_huge_line_is_cut_at_characters() {
+    fn preview_cuts_one_huge_line_at_characters() {
         let full = "é".repeat(5_000);
         let got = preview(&full, 100);
         assert!(got.starts_with("ééé") && got.ends_with("ééé") && got.contains("4920 characters left out"));
@@ -113,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_bounded(full in "(error é\n|x|\u{1b}\\[1m){0,600}", budget in 50_usize..300) {
+        fn preview_length_is_bounded(full in "(error é\n|x|\u{1b}\\[1m){0,600}", budget in 50_usize..300) {
             let got = preview(&full, budget).chars().count();
             prop_assert!(got <= full.chars().count().min(budget) + 250, "{got}");
         }

@@ -12,15 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{CallLog, CallReport, CallSummary, ParsedCall, Pipeline, Pool, Schedule, ScheduleKind};
 
-/// What bounds a batch.
+/// Limits of a batch of calls.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimits {
-    /// How many calls may overlap.
+    /// Maximum number of calls that run at the same time. Default 10.
     pub concurrency: usize,
 }
 
 impl BatchLimits {
-    /// Ten, or what variables say.
+    /// Reads the limit from `HAFT_MAX_TOOL_USE_CONCURRENCY`, then
+    /// `CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY`. Values that are not a positive integer count as unset.
     pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let named = |name: &str| variable(name).and_then(|text| text.trim().parse().ok());
         let set = named("HAFT_MAX_TOOL_USE_CONCURRENCY")
@@ -36,7 +37,7 @@ impl Default for BatchLimits {
     }
 }
 
-/// What every call of a message shares.
+/// Context shared by all calls of a message.
 #[derive(Clone)]
 pub(crate) struct BatchContext {
     pub(crate) agent_id: AgentId,
@@ -49,9 +50,8 @@ pub(crate) struct BatchContext {
 
 /// Runs the calls of one model message.
 ///
-/// Push each `tool_use` as soon as its block is complete, while the message
-/// still streams; take reports with [`Executor::next`]. Dropping the executor
-/// stops everything it started.
+/// Push each `tool_use` as soon as its block is complete, while the message is still streaming, and take
+/// reports with [`Executor::next`]. Dropping the executor aborts everything it started.
 pub struct Executor {
     pipeline: Arc<Pipeline>,
     pool: Arc<Pool>,
@@ -59,31 +59,31 @@ pub struct Executor {
     calls: Vec<ExecutorSlot>,
     tasks: JoinSet<CallReport>,
     running: HashMap<Id, usize>,
-    /// Reports of calls that will never start.
+    /// Reports of calls that were abandoned before they started.
     unstarted: VecDeque<(usize, CallReport)>,
     around: BatchContext,
     committed: Vec<ContextChange>,
     interrupted: bool,
-    /// A call that was parsed and not added yet.
+    /// The call last parsed by [`Executor::push_if_read_only`] and not pushed; saves parsing it again.
     offered: Option<(ToolUse, ParsedCall)>,
-    /// Calls whose headlines nobody has taken.
+    /// Display lines not yet fetched with [`Executor::take_shown`].
     shown: Vec<CallDisplay>,
 }
 
-/// A call for people: what it does, in the words of its tool.
+/// A call as it is displayed to users.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CallDisplay {
     /// The `tool_use` id.
     pub id: CallId,
-    /// The tool's own name.
+    /// The tool's own name, which may differ from the name the model used.
     pub name: String,
-    /// One line that says what it does.
+    /// One line that says what the call does, in the tool's own wording.
     pub headline: String,
 }
 
 struct ExecutorSlot {
     tool_use: ToolUse,
-    /// Until it starts.
+    /// `None` once the call has started.
     parsed: Option<ParsedCall>,
     changes: Vec<ContextChange>,
     pushed: Instant,
@@ -112,8 +112,8 @@ impl Executor {
         }
     }
 
-    /// Adds a call; starts it at once if it may. The call is parsed here, and
-    /// only here.
+    /// Parses a call, adds it, and starts it at once if the schedule allows. The executor parses a call
+    /// only once, unless an earlier call of the message changes the working directory.
     pub fn push(&mut self, tool_use: ToolUse) -> CallSummary {
         let pushed = Instant::now();
         let parsed = match self.offered.take() {
@@ -128,15 +128,17 @@ impl Executor {
         outline
     }
 
-    /// A call of this tool is being written: the tool may make itself ready.
+    /// Tells the tool `name` that the model is generating a call of it, so that the tool can prepare.
+    /// No-op for an unknown name.
     pub fn foresee(&self, name: &str) {
         if let Some(found) = self.pool.find(name) {
             found.tool.foreseen();
         }
     }
 
-    /// Adds a call of which it is not certain yet whether it is made, if it only
-    /// looks. One that acts is to be pushed when it is certain.
+    /// Adds a call that may still be revoked (its message is incomplete), but only if it is read-only.
+    /// Returns `None` for any other call; push that one when it is final. The parse is reused if the
+    /// same call follows.
     pub fn push_if_read_only(&mut self, tool_use: &ToolUse) -> Option<CallSummary> {
         let parsed = self.parsed(tool_use);
         let is_read_only = parsed.outline().is_read_only;
@@ -144,27 +146,29 @@ impl Executor {
         is_read_only.then(|| self.push(tool_use.clone()))
     }
 
-    /// What a call would be that will not be pushed.
+    /// Parses a call that will not be pushed and returns its properties. The call is listed in
+    /// [`Executor::take_shown`] nevertheless.
     pub fn outline(&mut self, tool_use: &ToolUse) -> CallSummary {
         let parsed = self.parsed(tool_use);
         self.shown.extend(parsed.shown());
         parsed.outline()
     }
 
-    /// Calls that came since the last time, for people. One that its tool did not
-    /// accept is not among them.
+    /// Returns the display lines of the calls added since the last time. Calls that failed to parse have
+    /// none.
     pub fn take_shown(&mut self) -> Vec<CallDisplay> {
         std::mem::take(&mut self.shown)
     }
 
-    /// The message is complete: no more calls will come.
+    /// Declares the message complete, which lets calls start that had to wait for it. No call may be
+    /// pushed afterwards.
     pub fn close(&mut self) {
         self.schedule.close();
         self.start_ready();
     }
 
-    /// The next finished call, in order of completion, with its position in
-    /// the message. `None` when nothing runs and nothing can start.
+    /// Waits for the next finished call and returns it with its position in the message, in order of
+    /// completion. `None` if no call is running; calls may still wait for [`Executor::close`].
     pub async fn next(&mut self) -> Option<(usize, CallReport)> {
         loop {
             if let Some(unstarted) = self.unstarted.pop_front() {
@@ -182,7 +186,8 @@ impl Executor {
         }
     }
 
-    /// Every report, in the order the model made the calls.
+    /// Closes the executor, waits for all calls and returns the reports not yet taken, in emission
+    /// order.
     pub async fn finish_all(&mut self) -> Vec<CallReport> {
         self.close();
         let mut reports = Vec::new();
@@ -193,12 +198,12 @@ impl Executor {
         reports.into_iter().map(|(_, report)| report).collect()
     }
 
-    /// Session changes that took effect so far, in emission order.
+    /// Returns the lasting session changes that took effect so far, in emission order.
     pub fn committed(&self) -> &[ContextChange] {
         &self.committed
     }
 
-    /// Directory later calls will run in.
+    /// Returns the directory later calls will run in.
     pub fn cwd(&self) -> &Path {
         &self.around.cwd
     }
@@ -223,7 +228,7 @@ impl Executor {
         Some((idx, report))
     }
 
-    /// What has not started never will.
+    /// Abandons every call that has not started; each gets a report that says so.
     fn interrupt(&mut self) {
         self.interrupted = true;
         for idx in self.schedule.abandon() {
@@ -260,7 +265,8 @@ impl Executor {
     fn start(&mut self, idx: usize) {
         let parsed = self.calls[idx].parsed.take().filter(|call| call.is_for(&self.around.cwd));
         let tool_use = &self.calls[idx].tool_use;
-        // An earlier call of the message went into another directory.
+        // Reached when an earlier call of the message changed the working directory: paths must be
+        // resolved again.
         let parsed = parsed.unwrap_or_else(|| self.parsed(tool_use));
         let cx = self.context(tool_use);
         let pipeline = Arc::clone(&self.pipeline);
@@ -298,8 +304,8 @@ impl Executor {
     }
 }
 
-/// Input that does not parse runs alone: it fails in the pipeline anyway. So
-/// does a tool whose own questions panic.
+/// Calls that fail to parse, and tools that panic when asked for their properties, report "not safe for
+/// concurrency" and therefore run alone.
 fn kind(outline: CallSummary) -> ScheduleKind {
     match (outline.is_concurrency_safe, outline.is_read_only) {
         (true, true) => ScheduleKind::Early,

@@ -1,5 +1,5 @@
-//! Stages three and four: hooks, then permission. Both look at the final input,
-//! and whatever rewrites the input sends it through the check again.
+//! Stages three and four: hooks, then permission. Both see the final input. Input that a hook or an
+//! approver rewrote is parsed, validated and judged again.
 
 use std::{
     collections::VecDeque,
@@ -24,59 +24,59 @@ use crate::{
     session_hooks::{HookNotes, HookSubject, IfContext, PreToolOutcome, RuleMatches},
 };
 
-/// Everybody who may object to a call of one agent. A session has one gate for
-/// its main agent; [`Gate::child`] makes the others from it.
+/// Everything that may object to a call of one agent: hooks, permission rules and the approver. The main
+/// agent has one gate; [`Gate::child`] derives the gates of sub-agents from it.
 pub struct Gate {
     hooks: Arc<SessionHooks>,
     approver: Arc<dyn Approver>,
     permissions: Arc<LivePermissions>,
     keep: Option<Arc<dyn UpdateStore>>,
-    /// The type of the child whose gate this is.
+    /// Agent type of the sub-agent that owns this gate; `None` for the main agent.
     agent_type: Option<Arc<str>>,
-    /// What the person said no to, whoever of the session asked.
+    /// Calls the user denied, of all agents of the session. Shared with child gates.
     refused: Arc<Mutex<VecDeque<RejectedCall>>>,
-    /// The mode from which the agent went planning.
+    /// The permission mode to return to after plan mode.
     before_plan: Mutex<Option<PermissionMode>>,
 }
 
-/// A call that the person said no to.
+/// A call the user denied.
 struct RejectedCall {
     agent: AgentId,
-    /// Who that is, in words.
+    /// Display name of the agent: its type, if any, and its id.
     name: String,
     tool: String,
     input: Value,
 }
 
-/// Older ones are forgotten.
+/// Maximum denied calls remembered per session; beyond it the oldest is forgotten.
 const MAX_REFUSED: usize = 200;
 
-/// Writes what a person wants remembered beyond the session to where they want
-/// it.
+/// Saves permission changes that outlive the session, for example to the user's settings file.
 pub trait UpdateStore: Send + Sync {
-    /// Keeps one change. Whoever implements it tells the person when it cannot.
+    /// Saves one change to its destination. The implementation reports failures to the user itself.
     fn keep(&self, update: &PermissionUpdate);
 
-    /// Hears of every change, also of those that end with the session.
+    /// Called for every change, also for those that last only for this session. Does nothing by default.
     fn heard(&self, _update: &PermissionUpdate) {}
 }
 
-/// A call that passed the hooks.
+/// A call that passed the pre-tool hooks.
 pub(crate) struct HookedCall {
     pub(crate) call: Box<dyn DynCall>,
     pub(crate) opinion: HookOpinion,
     pub(crate) notes: HookNotes,
-    /// What a classifier said meanwhile.
+    /// The classifier's answer, requested while the hooks ran; `None` if there was none or it is not
+    /// usable.
     foreseen: Option<SpeculativeAnswer>,
 }
 
 impl Gate {
-    /// No hooks, and nobody to ask.
+    /// Creates a gate without hooks and approver: calls that would ask are denied.
     pub fn new(policy: Policy) -> Self {
         Self::of_session(Arc::new(LivePermissions::new(policy)))
     }
 
-    /// No hooks, and nobody to ask, for permissions that others change too.
+    /// Like [`Gate::new`], for permissions that are shared with other owners.
     pub fn of_session(permissions: Arc<LivePermissions>) -> Self {
         Self {
             hooks: Arc::default(),
@@ -89,11 +89,11 @@ impl Gate {
         }
     }
 
-    /// The gate of an agent that this gate's agent starts. Its permissions are a
-    /// live view on this gate's; it has the same hooks, which are told the
-    /// child's id and type, and asks the same person, who is told the id. What
-    /// the person adds while answering holds for the whole session; a mode the
-    /// child goes into is the child's alone.
+    /// Creates the gate of a sub-agent.
+    ///
+    /// Its permissions are a live view of this gate's, narrowed by `rights`. Hooks and approver are
+    /// shared; both receive the sub-agent's id, hooks also its type. Rules the user adds while answering
+    /// apply to the whole session; a mode the sub-agent enters applies to it alone.
     pub fn child(&self, rights: AgentRights) -> Self {
         Self {
             hooks: Arc::clone(&self.hooks),
@@ -106,7 +106,8 @@ impl Gate {
         }
     }
 
-    /// Notes that the person said no to a call.
+    /// Remembers that the user denied a call, so that other agents are asked about it too (see
+    /// `cautious`).
     fn note_refusal(&self, tool: &str, input: &Value, agent: &AgentId) {
         let name = self.agent_type.as_deref().map_or_else(|| agent.to_string(), |it| format!("{it} {agent}"));
         let refusal =
@@ -118,8 +119,8 @@ impl Gate {
         }
     }
 
-    /// A no to one agent is no yes to another: what another agent was denied is
-    /// asked about again, also where the mode would let it through.
+    /// Turns the decision into a prompt if the user denied the identical call (tool and input) to
+    /// another agent, even where the permission mode would allow it.
     fn cautious(&self, decision: Decision, tool: &str, input: &Value, agent: &AgentId) -> Decision {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |it: &&RejectedCall| it.agent != *agent && it.tool == tool && it.input == *input;
@@ -129,30 +130,31 @@ impl Gate {
         }
     }
 
-    /// With these hooks.
+    /// Replaces the hooks.
     pub fn with_hooks(mut self, hooks: impl Into<Arc<SessionHooks>>) -> Self {
         self.hooks = hooks.into();
         self
     }
 
-    /// With somebody to ask.
+    /// Sets the approver that answers prompts.
     pub fn with_approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = approver;
         self
     }
 
-    /// With somewhere to keep what is to be remembered.
+    /// Sets the store for permission changes that outlive the session.
     pub fn with_keep(mut self, keep: Arc<dyn UpdateStore>) -> Self {
         self.keep = Some(keep);
         self
     }
 
-    /// What decides.
+    /// The permission rules and mode that judge calls.
     pub fn permissions(&self) -> &Arc<LivePermissions> {
         &self.permissions
     }
 
-    /// Changes what decides; calls that were let through already go on.
+    /// Applies a permission change. Calls that were already allowed keep running. Changes that outlive
+    /// the session are passed to the [`UpdateStore`].
     pub fn apply(&self, update: &PermissionUpdate) {
         if let PermissionUpdate::SetMode { mode, .. } = update {
             let mut before = self.before_plan.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,13 +172,13 @@ impl Gate {
         }
     }
 
-    /// The agent goes on in another mode.
+    /// Switches this agent's permission mode for the rest of the session.
     pub fn set_mode(&self, mode: PermissionMode) {
         self.apply(&PermissionUpdate::SetMode { mode, destination: Destination::Session });
     }
 
-    /// Takes over what a call changed, as far as the gate holds it. Every way a
-    /// call can come in ends here and in [`CallSessionState::apply`].
+    /// Applies the part of a context change that the gate holds: mode, leaving plan mode, added
+    /// directories. [`CallSessionState::apply`] handles the rest; every caller needs both.
     ///
     /// [`CallSessionState::apply`]: crate::CallSessionState::apply
     pub fn take_over(&self, change: &ContextChange) {
@@ -198,17 +200,17 @@ impl Gate {
         }
     }
 
-    /// The hooks.
+    /// The session's hooks, shared by all its agents.
     pub fn hooks(&self) -> &Arc<SessionHooks> {
         &self.hooks
     }
 
-    /// What hooks are told about the agent of this gate with every event.
+    /// Returns the fields every hook event of this agent carries.
     pub fn hook_base(&self, agent: &AgentId, cwd: PathBuf) -> BaseInput {
         self.hooks.base_of(agent, self.agent_type.as_deref(), cwd, self.mode())
     }
 
-    /// A call as hooks are told about it.
+    /// Returns a call in the form hooks receive it.
     pub(crate) fn subject<'a>(
         &'a self,
         tool: &'a dyn DynTool,
@@ -227,7 +229,8 @@ impl Gate {
         }
     }
 
-    /// The same when the call is gone.
+    /// Like [`Gate::subject`], for a call that was already consumed by running it. `answers` holds the
+    /// rule matches computed before.
     pub(crate) fn past_subject<'a>(
         &'a self,
         tool: &'a dyn DynTool,
@@ -239,13 +242,12 @@ impl Gate {
         HookSubject { tool, input, cx, mode, agent_type, compared: IfContext::Past(answers) }
     }
 
-    /// The mode in force.
+    /// The permission mode in force now.
     pub fn mode(&self) -> PermissionMode {
         self.permissions.policy().mode
     }
 
-    /// What a classifier says about a call that hooks have not said anything about
-    /// yet. Only auto mode has one.
+    /// Asks the classifier about a call before hooks have answered. Returns `None` outside auto mode.
     async fn foreseen(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -261,8 +263,8 @@ impl Gate {
         self.permissions.foresee(&decision, tool.name(), call).await
     }
 
-    /// Hooks and the classifier beside each other: each may take its time. Where a
-    /// hook settles the matter, nobody waits for the classifier.
+    /// Runs hooks and the classifier concurrently, since both may be slow. Drops the classifier's
+    /// request, or its answer, if a hook settles the matter.
     async fn before_and_foreseen(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -288,7 +290,7 @@ impl Gate {
         }
     }
 
-    /// Stage three.
+    /// Stage three: runs the pre-tool hooks and applies their rewrite, if the tool accepts it.
     pub(crate) async fn hooked(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -330,7 +332,8 @@ impl Gate {
         Ok(HookedCall { call, opinion: before.opinion, notes, foreseen })
     }
 
-    /// Stage four. What was decided is left in `decided`, whatever comes of it.
+    /// Stage four: judges the call, asks the approver if needed, and returns the call with its permit.
+    /// Stores the decision in `decided`, whatever the outcome.
     pub(crate) async fn permitted(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -391,9 +394,9 @@ impl Gate {
         }
     }
 
-    /// Asks about a call that the rules of another machine ask about
-    /// ([`Decision::elsewhere`]). The answer lets nothing run here. Modes in which
-    /// nobody is asked, and sessions without an approver, deny.
+    /// Asks the local approver on behalf of a remote machine's rules ([`Decision::elsewhere`]). The
+    /// answer grants no permission on this machine. In `dontAsk` mode, and without an approver, the
+    /// answer is a denial.
     pub async fn ask_elsewhere(&self, question: Arc<PermissionQuestion>) -> PermissionAnswer {
         if self.mode() == PermissionMode::DontAsk {
             NoApprover.ask(question).await
@@ -428,7 +431,7 @@ impl Gate {
         (answered_by, answer)
     }
 
-    /// A call that whoever was asked did not allow, in the words of who asks.
+    /// Builds the failure for a call the approver denied, with the approver's own denial text.
     async fn refused(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -455,7 +458,8 @@ impl Gate {
     }
 }
 
-/// Rewritten input is checked like any other; whoever wrote it is named.
+/// Parses and validates rewritten input like the original. `author` names who rewrote it, for the error
+/// text.
 fn rechecked(
     tool: &Arc<dyn DynTool>,
     input: Value,

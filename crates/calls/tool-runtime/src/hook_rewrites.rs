@@ -1,5 +1,5 @@
-//! Files that observers changed after a call had: a formatter that runs as a hook
-//! makes the result untrue, and the model is told.
+//! Detects files that hooks changed after a call wrote them. A formatter hook makes the result outdated,
+//! so the model is told.
 
 use std::{
     hash::{DefaultHasher, Hasher as _},
@@ -9,17 +9,18 @@ use std::{
 
 use haft_tool::{CallEffect, ContextChange, Output};
 
-/// Larger files are compared by size and time.
+/// Bytes up to which a file is compared by content; larger files are compared by size and modification
+/// time.
 const MAX_READ: u64 = 4 << 20;
-/// More files of one call are not looked at.
+/// Maximum number of files checked per call; the rest is ignored.
 const MAX_FILES: usize = 20;
-/// More are counted, not named.
+/// Maximum number of changed files named in the note; the rest is only counted.
 const MAX_NAMED: usize = 5;
 
-/// The files a call changed, as it left them.
+/// The files a call wrote, with their state right after the call.
 pub(crate) struct WrittenFiles(Vec<(PathBuf, FileVersion)>);
 
-/// What a file is, as far as a change of it shows.
+/// What is compared to detect a change of a file.
 #[derive(Debug, Eq, PartialEq)]
 enum FileVersion {
     Gone,
@@ -28,7 +29,7 @@ enum FileVersion {
 }
 
 impl WrittenFiles {
-    /// Looks at the files that a call says it changed; nothing if there are none.
+    /// Records the state of the files that the output reports as changed. `None` if it reports none.
     pub(crate) async fn from_output(output: &Output) -> Option<Self> {
         let changed = |change: &ContextChange| match change {
             ContextChange::Trace(CallEffect::FileChanged(path)) => Some(path.clone()),
@@ -42,7 +43,7 @@ impl WrittenFiles {
         tokio::task::spawn_blocking(looked).await.ok().map(Self)
     }
 
-    /// Which of them are something else now, in words for the model.
+    /// Returns a note for the model that names the files changed since; `None` if none changed.
     pub(crate) async fn rewritten(self) -> Option<String> {
         let differ = move || -> Vec<PathBuf> {
             let Self(files) = self;

@@ -1,21 +1,20 @@
-//! Runs tool calls: who exists ([`Pool`]), when each may start ([`Schedule`]),
-//! the eight stages every call goes through ([`Pipeline`]), and what keeps
-//! large results out of the model's window ([`ResultStore`]).
+//! Runs tool calls: the tools of a session ([`Pool`]), when each call may start ([`Schedule`]), the
+//! eight stages of a call ([`Pipeline`]), and storage that keeps large results out of the model's
+//! context window ([`ResultStore`]).
 //!
-//! **Does not know** any concrete tool but the one that searches the pool, no
-//! provider, no terminal, no settings file.
+//! **Does not know** any concrete tool except the one that searches the pool, no provider, no terminal, no
+//! settings file.
 //!
-//! **Invariant:** for every `tool_use` that goes in, exactly one [`CallReport`]
-//! comes out. Failures are reports, never `Err`.
+//! **Invariant:** every `tool_use` that goes in yields exactly one [`CallReport`]. Failures are reports, never
+//! `Err`.
 //!
-//! **Invariant:** a call that may act runs only after its [`CallLog`], where
-//! there is one, has written that down.
+//! **Invariant:** with a [`CallLog`], a call that may change something runs only after the log has recorded it.
 //!
-//! **Invariant:** what a call sees of the session depends on what the model
-//! wrote, never on which of its neighbours finished first.
+//! **Invariant:** what a call sees of the session depends on what the model wrote, never on which neighbouring
+//! call finished first.
 //!
-//! **Invariant:** the advertised tool list is byte-stable: adding, losing or
-//! loading a tool never changes a byte before it.
+//! **Invariant:** the advertised tool list is append-only within a session: adding, losing or loading a tool
+//! never changes a byte before it.
 
 #![warn(missing_docs)]
 

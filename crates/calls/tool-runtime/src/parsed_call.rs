@@ -1,6 +1,5 @@
-//! Stages one and two: which tool a call means, and its input as that tool
-//! reads it. Everything asked later is asked of this value; nobody looks at the
-//! raw input again.
+//! Stages one and two: finds the tool of a call and parses its input. Later stages use only the parsed
+//! value, never the raw input.
 
 use std::{panic::AssertUnwindSafe, path::Path, sync::Arc};
 
@@ -14,28 +13,28 @@ use crate::{
     tool_pool::FoundTool,
 };
 
-/// A call of the model, looked up and parsed once; or the error the model will
-/// read instead.
+/// A tool call of the model, looked up and parsed once, or the error the model will read instead.
 ///
-/// Paths in it are relative to the directory it was parsed in: a call that will
-/// run in another one is parsed there.
+/// Relative paths in the call were resolved against the directory it was parsed in. To run it in another
+/// directory, parse it again.
 pub struct ParsedCall {
     pub(crate) id: CallId,
-    /// The tool's own name, or what the model wrote where there is no tool.
+    /// The tool's own name; the name the model wrote if there is no such tool.
     pub(crate) name: String,
     pub(crate) outcome: Result<ToolCall, CallStageError>,
     cwd: Arc<Path>,
 }
 
-/// A call that its tool accepted.
+/// A call whose input the tool accepted.
 pub(crate) struct ToolCall {
     pub(crate) tool: CalledTool,
     pub(crate) call: Box<dyn DynCall>,
-    /// What became of values that the model wrote as text.
+    /// Note for the model about values that it wrote as strings and that were converted (see
+    /// [`taken_as`]).
     pub(crate) taken: Option<String>,
 }
 
-/// The tool of a call, as the pool knew it when the call came.
+/// The tool of a call, with its pool entry at the time of the call.
 #[derive(Clone)]
 pub(crate) struct CalledTool {
     pub(crate) tool: Arc<dyn DynTool>,
@@ -43,18 +42,18 @@ pub(crate) struct CalledTool {
     pub(crate) deferred: bool,
 }
 
-/// What is known of a call before it runs.
+/// What the scheduler needs to know about a call before it runs. Defaults to the most careful values.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CallSummary {
-    /// Whether it changes nothing. A call that failed to parse says no.
+    /// Whether the call changes nothing. False if it failed to parse.
     pub is_read_only: bool,
-    /// Whether it may overlap with others of its sort.
+    /// Whether the call may overlap with other concurrency-safe calls. False if it failed to parse.
     pub is_concurrency_safe: bool,
 }
 
 impl ParsedCall {
-    /// Looks the tool up and lets it read the input. A tool that panics here is
-    /// a call that failed.
+    /// Looks up the tool and parses the input. Never fails: errors and panics of the tool are stored and
+    /// become the report of the call.
     pub fn parse(pool: &Pool, tool_use: ToolUse, cx: &CallContext) -> Self {
         let ToolUse { id, name, input } = tool_use;
         let known = pool.find(&name).map(|found| found.tool.name().to_owned());
@@ -65,19 +64,18 @@ impl ParsedCall {
         Self { id, name: known.unwrap_or(name), outcome, cwd: Arc::clone(&cx.cwd) }
     }
 
-    /// A call that will not run, with what its maker is told.
+    /// Creates a call that will not run; `message` is its error text for the model.
     pub(crate) fn refused(tool_use: ToolUse, message: String, cwd: Arc<Path>) -> Self {
         let outcome = Err(ToolError::new(ErrorKind::InvalidInput, message).into());
         Self { id: tool_use.id, name: tool_use.name, outcome, cwd }
     }
 
-    /// Whether the call was parsed for this directory.
+    /// Whether the call was parsed in `cwd`.
     pub(crate) fn is_for(&self, cwd: &Arc<Path>) -> bool {
         Arc::ptr_eq(&self.cwd, cwd) || self.cwd == *cwd
     }
 
-    /// What the scheduler and the agent want to know. A tool whose own answers
-    /// panic gets the careful ones.
+    /// Returns the properties the scheduler needs. If the tool panics, returns the careful defaults.
     pub fn outline(&self) -> CallSummary {
         let Ok(ToolCall { call, .. }) = &self.outcome else { return CallSummary::default() };
         let ask = || CallSummary {
@@ -87,7 +85,8 @@ impl ParsedCall {
         std::panic::catch_unwind(AssertUnwindSafe(ask)).unwrap_or_default()
     }
 
-    /// What a person sees while it runs; nothing for a call that will not.
+    /// Returns what the user sees while the call runs. `None` for a call that will not run, or if the
+    /// tool panics.
     pub fn render(&self) -> Option<Rendered> {
         let Ok(ToolCall { call, .. }) = &self.outcome else { return None };
         std::panic::catch_unwind(AssertUnwindSafe(|| call.render())).ok()
@@ -95,7 +94,7 @@ impl ParsedCall {
 }
 
 impl ParsedCall {
-    /// What it does, in one line; nothing for a call that will not run.
+    /// Returns the call as one display line. `None` for a call that will not run, or if the tool panics.
     pub fn shown(&self) -> Option<CallDisplay> {
         let Rendered { headline, .. } = self.render()?;
         let named = self.outcome.as_ref().ok().map(|it| it.call.user_facing_name());
@@ -136,8 +135,8 @@ fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<FoundTool<'a>, ToolError> {
     }
 }
 
-/// The model may not have seen the schema of a deferred tool, so its error
-/// carries it.
+/// Parses the input. For a deferred tool, whose schema the model may not have seen, a parse error
+/// includes the schema and loads the tool.
 fn parsed(found: FoundTool<'_>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, CallStageError> {
     Arc::clone(found.tool).parse(input, cx).map_err(|mut error: ToolError| {
         let mut changes = Vec::new();
@@ -149,8 +148,9 @@ fn parsed(found: FoundTool<'_>, input: Value, cx: &CallContext) -> Result<Box<dy
     })
 }
 
-/// What became of values the model wrote as text because it had not seen the
-/// schema, so that it writes them right the next time.
+/// Returns a note naming the values that the model wrote as strings and the tool converted, so that the
+/// model writes them correctly next time. Happens with deferred tools, whose schema the model may not
+/// have seen.
 fn taken_as(asked: &Value, taken: &Value) -> Option<String> {
     let (asked, taken) = (asked.as_object()?, taken.as_object()?);
     let differ = asked.iter().filter_map(|(key, asked)| {

@@ -6,11 +6,10 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// Questions that wait for their answers, by key. Answers may come in any order.
+/// Questions waiting for their answers, by key. Answers may arrive in any order.
 ///
-/// Whoever asks inserts the question, sends it, and awaits the receiver while
-/// holding a [`PendingGuard`], which withdraws the question when nobody waits any
-/// more.
+/// The asker inserts the question, sends it, and awaits the receiver while holding a [`PendingGuard`].
+/// Dropping the guard withdraws the question.
 pub struct PendingMap<K, Q, A>(Mutex<PendingState<K, Q, A>>);
 
 struct PendingState<K, Q, A> {
@@ -29,8 +28,9 @@ impl<K: Ord, Q, A> PendingMap<K, Q, A> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a question; `None` if the map is closed. The receiver fails when the
-    /// question leaves the map without an answer.
+    /// Adds a question and returns the receiver of its answer; `None` if the map is closed. A question
+    /// already stored under `key` is replaced. The receiver fails if the question is removed without an
+    /// answer.
     pub fn insert(&self, key: K, question: Q) -> Option<oneshot::Receiver<A>> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
@@ -41,7 +41,8 @@ impl<K: Ord, Q, A> PendingMap<K, Q, A> {
         Some(receiver)
     }
 
-    /// Removes a question; `None` if it was answered or withdrawn before.
+    /// Removes and returns a question with the sender of its answer; `None` if it was already answered
+    /// or withdrawn.
     pub fn take<B: Ord + ?Sized>(&self, key: &B) -> Option<(Q, oneshot::Sender<A>)>
     where
         K: Borrow<B>,
@@ -49,7 +50,7 @@ impl<K: Ord, Q, A> PendingMap<K, Q, A> {
         self.state().by_key.remove(key)
     }
 
-    /// Answers a question. Returns the answer if nobody waits for it.
+    /// Answers a question. Returns the answer as an error if no such question is waiting.
     pub fn resolve<B: Ord + ?Sized>(&self, key: &B, answer: A) -> Result<(), A>
     where
         K: Borrow<B>,
@@ -60,13 +61,13 @@ impl<K: Ord, Q, A> PendingMap<K, Q, A> {
         }
     }
 
-    /// Withdraws the question when the guard is dropped: a question that is still
-    /// in the map leaves it and is given to `withdraw`.
+    /// Creates a guard that withdraws the question on drop: if the question is still in the map, it is
+    /// removed and passed to `withdraw`.
     pub fn guard<W: FnOnce(Q)>(&self, key: K, withdraw: W) -> PendingGuard<'_, K, Q, A, W> {
         PendingGuard { map: self, key, withdraw: Some(withdraw) }
     }
 
-    /// The questions in the map, in the order of their keys.
+    /// Returns the waiting questions, ordered by key.
     pub fn questions(&self) -> Vec<Q>
     where
         Q: Clone,
@@ -74,7 +75,7 @@ impl<K: Ord, Q, A> PendingMap<K, Q, A> {
         self.state().by_key.values().map(|(question, _)| question.clone()).collect()
     }
 
-    /// Drops every question without an answer, and takes no more.
+    /// Removes all questions, whose receivers then fail, and rejects new ones. Does not call `withdraw`.
     pub fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
@@ -83,8 +84,8 @@ impl<K: Ord, Q, A> PendingMap<K, Q, A> {
 }
 
 impl<K: Ord + Clone, Q, A> PendingMap<K, Q, A> {
-    /// Asks by `send` and waits for the answer; `None` if the map is or gets
-    /// closed. Dropping the future withdraws the question.
+    /// Adds the question, calls `send` and waits for the answer. `None` if the map is closed before or
+    /// while waiting. Dropping the future withdraws the question.
     pub async fn ask(&self, key: K, question: Q, send: impl FnOnce(), withdraw: impl FnOnce(Q)) -> Option<A> {
         let receiver = self.insert(key.clone(), question)?;
         let _guard = self.guard(key, withdraw);
@@ -93,7 +94,7 @@ impl<K: Ord + Clone, Q, A> PendingMap<K, Q, A> {
     }
 }
 
-/// See [`PendingMap::guard`].
+/// Withdraws a question on drop; see [`PendingMap::guard`].
 pub struct PendingGuard<'a, K: Ord, Q, A, W: FnOnce(Q)> {
     map: &'a PendingMap<K, Q, A>,
     key: K,
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closed_map_answers_nothing_and_takes_nothing() {
+    async fn closed_map_drops_and_rejects_questions() {
         let map: PendingMap<u32, (), ()> = PendingMap::default();
         let withdrawn = Cell::new(false);
         assert_eq!(map.ask(1, (), || map.close(), |()| withdrawn.set(true)).await, None);

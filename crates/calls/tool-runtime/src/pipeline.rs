@@ -25,38 +25,38 @@ use crate::{
     timing::StageTimer,
 };
 
-/// Everything a call passes through. Shared by all calls of a session.
+/// The stages every call goes through. One pipeline is shared by all calls of an agent.
 pub struct Pipeline {
-    /// Who may object.
+    /// Hooks, permissions and approver.
     pub gate: Arc<Gate>,
-    /// Where large results go.
+    /// Stores results that are too large for the context window.
     pub results: ResultStore,
-    /// How long an interrupted call has to hand back what it has.
+    /// How long an interrupted or timed-out call may take to return partial output. Default 400 ms.
     pub grace: Duration,
-    /// Who keeps secrets from whoever reads results, if anybody does.
+    /// Masks secrets in results; `None` masks nothing.
     pub secrets: Option<Arc<dyn SecretMask>>,
 }
 
-/// Keeps secrets out of results. A call may name what was kept from its maker.
+/// Masks secrets in results. The model may use a mask in later calls; it is replaced by the secret
+/// again.
 pub trait SecretMask: Send + Sync {
-    /// Replaces the secrets in what a call that touches `reach` returned, before it
-    /// is stored or shown.
+    /// Replaces the secrets in the result of a call that accessed `reach`. Called before the result is
+    /// stored or shown.
     fn mask_result(&self, reach: &AccessSet, content: &mut Content);
 
-    /// Puts secrets back into the input of a call. The error says to the model what
-    /// to do.
+    /// Replaces masks in the input of a call by the secrets. An error rejects the call; its text is read
+    /// by the model and says what to do.
     fn unmask_input(&self, input: &mut Value) -> Result<(), String>;
 }
 
-/// How long an interrupted call has to hand back what it has, unless said
-/// otherwise. Shorter than a person's patience.
+/// Default grace period of an interrupted call. Short enough that the user does not notice it.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// A call that failed, with what goes beside the error.
+/// A failure at any stage, with the hook notes and session changes to report with it.
 pub(crate) struct CallStageError {
     pub(crate) error: ToolError,
     pub(crate) notes: Box<HookNotes>,
-    /// Session changes that hold although the call failed.
+    /// Session changes that apply although the call failed.
     pub(crate) changes: Vec<ContextChange>,
 }
 
@@ -66,7 +66,7 @@ impl From<ToolError> for CallStageError {
     }
 }
 
-/// Who is told of a call before it runs, and what is known about it afterwards.
+/// The call log to write to, and what the report says about timing and permission.
 struct CallRecord<'a> {
     witness: Option<&'a dyn CallLog>,
     timing: CallTiming,
@@ -74,8 +74,8 @@ struct CallRecord<'a> {
 }
 
 impl CallRecord<'_> {
-    /// A call that may act is written down first. One that was interrupted
-    /// meanwhile is not: it does not run.
+    /// Writes the call to the log if it may change something, and waits until the record is durable.
+    /// Skips calls that are already cancelled, which do not run.
     async fn starting(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -105,26 +105,26 @@ impl CallRecord<'_> {
 }
 
 impl Pipeline {
-    /// A pipeline with the usual grace period.
+    /// Creates a pipeline with the default grace period and without secret masking.
     pub fn new(gate: impl Into<Arc<Gate>>, results: ResultStore) -> Self {
         Self { gate: gate.into(), results, grace: GRACE, secrets: None }
     }
 
-    /// The pipeline of an agent that this one's agent starts: see
-    /// [`Gate::child`]. Large results go to the same store.
+    /// Creates the pipeline of a sub-agent: a child gate (see [`Gate::child`]), the same result store
+    /// and secrets.
     pub fn child(&self, rights: AgentRights) -> Self {
         let gate = Arc::new(self.gate.child(rights));
         Self { gate, results: self.results.clone(), grace: self.grace, secrets: self.secrets.clone() }
     }
 
-    /// Runs one call through all stages. Whatever fails, panics, hangs or is
-    /// interrupted: the model gets one result it can act on.
+    /// Runs a call through all stages. Always returns one report, also if a stage fails, panics, hangs
+    /// or is interrupted. Writes no call log.
     pub async fn run(&self, parsed: ParsedCall, cx: CallContext) -> CallReport {
         self.run_witnessed(parsed, cx, None).await
     }
 
-    /// The same; a call that may act is written down before it runs, or does
-    /// not run.
+    /// Like [`Pipeline::run`], but records a call that may change something in `witness` before it runs.
+    /// If that fails, the call does not run.
     pub async fn run_witnessed(
         &self,
         parsed: ParsedCall,
@@ -153,8 +153,8 @@ impl Pipeline {
         report
     }
 
-    /// The eight stages, in order. Read this to know what happens to a call. The
-    /// first is over when a [`ParsedCall`] is there.
+    /// The eight stages, in order; start reading here to see what happens to a call. Stage one is
+    /// complete once a [`ParsedCall`] exists.
     async fn stages(
         &self,
         parsed: Result<ToolCall, CallStageError>,
@@ -178,7 +178,7 @@ impl Pipeline {
         let permitted = permitted.await; //                                     4 permission
         trace.timing.permission = lap.next();
         let (call, permit) = permitted?;
-        // Whoever approved the call may have changed it: observers hear of what runs.
+        // An approver may have changed the call; post-tool hooks get the input that runs.
         let observer = self.observer(tool, call.as_ref(), &cx);
         let hides = self.secrets.as_ref().map(|secrets| (Arc::clone(secrets), call.reach(&cx)));
         trace.starting(tool, call.as_ref(), &cx).await?; //                     written down, if it may act
@@ -193,8 +193,8 @@ impl Pipeline {
         finished(&called, ran, notes, taken) //                                 8 hand back
     }
 
-    /// Stage five. The tool runs as a task of its own: one that blocks its
-    /// thread cannot keep us from answering in time.
+    /// Stage five: runs the tool in a task of its own, so that a tool that blocks its thread cannot
+    /// delay the answer to an interrupt or a timeout.
     async fn execute(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -209,7 +209,7 @@ impl Pipeline {
         let own = turn.child_token();
         let timeout = tool.spec().timeout;
         let mut task = CallTask(tokio::spawn(call.run(permit, CallContext { cancel: own.clone(), ..cx })));
-        // Most calls are done by the time it is our turn again; no clock is set for those.
+        // Most calls finish before this task is polled again, so they never need a timer.
         give_way().await;
         tokio::select! {
             biased;
@@ -226,8 +226,8 @@ impl Pipeline {
         }
     }
 
-    /// Gives a cancelled call its grace period. What it hands back is part of
-    /// the truth about the interruption, never a success.
+    /// Waits the grace period for a cancelled call. Output it still returns becomes part of the error;
+    /// the call never counts as successful.
     async fn cut_short(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -253,7 +253,7 @@ impl Pipeline {
         }
     }
 
-    /// Stage six.
+    /// Stage six: stores the result if it exceeds the tool's `max_result_chars`.
     async fn fitted(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -289,7 +289,7 @@ impl Pipeline {
         })
     }
 
-    /// Stage seven.
+    /// Stage seven: runs the post-tool hooks, and notes files they changed.
     async fn observed(
         &self,
         observer: Option<CallObserver>,
@@ -305,7 +305,7 @@ impl Pipeline {
         let after = tokio::select! {
             biased;
             after = self.gate.hooks().after(&subject, &ran, started.elapsed()) => after,
-            // Whoever interrupts does not wait for observers.
+            // After an interrupt, hooks get only the grace period.
             () = interrupted_for(&cx.cancel, self.grace) => PostToolOutcome::default(),
         };
         if let (Ok(output), Some(left)) = (&mut ran, left) {
@@ -315,7 +315,7 @@ impl Pipeline {
     }
 }
 
-/// A result without the secrets in it.
+/// Returns the result with its secrets masked.
 fn masked(
     hides: Option<(Arc<dyn SecretMask>, AccessSet)>,
     ran: Result<Output, ToolError>,
@@ -335,7 +335,7 @@ fn masked(
     }
 }
 
-/// What post-hooks are told about a call that is gone by then.
+/// What post-tool hooks need to know about a call. Copied beforehand because running consumes the call.
 struct CallObserver {
     tool: Arc<dyn DynTool>,
     input: Value,
@@ -344,10 +344,10 @@ struct CallObserver {
     started: Instant,
 }
 
-/// The events after a call.
+/// The hook events of stage seven.
 const AFTER: [HookEvent; 2] = [HookEvent::PostToolUse, HookEvent::PostToolUseFailure];
 
-/// Aborts the task when nobody waits for it any more.
+/// Aborts the task on drop.
 struct CallTask(JoinHandle<Result<Output, ToolError>>);
 
 impl Drop for CallTask {
@@ -356,7 +356,7 @@ impl Drop for CallTask {
     }
 }
 
-/// Stage eight.
+/// Stage eight: merges the tool's result with what the hooks added.
 fn finished(
     called: &CalledTool,
     (ran, after): (Result<Output, ToolError>, PostToolOutcome),
@@ -387,8 +387,8 @@ fn finished(
     }
 }
 
-/// Whether what a hook says can stand for what a tool said: programs rely on the
-/// shape of what our tools say. Tools of servers have none.
+/// Whether a hook's output may replace the tool's: it must have the same JSON shape, which programs rely
+/// on. MCP tools have no fixed shape, so anything may replace their output.
 fn replaces(called: &CalledTool, data: &Value, replaced: &Value) -> bool {
     match (data, replaced) {
         _ if called.tool.name().starts_with("mcp__") => true,
@@ -402,7 +402,8 @@ fn replaces(called: &CalledTool, data: &Value, replaced: &Value) -> bool {
     }
 }
 
-/// What the model reads of a result that somebody made.
+/// Converts a result written by a hook to content for the model: MCP content blocks if it has them, else
+/// its text.
 fn content_of(data: &Value) -> Content {
     let block = |it: &Value| match (it["type"].as_str(), it["data"].as_str(), it["mimeType"].as_str()) {
         (Some("text"), ..) => it["text"].as_str().map(Block::text),
@@ -418,7 +419,7 @@ fn content_of(data: &Value) -> Content {
     }
 }
 
-/// Hooks and questions end when the turn does.
+/// Runs a stage until it ends or the turn is interrupted.
 async fn unless_interrupted<T>(
     tool: &Arc<dyn DynTool>,
     cx: &CallContext,
@@ -436,7 +437,7 @@ async fn interrupted_for(cancel: &CancellationToken, grace: Duration) {
     tokio::time::sleep(grace).await;
 }
 
-/// Lets what is ready to run go first, once.
+/// Yields to other ready tasks once.
 async fn give_way() {
     let mut gave = false;
     std::future::poll_fn(move |cx| {

@@ -10,14 +10,15 @@ use haft_types::{Block, Content, text};
 
 use crate::excerpt::preview;
 
-/// How much is kept, and for how long.
+/// Limits of a [`ResultStore`].
 #[derive(Clone, Copy, Debug)]
 pub struct StoreLimits {
-    /// Characters of a stored result that the model still sees.
+    /// Maximum characters of the preview that replaces a stored result. Default 8,000.
     pub preview_chars: usize,
-    /// Bytes of all results of a session together; the oldest make room.
+    /// Maximum bytes of all stored results of a session. Default 512 MiB. Beyond it the oldest are
+    /// deleted; a single larger result is not stored.
     pub total_bytes: u64,
-    /// Results older than this are removed when a store is opened.
+    /// Age at which [`ResultStore::sweep`] removes a result. Default 30 days.
     pub max_age: Duration,
 }
 
@@ -27,33 +28,33 @@ impl Default for StoreLimits {
     }
 }
 
-/// Keeps large results out of the context window: the full text goes to the
-/// session's directory, the model gets its size, its path and a preview.
+/// Keeps large results out of the context window: writes the full text to the session's directory and
+/// gives the model its size, its path and a preview.
 ///
-/// **Invariant:** a result that cannot be stored is cut, with a note. It never
-/// goes to the model whole, and it never fails the call.
+/// **Invariant:** a result that cannot be stored is truncated, with a note. It never reaches the model in full,
+/// and it never fails the call.
 #[derive(Clone, Debug)]
 pub struct ResultStore {
     dir: PathBuf,
     limits: StoreLimits,
-    /// Bytes in the directory, or more: counted once, then added up, and counted
-    /// again only when they seem to be too many. A session stores thousands.
+    /// Upper bound of the bytes in the directory. Counted at the first write, then added up, and
+    /// recounted only when the sum exceeds the quota, because a session may store thousands of results.
     used: Arc<Mutex<Option<u64>>>,
 }
 
 impl ResultStore {
-    /// Results of one session go to `dir`, which need not exist yet.
+    /// Creates the store of one session. `dir` need not exist; the first stored result creates it.
     pub fn new(dir: impl Into<PathBuf>, limits: StoreLimits) -> Self {
         Self { dir: dir.into(), limits, used: Arc::default() }
     }
 
-    /// Where the results are.
+    /// The directory of the stored results.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Removes results that are older than the age limit. Errors are left for
-    /// the next time: nothing depends on this. Blocks.
+    /// Removes results older than [`StoreLimits::max_age`]. Errors are ignored. Blocks on the file
+    /// system.
     pub fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
@@ -64,26 +65,27 @@ impl ResultStore {
         }
     }
 
-    /// The same for every session below `sessions`: a store whose session is
-    /// never opened again is nobody else's to sweep. `name` is what the stores
-    /// are called in the directories of their sessions; what becomes empty goes.
+    /// Sweeps the stores of all sessions in `sessions`, since a session that is never opened again does
+    /// not sweep its own. `name` is the name of the store's directory within each session's directory.
+    /// Directories that become empty are removed. Blocks on the file system.
     pub fn sweep_all(sessions: &Path, name: &str, limits: StoreLimits) {
         let Ok(entries) = std::fs::read_dir(sessions) else { return };
         for session in entries.flatten().map(|entry| entry.path()) {
             let store = Self::new(session.join(name), limits);
             store.sweep();
-            // Only what is empty is removed.
+            // `remove_dir` fails unless the directory is empty.
             if std::fs::remove_dir(store.dir()).is_ok() {
                 std::fs::remove_dir(session).ok();
             }
         }
     }
 
-    /// Returns the content as it is if it fits, else stores it and returns a
-    /// preview with the path. Pictures and documents do not count.
+    /// Returns `content` unchanged if its text has at most `limit` characters or there is no limit.
+    /// Otherwise stores the text and returns a preview with the path. Images and documents are kept and
+    /// do not count.
     pub async fn fit(&self, call_id: &str, content: Content, limit: Option<usize>) -> Content {
         let Some(limit) = limit else { return content };
-        // Bytes bound characters: the usual small result is not even counted.
+        // Bytes bound characters from above, so most results are not counted.
         let bytes: usize = content.0.iter().filter_map(Block::as_text).map(str::len).sum();
         if bytes <= limit || content.chars() <= limit {
             return content;
@@ -115,11 +117,11 @@ impl ResultStore {
         };
         let budget = self.limits.preview_chars.min(limit);
         let shown = preview(full, budget);
-        // The preview's own notes may take a little more than its budget.
+        // The notes in the preview may exceed its budget a little.
         format!("{note}\n{}", text::head(&shown, budget + 400))
     }
 
-    /// Writes beside and renames, so that a full disk leaves no half result.
+    /// Writes to a temporary file and renames it, so that a full disk leaves no partial result.
     fn store(&self, file_name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         create_private_dir(&self.dir)?;
         if self.limits.total_bytes < bytes.len() as u64 {
@@ -142,7 +144,8 @@ impl ResultStore {
         Ok(())
     }
 
-    /// Makes room for so many bytes, and says how many there are then.
+    /// Deletes the oldest results until `wanted` more bytes fit into the quota. Returns the bytes that
+    /// remain.
     fn remove_oldest(&self, wanted: u64) -> io::Result<u64> {
         let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for entry in std::fs::read_dir(&self.dir)?.flatten() {
@@ -164,7 +167,8 @@ impl ResultStore {
     }
 }
 
-/// A call id is the provider's text: it names a file only after a look at it.
+/// Returns a safe file name for a call id. The id is chosen by the provider and could contain path
+/// separators.
 fn file_name(call_id: &str) -> String {
     format!("{}.txt", crate::wire_name(call_id))
 }

@@ -1,4 +1,4 @@
-//! The user's hooks, as the stages of a call see them.
+//! Runs the user's hooks for the stages of a call.
 
 use std::{
     collections::HashMap,
@@ -19,40 +19,41 @@ use serde_json::Value;
 
 use crate::{AnsweredCall, DenialSource, PermissionAnswer};
 
-/// Why a call was not run that somebody wants to decide about later, in words.
-/// What counts is [`CallReport::left_for_later`].
+/// Stop reason of a call that a hook deferred. For display only; test [`CallReport::left_for_later`]
+/// instead.
 pub const LEFT_FOR_LATER: &str = "the call is left for later";
 
-/// The hooks of a session and what they are told about it.
+/// The hooks of a session, with the session id and log path that hooks receive. All can be replaced
+/// while calls run.
 pub struct SessionHooks {
     hooks: RwLock<Hooks>,
     session: RwLock<(SessionId, PathBuf)>,
 }
 
-/// A call as hooks are told about it.
+/// A call in the form hooks receive it.
 pub(crate) struct HookSubject<'a> {
     pub(crate) tool: &'a dyn DynTool,
     pub(crate) input: &'a Value,
     pub(crate) cx: &'a CallContext,
     pub(crate) mode: PermissionMode,
-    /// The type of the child that calls, if one does.
+    /// Agent type of the calling sub-agent; `None` for the main agent.
     pub(crate) agent_type: Option<&'a str>,
     pub(crate) compared: IfContext<'a>,
 }
 
-/// What the rules in the `if` of a hook are compared with.
+/// What the rules in a hook's `if` are matched against.
 pub(crate) enum IfContext<'a> {
-    /// The call, by the policy of its agent.
+    /// The call itself, matched by the policy of its agent.
     Call { policy: Arc<Policy>, call: &'a dyn DynCall },
-    /// What was answered while the call was there.
+    /// Matches computed before the call ran.
     Past(&'a RuleMatches),
 }
 
-/// Which rules are about a call that is gone by now.
+/// For each rule, whether it matches a call that has been consumed by running it.
 pub(crate) type RuleMatches = HashMap<String, bool>;
 
 impl HookSubject<'_> {
-    /// Whether a rule is about the call. A rule that came after the call may be.
+    /// Whether `rule` matches the call. For a past call, a rule that was added since counts as a match.
     pub(crate) fn is_about(&self, rule: &str) -> bool {
         match &self.compared {
             IfContext::Call { policy, call } => policy.is_about(rule, self.tool.name(), *call, self.cx),
@@ -60,44 +61,44 @@ impl HookSubject<'_> {
         }
     }
 
-    /// The answers for the hooks of later events.
+    /// Computes the matches needed by the hooks of later `events`.
     pub(crate) fn answers(&self, hooks: &Hooks, events: &[HookEvent]) -> RuleMatches {
         hooks.conditions(events).map(|rule| (rule.to_owned(), self.is_about(rule))).collect()
     }
 }
 
-/// What all hooks before a call said together.
+/// The combined answers of all `PreToolUse` hooks.
 #[derive(Debug, Default)]
 pub(crate) struct PreToolOutcome {
     pub(crate) opinion: HookOpinion,
-    /// A gate that had to answer could not; the call must not run.
+    /// Why a hook that must answer before the call failed to answer. If set, the call must not run.
     pub(crate) gate_failed: Option<String>,
     pub(crate) rewrite: Option<HookRewrite>,
     pub(crate) notes: HookNotes,
 }
 
-/// What all hooks after a call said together.
+/// The combined answers of all `PostToolUse` or `PostToolUseFailure` hooks.
 #[derive(Debug, Default)]
 pub(crate) struct PostToolOutcome {
-    /// The model reads this instead.
+    /// Replaces the output the model reads.
     pub(crate) updated_output: Option<Value>,
-    /// An objection the model has to deal with.
+    /// An objection to the result, added to what the model reads.
     pub(crate) objection: Option<String>,
     pub(crate) notes: HookNotes,
 }
 
-/// What hooks may say at any time.
+/// Output that any hook may return.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookNotes {
-    /// Told to the model beside the result.
+    /// Text for the model, added next to the result.
     pub context: Vec<String>,
-    /// Told to the user.
+    /// Text for the user.
     pub notices: Vec<String>,
-    /// End the whole turn, for this reason.
+    /// Why the whole turn ends; `None` if it goes on.
     pub stop: Option<String>,
-    /// That is because somebody wants to decide about the call later.
+    /// Whether the turn ends because a hook deferred the call.
     pub(crate) left_for_later: bool,
-    /// Who said no.
+    /// What denied the call, if it was denied.
     pub(crate) denied_by: Option<DenialSource>,
 }
 
@@ -118,39 +119,39 @@ impl Default for SessionHooks {
 }
 
 impl SessionHooks {
-    /// These hooks, told about this session.
+    /// Creates the hooks of a session. `transcript_path` is the session log.
     pub fn new(hooks: Hooks, session_id: SessionId, transcript_path: PathBuf) -> Self {
         Self { hooks: RwLock::new(hooks), session: RwLock::new((session_id, transcript_path)) }
     }
 
-    /// The hooks right now.
+    /// Returns a snapshot of the current hooks.
     pub fn get(&self) -> Hooks {
         self.hooks.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes on with other hooks.
+    /// Replaces the hooks. Hooks that are running finish.
     pub fn set(&self, hooks: Hooks) {
         *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
     }
 
-    /// Goes on with what is made of the hooks right now; nobody else changes them
-    /// meanwhile.
+    /// Replaces the hooks by `change(current)`. Holds the write lock meanwhile, so `change` must not
+    /// call other methods of this object.
     pub fn change(&self, change: impl FnOnce(&Hooks) -> Hooks) {
         let mut hooks = self.hooks.write().unwrap_or_else(PoisonError::into_inner);
         *hooks = change(&hooks);
     }
 
-    /// From now on it is another session, with another log.
+    /// Sets the session id and log path that later hook events carry.
     pub fn set_session(&self, id: SessionId, log: PathBuf) {
         *self.session.write().unwrap_or_else(PoisonError::into_inner) = (id, log);
     }
 
-    /// The session and its log.
+    /// Returns the session id and the path of its log.
     pub fn session(&self) -> (SessionId, PathBuf) {
         self.session.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What every event of this session carries.
+    /// Returns the fields that every hook event of this session carries.
     pub fn base(&self, cwd: PathBuf, mode: PermissionMode) -> BaseInput {
         let (id, log) = self.session.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut base = BaseInput::new(id, log, cwd);
@@ -158,7 +159,7 @@ impl SessionHooks {
         base
     }
 
-    /// The same for an event of one agent: only children are named to hooks.
+    /// Like [`SessionHooks::base`], for an event of one agent. Only sub-agents have their id set.
     pub(crate) fn base_of(
         &self,
         agent: &AgentId,
@@ -176,7 +177,7 @@ impl SessionHooks {
         self.hooks.read().unwrap_or_else(PoisonError::into_inner).listens(event)
     }
 
-    /// Before the permission check.
+    /// Runs the `PreToolUse` hooks.
     pub(crate) async fn before(&self, subject: &HookSubject<'_>) -> PreToolOutcome {
         if !self.listens(HookEvent::PreToolUse) {
             return PreToolOutcome::default();
@@ -209,7 +210,8 @@ impl SessionHooks {
         before
     }
 
-    /// The tool did not accept a rewritten input: what follows.
+    /// Called when the tool rejected an input that a hook rewrote. Returns the notice for the user if
+    /// the original input is used instead, or the error if the hook's policy blocks the call.
     pub(crate) fn rewrite_refused(&self, rewrite: &HookRewrite, problem: &str) -> Result<String, ToolError> {
         match self.get().rewrite_refused(rewrite, problem) {
             RefusedRewrite::UseOriginal { notice } => Ok(notice),
@@ -227,7 +229,8 @@ impl SessionHooks {
         self.get().rewrite_accepted(rewrite);
     }
 
-    /// Before a person is asked; an answer here is theirs.
+    /// Runs the `PermissionRequest` hooks, before the approver is asked. An answer replaces the
+    /// approver's.
     pub(crate) async fn permission_request(
         &self,
         subject: &HookSubject<'_>,
@@ -252,7 +255,7 @@ impl SessionHooks {
         }
     }
 
-    /// After a call was refused.
+    /// Runs the `PermissionDenied` hooks.
     pub(crate) async fn permission_denied(&self, subject: &HookSubject<'_>, reason: &str) {
         if !self.listens(HookEvent::PermissionDenied) {
             return;
@@ -266,7 +269,7 @@ impl SessionHooks {
         self.run(subject, event).await;
     }
 
-    /// After a call ran, whatever came of it.
+    /// Runs the `PostToolUse` hooks, or the `PostToolUseFailure` hooks if the call failed.
     pub(crate) async fn after(
         &self,
         subject: &HookSubject<'_>,
@@ -321,7 +324,7 @@ impl SessionHooks {
         }
     }
 
-    /// After all calls of one message.
+    /// Runs the `PostToolBatch` hooks, after all calls of a message.
     pub(crate) async fn after_batch(
         &self,
         answered: &[&AnsweredCall],
@@ -341,7 +344,7 @@ impl SessionHooks {
         notes(&self.get().run(&input).await)
     }
 
-    /// The session is over: ends what hooks left running in the background.
+    /// Ends hooks that still run in the background. Waits at most `patience`.
     pub async fn close(&self, patience: Duration) {
         self.get().close(patience).await;
     }

@@ -2,38 +2,39 @@ use std::time::{Duration, Instant};
 
 use haft_permission::DecisionSource;
 
-/// How long a call spent where.
+/// Time one call spent in each phase.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CallTiming {
-    /// Waiting for calls it must not overlap with.
+    /// Waiting for calls it must not overlap with, or for the message to be complete.
     pub queue: Duration,
-    /// In hooks before it.
+    /// Running pre-tool hooks.
     pub hooks: Duration,
-    /// Until somebody allowed or denied it.
+    /// Deciding permission, including the time an approver took to answer.
     pub permission: Duration,
-    /// In the tool itself.
+    /// Running the tool.
     pub run: Duration,
-    /// In what follows: a large result is stored, hooks look at it.
+    /// Storing a large result and running post-tool hooks.
     pub after: Duration,
 }
 
-/// Who said no.
+/// What denied a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DenialSource {
     /// A hook.
     Hook,
-    /// A rule.
+    /// A permission rule.
     Rule,
     /// The permission mode.
     Mode,
-    /// A check that no rule can switch off.
+    /// Anything else: a built-in safety check, the working-directory check, the classifier, or no rule
+    /// that allows the call.
     Check,
-    /// Whoever was asked, or nobody being there to ask.
+    /// The approver, or the lack of one.
     Asked,
 }
 
 impl DenialSource {
-    /// One word for logs.
+    /// Returns a short identifier for logs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Hook => "hook",
@@ -59,7 +60,7 @@ impl From<&DecisionSource> for DenialSource {
     }
 }
 
-/// Measures one stage after the other.
+/// Measures consecutive stages.
 pub(crate) struct StageTimer(Instant);
 
 impl StageTimer {
@@ -67,7 +68,7 @@ impl StageTimer {
         Self(Instant::now())
     }
 
-    /// The time since the last lap.
+    /// Returns the time since the last call of `next`, or since the start.
     pub(crate) fn next(&mut self) -> Duration {
         let now = Instant::now();
         now - std::mem::replace(&mut self.0, now)

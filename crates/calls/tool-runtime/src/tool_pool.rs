@@ -1,5 +1,5 @@
-//! Three layers, each a plain value made from the one before:
-//! base list → [`visible`] → [`Pool`].
+//! Selects the tools of a session in three layers, each a value derived from the one before: base list →
+//! [`visible`] → [`Pool`].
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,22 +14,21 @@ use crate::{
     wire_names::{folded, marked, wire_name},
 };
 
-/// Switches of the settings that turn optional tools on and off.
+/// Feature switches from the settings that turn optional tools on and off.
 #[derive(Clone, Debug, Default)]
 pub struct PoolFeatures {
-    /// Switches that are off.
+    /// Names of the features that are turned off.
     pub off: BTreeSet<String>,
 }
 
-/// What narrows the base list down for one session.
+/// Restricts the base tools to those of one session.
 #[derive(Clone, Debug, Default)]
 pub struct ToolVisibility {
-    /// Names the configuration denies outright: the model never sees them. An
-    /// alias counts as the tool.
+    /// Names or aliases of tools to hide from the model.
     pub denied: Vec<String>,
-    /// Only these, if given.
+    /// If set, only the tools with these names or aliases are visible.
     pub only: Option<Vec<String>>,
-    /// Feature switches.
+    /// Features that are turned off, with their tools.
     pub features: PoolFeatures,
 }
 
@@ -44,28 +43,28 @@ impl ToolVisibility {
     }
 }
 
-/// Layer two: the base tools this session may use at all.
+/// Layer two: returns the base tools that are visible in this session.
 pub fn visible(base: &[Arc<dyn DynTool>], visibility: &ToolVisibility) -> Vec<Arc<dyn DynTool>> {
     base.iter().filter(|tool| visibility.shows(tool.as_ref())).cloned().collect()
 }
 
-/// Layer three: the tools of one model request, in the order they are sent.
+/// Layer three: the tools of a model request, in the order they are sent.
 ///
-/// Immutable. A call is looked up in the pool that advertised it, even if the
-/// session has moved on to another pool since.
+/// Immutable. A call is looked up in the pool that advertised it, even if the session has since switched
+/// to another pool.
 #[derive(Clone)]
 pub struct Pool {
     entries: Vec<PoolEntry>,
     by_name: HashMap<String, usize>,
-    /// Names and aliases of built-in tools as [`folded`] has them; nothing where
-    /// two tools share one.
+    /// Index of a built-in tool by its name and aliases, normalized with [`folded`]. `None` marks a key
+    /// that two tools share.
     by_folded: HashMap<String, Option<usize>>,
     search: OnceLock<Arc<ToolIndex>>,
     why_absent: Option<AbsenceReason>,
 }
 
-/// Says of a name that is not in the pool why it is not, if somebody knows: a
-/// tool of a server that has not come yet is not a tool that does not exist.
+/// Explains why a tool name is not in the pool, for example because its MCP server is still connecting.
+/// Returns `None` for names it knows nothing about.
 pub type AbsenceReason = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 #[derive(Clone)]
@@ -73,19 +72,20 @@ struct PoolEntry {
     tool: Arc<dyn DynTool>,
     wire_name: String,
     origin: PoolOrigin,
-    /// Why the tool cannot be called right now: its server is gone.
+    /// Why the tool cannot be called now, for example because its server disconnected.
     gone: Option<Arc<str>>,
-    /// What the request says about it; kept when the pool moves on.
+    /// The tool's JSON in the request, built on first use. Shared by derived pools, so that the bytes
+    /// stay the same.
     advertised: Arc<OnceLock<String>>,
 }
 
-/// What becomes of a tool in a narrower pool.
+/// What [`Pool::narrowed`] does with a tool.
 pub enum PoolFilter {
-    /// It is left out.
+    /// Drops the tool.
     No,
-    /// It stays.
+    /// Keeps the tool.
     Yes,
-    /// This one stands in its place.
+    /// Puts this tool in its place.
     Replaced(Arc<dyn DynTool>),
 }
 
@@ -95,7 +95,7 @@ enum PoolOrigin {
     External,
 }
 
-/// A tool as a call finds it.
+/// The result of looking up a tool.
 #[derive(Clone, Copy)]
 pub(crate) struct FoundTool<'a> {
     pub(crate) tool: &'a Arc<dyn DynTool>,
@@ -105,11 +105,11 @@ pub(crate) struct FoundTool<'a> {
 }
 
 impl Pool {
-    /// Built-in tools by name, then external tools by name. On a name clash the
-    /// built-in tool keeps the name and the external one gets a marked one.
+    /// Builds the pool: built-in tools sorted by name, then external tools sorted by name. On a name
+    /// clash the built-in tool keeps its wire name and the external one gets a hash appended.
     ///
-    /// **Invariant:** the external tools never change the position of a
-    /// built-in one, so they never invalidate the prompt cache before them.
+    /// **Invariant:** external tools never change the position of a built-in one, so they never invalidate the
+    /// prompt cache before them.
     pub fn assemble(builtin: Vec<Arc<dyn DynTool>>, external: Vec<Arc<dyn DynTool>>) -> Self {
         let mut pool = Self {
             entries: Vec::new(),
@@ -124,9 +124,9 @@ impl Pool {
         pool
     }
 
-    /// The pool after the external tools changed: what was advertised keeps its
-    /// place, what is new comes last, and what is gone stays declared and says
-    /// so when it is called: `gone` says why, by name.
+    /// Returns the pool with `external` as its external tools. Tools that stay keep their place and new
+    /// ones come last. Missing ones stay declared, but calls of them fail with the reason `gone` returns
+    /// for their name.
     pub fn with_external(&self, external: Vec<Arc<dyn DynTool>>, gone: impl Fn(&str) -> String) -> Self {
         let mut pool = self.clone();
         pool.search = OnceLock::new();
@@ -149,7 +149,7 @@ impl Pool {
         pool
     }
 
-    /// The pool with more external tools behind those it has.
+    /// Returns the pool with more external tools, appended behind the existing ones.
     #[must_use]
     pub fn with_more(&self, external: Vec<Arc<dyn DynTool>>) -> Self {
         let mut pool = self.clone();
@@ -159,8 +159,8 @@ impl Pool {
         pool
     }
 
-    /// The pool with another built-in tool of this name, or without one. For
-    /// the beginning of a session: positions in the request may change.
+    /// Returns the pool with built-in tool `name` replaced by `tool`, or removed. Rebuilds the pool, so
+    /// positions in the request may change: use it only before the first request.
     pub fn with_builtin(&self, name: &str, tool: Option<Arc<dyn DynTool>>) -> Self {
         let of = |origin: PoolOrigin| {
             let entries = self.entries.iter().filter(move |entry| entry.origin == origin);
@@ -172,8 +172,8 @@ impl Pool {
         Self { why_absent: self.why_absent.clone(), ..Self::assemble(builtin, of(PoolOrigin::External)) }
     }
 
-    /// Only the tools that are to be kept, in the same order and described by the
-    /// same bytes. A tool that is replaced keeps its place.
+    /// Returns only the tools that `keep` keeps, in the same order and with the same bytes in the
+    /// request. A replacement takes the place of the tool it replaces.
     pub fn narrowed(&self, keep: impl Fn(&str, &Arc<dyn DynTool>) -> PoolFilter) -> Self {
         let (entries, by_name, search) = (Vec::new(), HashMap::new(), OnceLock::new());
         let why_absent = self.why_absent.clone();
@@ -197,7 +197,7 @@ impl Pool {
         pool
     }
 
-    /// The same pool, with somebody who knows about tools that are not in it.
+    /// Adds an explanation for tools that are not in the pool.
     pub fn explaining(self, why_absent: AbsenceReason) -> Self {
         Self { why_absent: Some(why_absent), ..self }
     }
@@ -206,8 +206,8 @@ impl Pool {
         self.why_absent.as_ref().and_then(|why| why(name))
     }
 
-    /// Finds a tool by name, wire name or alias; a built-in one also by a name that
-    /// differs from these in case, separators or the word `Tool` at its end.
+    /// Finds a tool by name, wire name or alias. Built-in tools are also found if the name differs in
+    /// case, separators or a trailing `Tool`.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
         self.find(name).map(|found| found.tool)
     }
@@ -223,12 +223,12 @@ impl Pool {
         })
     }
 
-    /// Every wire name, in the order of the request.
+    /// Returns every wire name, in the order of the request.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.wire_name.as_str())
     }
 
-    /// The wire names of tools that can be called: those whose servers are there.
+    /// Returns the wire names of tools that can be called now, without those whose server is gone.
     pub fn present(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter(|entry| entry.gone.is_none()).map(|entry| entry.wire_name.as_str())
     }
@@ -237,32 +237,31 @@ impl Pool {
         self.find(name).is_some_and(|found| found.gone.is_none())
     }
 
-    /// Every tool with its wire name, in the order of the request.
+    /// Returns every tool with its wire name, in the order of the request.
     pub fn tools(&self) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
         self.entries.iter().map(|entry| (entry.wire_name.as_str(), &entry.tool))
     }
 
-    /// The built-in tools with their wire names, in the order of the request.
+    /// Returns the built-in tools with their wire names, in the order of the request.
     pub fn builtin(&self) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
         let own = self.entries.iter().filter(|entry| entry.origin == PoolOrigin::Builtin);
         own.map(|entry| (entry.wire_name.as_str(), &entry.tool))
     }
 
-    /// The wire name of the tool a name, wire name or alias means.
+    /// Returns the wire name of the tool that [`Pool::get`] finds for `name`.
     pub fn wire_name(&self, name: &str) -> Option<&str> {
         self.find(name).map(|found| found.wire_name)
     }
 
-    /// Tools the model only knows by name until it searches for them or calls
-    /// them.
+    /// Returns the deferred tools with their wire names. The model knows only their names until it
+    /// searches for them or calls them.
     pub fn deferred(&self) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
         let deferred = self.entries.iter().filter(|entry| entry.is_deferred());
         deferred.map(|entry| (entry.wire_name.as_str(), &entry.tool))
     }
 
-    /// What the request says about tools: a JSON array. Tools sent at once come
-    /// first, then the deferred ones in the order they were loaded, so that
-    /// loading one changes no byte before it.
+    /// Returns the tool list of the request as a JSON array. Tools that are not deferred come first,
+    /// then the deferred ones in `loaded` order, so that loading a tool changes no byte before it.
     pub fn advertised(&self, loaded: &[String]) -> String {
         let direct = self.entries.iter().filter(|entry| !entry.is_deferred());
         let late = loaded.iter().filter_map(|name| self.by_name.get(name).map(|&idx| &self.entries[idx]));
@@ -278,12 +277,13 @@ impl Pool {
         json
     }
 
-    /// The index over the deferred tools, by position among them.
+    /// Returns the search index of the deferred tools, building it on first use. Its positions are those
+    /// in [`Pool::deferred`].
     pub(crate) fn search_index(&self) -> &ToolIndex {
         self.search.get_or_init(|| {
             let documents = self.deferred().map(|(wire_name, tool)| {
                 let spec = tool.spec();
-                // The wire name has lost what is not ASCII.
+                // The index needs both names: the wire name has lost non-ASCII characters.
                 ToolDocument {
                     name: tool.name(),
                     wire_name,
@@ -310,7 +310,7 @@ impl Pool {
             wire = marked(&original);
         }
         if taken(&wire) {
-            // The same name twice from outside: the first one is the tool.
+            // An external tool with the same name was added before; that one stays.
             return;
         }
         let idx = self.entries.len();
@@ -325,7 +325,7 @@ impl Pool {
         });
     }
 
-    /// Aliases come last: no alias takes a name away from a tool.
+    /// Called after all tools were added, so that an alias never takes over another tool's name.
     fn index_aliases(&mut self) {
         for (idx, entry) in self.entries.iter().enumerate() {
             let aliases = entry.tool.aliases();

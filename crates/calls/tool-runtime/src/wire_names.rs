@@ -1,14 +1,13 @@
-//! Names every provider accepts.
+//! Tool names that every provider accepts.
 
-/// Providers take at most this many characters.
+/// Maximum characters of a tool name, as limited by the providers.
 const MAX_CHARS: usize = 64;
 
-/// The name of a tool on the wire: matches `^[a-zA-Z0-9_-]{1,64}$`.
+/// Returns the name of a tool on the wire, which matches `^[a-zA-Z0-9_-]{1,64}$`.
 ///
-/// A name that already does is kept. Any other gets its foreign characters
-/// replaced and a mark made of the whole original appended, so that two
-/// originals never share a wire name, and the result depends on nothing but
-/// the original: not on the other tools, not on their order, not on the day.
+/// A name that already matches is returned as it is. In any other name, invalid characters are replaced
+/// and a hash of the whole original is appended, so that different originals get different wire names
+/// (up to hash collisions). The result depends on the original only, not on other tools or their order.
 pub fn wire_name(original: &str) -> String {
     let fits = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     if !original.is_empty() && original.len() <= MAX_CHARS && original.chars().all(fits) {
@@ -17,8 +16,8 @@ pub fn wire_name(original: &str) -> String {
     marked(original)
 }
 
-/// What models vary when they write a name from memory: case, separators, and
-/// `Tool` at the end (`bash`, `task_output`, `FileReadTool`).
+/// Normalizes what models vary when they write a tool name from memory: case, separators, and a trailing
+/// `Tool` (`bash`, `task_output`, `FileReadTool`).
 pub(crate) fn folded(name: &str) -> String {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|it| it.to_ascii_lowercase()).collect();
@@ -28,8 +27,7 @@ pub(crate) fn folded(name: &str) -> String {
     }
 }
 
-/// A wire name that differs from the plain one, for an external tool whose name
-/// is taken.
+/// Returns a wire name with a hash appended, for an external tool whose plain name is taken.
 pub(crate) fn marked(original: &str) -> String {
     let mark = format!("_{:08x}", fnv1a(original.as_bytes()) & 0xffff_ffff);
     let fits = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };
@@ -37,11 +35,10 @@ pub(crate) fn marked(original: &str) -> String {
     kept + &mark
 }
 
-/// FNV-1a: stable across versions and machines, which the standard hasher does
-/// not promise.
+/// FNV-1a, which is stable across versions and machines; the standard hasher is not.
 fn fnv1a(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    // Folded, so that the 32 bits used depend on all 64.
+    // The halves are combined so that the 32 bits used depend on all 64.
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
     hash ^ (hash >> 32)
 }
@@ -58,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn good_names_stay_and_others_are_marked() {
+    fn invalid_names_get_a_hash_and_valid_ones_stay() {
         let long = "x".repeat(80);
         assert_eq!(wire_name("mcp__git__log"), "mcp__git__log");
         for name in ["a.b/c", "", "größe", &long, "white space"] {
@@ -71,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_is_accepted(name in "\\PC{0,100}") {
+        fn every_wire_name_is_valid_and_stable(name in "\\PC{0,100}") {
             prop_assert!(is_wire(&wire_name(&name)));
             prop_assert_eq!(wire_name(&wire_name(&name)), wire_name(&name));
         }

@@ -1,5 +1,5 @@
-//! What a call asks of memory on its way through the stages, beside what its
-//! tool does. More than a tenth above these rows is a decision, not an accident.
+//! Counts the memory allocations of a call in the runtime, without those of its tool. More than 10 %
+//! above the recorded numbers fails the test.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{path::Path, sync::Arc};
@@ -31,7 +31,7 @@ fn policy_with_200_rules() -> Policy {
 }
 
 #[test]
-fn a_call_through_all_stages() {
+fn call_allocations_stay_within_the_recorded_limit() {
     let tool =
         tool("NoOp", "Does nothing.", async |_: NoArgs, _cx| Ok(Outcome::from(()))).read_only().build();
     let pool = Pool::assemble(vec![tool], Vec::new());
@@ -44,7 +44,7 @@ fn a_call_through_all_stages() {
         let report = runtime.block_on(pipeline.run(ParsedCall::parse(&pool, tool_use, &cx), cx.clone()));
         assert!(report.error.is_none());
     };
-    // What is made once and kept is made before.
+    // Warm up: lazily created values must not count.
     (0..10).for_each(|_| call());
     let (found, ()) = Allocated::during(|| (0..100).for_each(|_| call()));
     found.check("100 calls", 2_100, 855_600);
@@ -68,7 +68,7 @@ fn external(number: usize) -> Arc<dyn DynTool> {
 }
 
 #[test]
-fn five_hundred_tools_once_and_again() {
+fn tool_list_allocations_stay_within_the_recorded_limit() {
     let tools: Vec<Arc<dyn DynTool>> = (0..500).map(external).collect();
     let (first, pool) = Allocated::during(|| {
         let pool = Pool::assemble(Vec::new(), tools.clone());

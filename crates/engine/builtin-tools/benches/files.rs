@@ -1,9 +1,8 @@
-//! File tools against the programs they stand for, as ratios within one run, so
-//! that the speed of the machine does not matter.
+//! Measures the file tools against the programs they replace, as ratios within one run, so that the
+//! speed of the machine does not matter.
 //!
-//! `cargo xtask bench files`; `HAFT_BENCH_DIR` says where the trees are made
-//! (about 1.5 GB, removed afterwards), `HAFT_BENCH_ONLY` which parts to run
-//! (`trees`, `reads`, `deep`, `edits`).
+//! Run with `cargo xtask bench files`. `HAFT_BENCH_DIR` is the directory for the test trees (about 1.5
+//! GB, removed afterwards), `HAFT_BENCH_ONLY` the parts to run (`trees`, `reads`, `deep`, `edits`).
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used, reason = "a program for a person")]
 
 #[path = "files/rig.rs"]
@@ -52,7 +51,7 @@ fn whole_trees(top: &Path) {
     fs::remove_dir_all(&large).unwrap();
 }
 
-/// Runs both in turns and prints how the medians compare.
+/// Runs both alternately and prints the ratio of the medians.
 fn compare(what: &str, goal: f64, mut ours: impl FnMut(), mut theirs: impl FnMut()) {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -136,7 +135,7 @@ fn reads(top: &Path) {
     trees::put(&dir.join("f.rs"), &text);
     let rig = Rig::new(&dir);
     let input = json!({ "file_path": "f.rs" });
-    // One is too short to time, and many would be interrupted by others.
+    // A single edit is too short to time; with too many, the process would be preempted.
     let many = 50;
     compare(
         "50 times",
@@ -189,9 +188,8 @@ fn edits(top: &Path) {
     small_edits(&dir);
 }
 
-/// One line of a small file: mostly waiting for the disk, so the measure is a
-/// careful write of the same size (new file, sync, rename, sync of the
-/// directory).
+/// Edits one line of a small file. This mostly waits for the disk, so the baseline is a careful write of
+/// the same size: new file, sync, rename, sync of the directory.
 fn small_edits(dir: &Path) {
     println!("Edit in 200 lines, against a careful write");
     let text: String = (1..=200).map(|n| format!("    let value_{n} = compute({n}) + other;\n")).collect();

@@ -1,6 +1,6 @@
-//! What commands cost, beside the cheapest thing that does the same.
+//! Measures the overhead of the shell tool, compared with the cheapest equivalent.
 //!
-//! `cargo xtask bench shell`. Medians of interleaved rounds.
+//! Run with `cargo xtask bench shell`. Prints medians of interleaved rounds.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -45,7 +45,7 @@ fn main() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     std::fs::create_dir_all(top.join("work")).unwrap();
-    // As in a session: calls run on workers, not on the thread that waits for them.
+    // As in a session, calls run on worker threads, not on the thread that waits for them.
     runtime.block_on(async {
         tokio::spawn(running(top.clone())).await.unwrap();
         tokio::spawn(printing(top.clone())).await.unwrap();
@@ -58,7 +58,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Reading command lines, typical and long.
+/// Analyses typical and long command lines.
 fn judging() {
     let roots = [PathBuf::from("/home/u/ws")];
     let place = AnalysisContext { cwd: &roots[0], home: Some(Path::new("/home/u")), roots: &roots };
@@ -130,13 +130,13 @@ fn spawn_true() -> Duration {
     started.elapsed()
 }
 
-/// `true` through the whole pipeline, free and confined, against `posix_spawn`.
+/// Runs `true` through the whole pipeline, with and without the sandbox; the baseline is `posix_spawn`.
 async fn running(top: PathBuf) {
     let free = Bench::new(&top, "free", None);
     let scratch = top.join("scratch");
     std::fs::create_dir_all(&scratch).unwrap();
     let mut config = SandboxConfig::new("bench", top.join("sandbox")).unwrap();
-    // As it is installed: beside the program.
+    // The helper lies next to the program, as when installed.
     let small = config.helper.ancestors().nth(2).unwrap().join("haft-sandbox-helper");
     if small.is_file() {
         config.helper = small;
@@ -168,7 +168,7 @@ async fn running(top: PathBuf) {
     }
 }
 
-/// A hundred megabytes of output, against `cat > /dev/null`.
+/// Reads 100 MB of output; the baseline is `cat > /dev/null`.
 async fn printing(top: PathBuf) {
     let bench = Bench::new(&top, "printing", None);
     let file = top.join("work/large");
@@ -195,7 +195,7 @@ async fn printing(top: PathBuf) {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// Looking at a workspace of 20,000 files before a command.
+/// Takes the undo snapshot of a workspace of 20,000 files.
 async fn looking(top: PathBuf) {
     let root = top.join("work");
     for number in 0..20_000 {

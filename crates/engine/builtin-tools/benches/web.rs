@@ -1,6 +1,6 @@
-//! A page of a megabyte from a server on this machine, beside what curl and a parser
-//! of HTML take for the same bytes; how soon a call says that its language server
-//! starts; and what waiting prompts cost. `cargo xtask bench web`.
+//! Measures the web and language server tools: fetching a page of 1 MB from a local server, compared
+//! with curl and an HTML parser; the time until a call reports that its language server is starting; and
+//! the cost of waiting scheduled prompts. Run with `cargo xtask bench web`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -45,7 +45,7 @@ const ROUNDS: usize = 21;
 fn main() {
     haft_shell::own::adopt_orphans().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // Before anything else ran that could wake up for its own reasons.
+    // Must run first, before anything else starts threads that wake up.
     waiting(&runtime);
     let page = Arc::new(page());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -64,10 +64,10 @@ fn main() {
     runtime.block_on(edits());
 }
 
-/// How much more memory the process has at most while a page is fetched.
+/// Measures by how much the peak memory of the process grows while a page is fetched.
 fn memory(runtime: &tokio::runtime::Runtime, port: u16, bytes: usize) {
     let url = format!("http://127.0.0.1:{port}/");
-    // What is made once is made before.
+    // Warm up lazily created values.
     runtime.block_on(fetch(&tool(port), &format!("{url}?small")));
     let before = kilobytes("VmRSS:");
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
@@ -113,7 +113,7 @@ fn pages(runtime: &tokio::runtime::Runtime, port: u16) {
     println!("  the same from what is kept {kept:.1?} (goal 2 ms)");
 }
 
-/// How soon a call says that it waits for a server which does not answer yet.
+/// Measures how soon a call reports that it waits for a server that does not answer yet.
 async fn cold_server() {
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path().canonicalize().unwrap().join("work");
@@ -153,8 +153,8 @@ async fn cold_server() {
     println!("a call for a language server that starts, says so after {:.1?} (goal 100 ms)", median(times));
 }
 
-/// Edits of a file that a server knows and says nothing about, in a session that can
-/// be told later, in turns with edits of a file that no server knows.
+/// Measures edits of a file that a language server knows and has nothing to report about, in a session
+/// that can deliver diagnostics later; the baseline is edits of a file without a server.
 async fn edits() {
     const EDITS: usize = 400;
     let dir = tempfile::tempdir().unwrap();
@@ -209,7 +209,7 @@ async fn edits() {
     println!("  with it {known:.1?}, without {unknown:.1?}, ratio {ratio:.2} (goal 1.05)");
 }
 
-/// A call with the file it needs granted.
+/// Runs a call with access to the file it needs.
 async fn granted(tool: &Arc<dyn DynTool>, work: &Path, name: &str, input: serde_json::Value) {
     let cx = CallContext::detached("bench", work);
     let call = Arc::clone(tool).parse(input, &cx).unwrap();
@@ -219,8 +219,8 @@ async fn granted(tool: &Arc<dyn DynTool>, work: &Path, name: &str, input: serde_
     call.run(permit, cx).await.unwrap();
 }
 
-/// How often a process wakes up in which prompts wait for tomorrow. Longer than
-/// anybody would sleep who looks at the clock now and then.
+/// Counts how often the process wakes up while scheduled prompts wait for tomorrow. Runs longer than any
+/// polling interval.
 fn waiting(runtime: &tokio::runtime::Runtime) {
     const PROMPTS: usize = 50;
     const SECONDS: u64 = 40;
@@ -229,14 +229,14 @@ fn waiting(runtime: &tokio::runtime::Runtime) {
     std::thread::sleep(Duration::from_secs(1));
     let before = wake_ups();
     std::thread::sleep(Duration::from_secs(SECONDS));
-    // Threads that have nothing to do end meanwhile, and count no more.
+    // Threads that exit meanwhile are not counted.
     let more = |(thread, count): (OsString, u64)| count - before.get(&thread).copied().unwrap_or(0);
     let woken: u64 = wake_ups().into_iter().map(more).sum();
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     println!("{PROMPTS} prompts that wait for tomorrow: {woken} wake-ups in {SECONDS} s (goal 0)");
 }
 
-/// How often threads of this process gave up the processor to wait, but for this one.
+/// Returns the voluntary context switches of each thread of this process except the current one.
 fn wake_ups() -> HashMap<OsString, u64> {
     let own = std::process::id().to_string();
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
@@ -248,7 +248,7 @@ fn wake_ups() -> HashMap<OsString, u64> {
     others.filter_map(|it| Some((it.file_name(), of(&it.path())?))).collect()
 }
 
-/// A page like those of documentation: headings, text, links, tables, code.
+/// Returns a page as documentation has them: headings, text, links, tables, code.
 fn page() -> String {
     let part = |number: usize| {
         format!(
@@ -277,7 +277,7 @@ fn serve(mut stream: TcpStream, page: &str) {
     stream.write_all(page.as_bytes()).ok();
 }
 
-/// The body, as a program without any care gets it.
+/// Fetches the body without any checks.
 fn plain(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();

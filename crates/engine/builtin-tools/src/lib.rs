@@ -1,8 +1,7 @@
-//! The built-in tools, one folder each, and [`base`], the one ordered list.
+//! The built-in tools, one folder each, and [`base`], the one ordered list of them.
 //!
-//! **Does not know** the runtime that calls it, the agent loop, or any rule.
-//! What a tool needs from above it names as a small trait of its own and takes
-//! in its constructor.
+//! **Does not know** the runtime that calls the tools, the agent loop, or any permission rule. What a tool needs from
+//! above is a small trait of its own, passed to its constructor.
 //!
 //! **Invariant:** adding a tool touches one folder and one line of [`base`].
 
@@ -63,8 +62,8 @@ pub use edit_common::{
 pub use search_common::SearchToolSettings;
 pub use web_tools::WebToolServices;
 
-/// Tools that act on files and commands of the machine they run on. A session
-/// with a tool host has these there.
+/// Tools that act on files and commands of the machine they run on. With a remote tool host, they run
+/// there.
 pub const OF_MACHINE: &[&str] = &[
     <bash::Bash as Tool>::NAME,
     <edit::Edit as Tool>::NAME,
@@ -85,68 +84,58 @@ pub const OF_MACHINE: &[&str] = &[
     <write::Write as Tool>::NAME,
 ];
 
-/// Tools that are about directories of this machine and have no meaning where
-/// files are on another one.
+/// Whether the tool works on directories of this machine and is useless when the files are on a remote
+/// host.
 pub fn needs_own_files(name: &str) -> bool {
     worktree::NAMES.contains(&name)
 }
 
-/// What the tools of one session share, and what they need from above.
+/// The services that the tools of one session share.
 pub struct ToolServices {
-    /// Reads and changes settings.
     pub settings: Arc<dyn config::SettingsAccess>,
-    /// How searching tools search.
+    /// Settings of Glob, Grep, LS and Search.
     pub find: SearchToolSettings,
-    /// The files of the session, and what was seen of them.
+    /// The files of the session, and which of them the model has seen.
     pub files: Arc<SessionFiles>,
-    /// How much Read shows at once.
+    /// How much of a file Read shows per call.
     pub read: read::ReadLimits,
-    /// Where Read unpacks pictures and documents.
+    /// Where Read decodes images and PDFs.
     pub media: haft_media::MediaWork,
-    /// Keeps edits from breaking files that decide what is allowed.
+    /// Rejects edits that would break configuration files.
     pub config_check: Arc<dyn ConfigCheck>,
-    /// Commands that run, and those that go on in the background.
+    /// Background tasks, and the shell that runs commands.
     pub tasks: Arc<TaskRegistry>,
-    /// What is known about a command before it runs.
+    /// Analyses commands before they run.
     pub commands: Arc<dyn bash::CommandInspector>,
-    /// The directories commands may stay in.
+    /// The directories in which `cd` persists for later commands.
     pub roots: Arc<dyn bash::WorkingDirs>,
-    /// Time limits and the like of commands.
+    /// Time limits and output limits of commands.
     pub bash: bash::BashSettings,
-    /// Which walls hold commands.
+    /// Chooses the sandbox of each command.
     pub confine: Arc<dyn bash::CommandConfiner>,
-    /// Makes what commands change undoable.
     pub snapshots: Arc<dyn bash::CommandSnapshots>,
-    /// Fetches pages and searches the web.
     pub web: WebToolServices,
-    /// Stores prompts that run later.
+    /// Stores scheduled prompts.
     pub schedule: cron::CronServices,
-    /// Fires prompts that wait for it.
+    /// Starts the prompts of configured triggers.
     pub triggers: remote_trigger::TriggerServices,
-    /// Asks language servers.
     pub lsp: Arc<lsp::LspServers>,
-    /// Starts agents.
     pub agents: Arc<dyn agent::SubagentSpawner>,
-    /// Where plans are kept, and under which name.
+    /// Directory of plan files, and the name of this session's plan.
     pub plans: (std::path::PathBuf, String),
-    /// Carries messages between agents.
     pub post: Arc<dyn send_message::AgentMailer>,
-    /// Tasks that are no commands: agents that work.
+    /// Tasks that are not commands: running agents.
     pub other_tasks: Arc<dyn task_output::AgentTasks>,
-    /// Lists of tasks.
     pub task_lists: task_list::TaskServices,
-    /// Makes and ends teams.
     pub teams: Arc<dyn team::Teams>,
-    /// Speaks to the person.
+    /// Shows messages to the user.
     pub user: Arc<dyn brief::UserMessenger>,
-    /// Where suggested pull requests are written down.
+    /// File that suggested pull requests are appended to.
     pub suggestions: std::path::PathBuf,
-    /// Makes and removes worktrees.
     pub worktrees: Arc<dyn worktree::Worktrees>,
 }
 
-/// Every built-in tool there is. The single source of truth: help, search,
-/// schemas and docs come from it.
+/// Returns every built-in tool. Help, search, schemas and docs are derived from this list.
 pub fn base(services: &ToolServices) -> Vec<Arc<dyn DynTool>> {
     let tasks = || Arc::clone(&services.tasks);
     let commands = Arc::new(edit_common::command_reads::CommandReads {

@@ -1,15 +1,15 @@
-//! A build without the tools for the web.
+//! Replaces the web tools in a build without them.
 
 use std::{path::Path, sync::Arc};
 
 use haft_media::MediaWork;
 use haft_tool::DynTool;
 
-/// What the tools for the web need: nothing, for there are none in this build.
+/// Empty: this build has no web tools.
 pub struct WebToolServices;
 
 impl WebToolServices {
-    /// For tools that are only described.
+    /// Creates services for tools that are only described, never called.
     pub fn plain(_: &Path) -> Self {
         Self
     }

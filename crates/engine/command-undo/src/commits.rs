@@ -1,4 +1,4 @@
-//! Commits a command made: they are not undone, so they are named.
+//! Finds commits a command made. Undo does not revert commits, so the journal lists them.
 
 use std::{
     fs::File,
@@ -10,12 +10,13 @@ use haft_workspace::FileState;
 
 use super::path_tree::PathTree;
 
-/// As many as are named.
+/// Maximum number of commits listed per command.
 const MOST: usize = 20;
-/// As much as is read of what git wrote down.
+/// Maximum bytes read from a reflog per command; newer lines beyond it are ignored.
 const LONGEST: u64 = 64 << 10;
 
-/// Those that git wrote down in its list of moves between two looks.
+/// Returns the commits that `HEAD` reflogs gained between two snapshots, as "hash subject", at most
+/// [`MOST`].
 pub(super) fn made(before: &PathTree, after: &PathTree) -> Vec<String> {
     let lists = after.iter().filter(|(path, _)| path.ends_with(".git/logs/HEAD"));
     let grown = lists.filter_map(|(path, node)| {
@@ -41,7 +42,7 @@ fn tail(path: &Path, from: u64) -> String {
     read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// A line is the old name, the new name, who and when, a tab, and what was done.
+/// Parses reflog lines: old hash, new hash, author and time, a tab, then the action.
 fn commits(text: &str) -> Vec<String> {
     let commit = |line: &str| {
         let (head, done) = line.split_once('\t')?;
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moves_that_made_a_commit() {
+    fn reflog_lines_that_made_a_commit_are_found() {
         let (old, new) = ("0".repeat(40), "0123456789abcdef0123456789abcdef01234567");
         let line = |done: &str| format!("{old} {new} A <a@b> 1700000000 +0000\t{done}\n");
         let text = [

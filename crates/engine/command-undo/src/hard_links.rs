@@ -1,5 +1,5 @@
-//! Hard links: which names were one file before a command, and whether it tore
-//! them apart or tied others together.
+//! Hard links: which paths were the same file before a command, and whether the command separated them
+//! or linked others.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,20 +12,22 @@ use haft_workspace::{FileChange, FileObject, Journal, LinkedName, RetainedObject
 
 use super::path_tree::{FileStamp, PathNode, PathTree, is_generated, is_objects};
 
-/// As many files are held while a command runs.
+/// Maximum number of files held open while a command runs.
 const MAX_HELD: usize = 256;
 
-/// Files with several names, held open while a command runs: a name that it tears
-/// off can be tied to its file again, wherever the other names are.
+/// Files with several hard links, held open while a command runs. If the command replaces one of the
+/// paths, undo can link it to the original file again, wherever the other paths are.
 #[derive(Debug, Default)]
 pub(super) struct RetainedLinks {
     held: HashMap<FileObject, RetainedObject>,
-    /// How many have names outside of what is looked at and cannot be tied again.
+    /// Number of files that have links outside the snapshot and could not be held, so undo may not
+    /// relink them.
     beyond: usize,
 }
 
 impl RetainedLinks {
-    /// Holds what a tree has. What can be made again is not worth it.
+    /// Opens the hard-linked files of a snapshot, at most [`MAX_HELD`]. Skips dependencies, build output
+    /// and git objects.
     pub(super) fn hold(tree: &PathTree, journal: &Journal) -> Self {
         let linked = tree.iter().filter_map(|(path, node)| {
             let stamp = node.stamp.filter(FileStamp::is_linked)?;
@@ -54,7 +56,7 @@ impl RetainedLinks {
         links
     }
 
-    /// What is said before the command runs.
+    /// Returns the note shown before the command runs; `None` if every file can be relinked.
     pub(super) fn note(&self) -> Option<String> {
         let files = match self.beyond {
             0 => return None,
@@ -66,7 +68,7 @@ impl RetainedLinks {
         ))
     }
 
-    /// Keeps the files that names were torn off.
+    /// Hands the files that lost a link to the journal, which keeps them.
     pub(super) fn keep_torn(&self, journal: &Journal, links: &[LinkedName], after: &PathTree) {
         for link in links {
             let now = after.get(&link.path).and_then(|it| it.stamp).map(|it| it.object());
@@ -79,8 +81,8 @@ impl RetainedLinks {
     }
 }
 
-/// Directories whose files can be made again, or never change: those of git's
-/// objects, dependencies and build output.
+/// Caches, per directory, whether it belongs to dependencies, build output or git objects, which can be
+/// regenerated or never change.
 #[derive(Default)]
 struct BulkDirectories(HashMap<PathBuf, bool>);
 
@@ -96,17 +98,15 @@ impl BulkDirectories {
     }
 }
 
-/// Whether a name stands for another file than before, and one of the two has
-/// further names: an undo that cared for contents alone would leave names torn
-/// off, or change what they share.
+/// Whether the path is now a different file, and the old or the new one has other links. Restoring only
+/// the content would not restore the links, or would change the other links too.
 pub(super) fn is_relinked(before: &PathNode, after: Option<&PathNode>) -> bool {
     let (Some(old), Some(new)) = (before.stamp, after.and_then(|it| it.stamp)) else { return false };
     old.object() != new.object() && (old.is_linked() || new.is_linked())
 }
 
-/// The names that an undo of these changes, and an undo of that, have to know:
-/// changed ones that had or have further names, and those that are one file with
-/// them before or after.
+/// Returns the paths that undo and redo of these changes need: changed paths that had or have other
+/// links, and all paths in the two snapshots that are the same file as one of those.
 pub(super) fn linked_names(
     journal: &Journal,
     before: &PathTree,

@@ -1,10 +1,10 @@
-//! Undo for commands: what is in the workspace is looked at before and after a
-//! command, and the difference goes into the journal of the files.
+//! Undo for commands: takes a snapshot of the workspace before and after a command, and writes the
+//! difference to the file journal.
 //!
 //! **Does not know** the tools that run commands: they call [`CommandSnapshots`].
 //!
-//! **Invariant:** before a command runs, the content of everything it may change
-//! is kept, or the call says that it is not.
+//! **Invariant:** before a command runs, the content of everything it may change is stored, or the note returned
+//! for the call says what is not covered.
 
 mod commits;
 mod hard_links;
@@ -41,7 +41,7 @@ use taker::{KnownContents, SkippedPaths, SnapshotTaker, StoredContents, TakeErro
 pub use path_tree::SnapshotLimits;
 pub use ports::{CommandSnapshots, NoSnapshots, OPAQUE, PendingCommand, UndoCoverage};
 
-/// Looks before and after commands.
+/// Takes snapshots around commands and records their changes in the journal.
 pub struct JournalCommandUndo {
     inner: Arc<UndoState>,
 }
@@ -57,17 +57,19 @@ struct UndoState {
 
 #[derive(Default)]
 struct TreeState {
-    /// Contents that were kept, by what the kernel says about the file.
+    /// Contents already in the store, by path and file stamp, so that unchanged files are not read
+    /// again.
     known: KnownContents,
-    /// What sessions that are gone knew of many files: read when many are looked at.
+    /// Large records of ended sessions, which list known contents. Read when a whole workspace is
+    /// scanned.
     unread: Vec<LeftRecord>,
-    /// Commands under way.
+    /// Running commands.
     windows: HashMap<CallId, SnapshotWindow>,
-    /// Numbers for files on disk.
+    /// Last number used for a record file.
     number: u64,
-    /// The last tree that was written, and its number.
+    /// The last tree written to disk, with its number.
     written: Option<(u64, Arc<PathTree>)>,
-    /// Whether it was said what is left out.
+    /// Notes already shown in this session; each is shown once.
     told: Vec<String>,
 }
 
@@ -77,15 +79,15 @@ struct SnapshotWindow {
     tree_number: u64,
     tree: Arc<PathTree>,
     pending: PendingRecord,
-    /// Files with several names, within reach whatever becomes of those.
+    /// Hard-linked files, held open so that undo can relink them.
     held: Arc<RetainedLinks>,
-    /// Whether all of this is on disk, so that a later session can settle it.
+    /// Whether the record on disk is complete, so that a later session can finish it after a crash.
     recorded: bool,
 }
 
 impl JournalCommandUndo {
-    /// For the commands of one session. `git_tool` is the name of the tool for git:
-    /// only what that tool changes in git's own directory is undone.
+    /// Creates the undo of one session. `git_tool` is the name of the git tool: changes inside `.git`
+    /// are undone only for that tool.
     pub fn new(
         files: Arc<SessionFiles>,
         home: Option<PathBuf>,
@@ -120,7 +122,7 @@ impl CommandSnapshots for JournalCommandUndo {
     }
 
     fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, ()> {
-        // Of most commands nothing was kept; then there is nothing to wait for.
+        // Most commands have no snapshot; for those this returns without starting a blocking task.
         let is_nothing = self.inner.state.try_lock().is_ok_and(|state| !state.windows.contains_key(call));
         let (inner, call) = (Arc::clone(&self.inner), call.clone());
         Box::pin(async move {
@@ -132,14 +134,14 @@ impl CommandSnapshots for JournalCommandUndo {
     }
 }
 
-/// How long each orphan of a killed session may take to end.
+/// How long each orphaned process of a killed session may take to end.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Writes down what commands changed whose session was killed while they ran.
-/// Call it before the journal is read or another command runs. What those
-/// commands left running is ended first and handed back: a record is closed when
-/// nobody writes any more. One that cannot be closed waits for the next time.
-/// `git_tool` is that of [`JournalCommandUndo::new`].
+/// Finishes the records of commands whose session was killed while they ran: ends the processes those
+/// commands left running, and writes the changes to the journal. Returns the ended processes.
+///
+/// Call it before the journal is read or another command runs. A record whose processes do not end in
+/// time is left for the next call. Blocks. `git_tool` as in [`JournalCommandUndo::new`].
 pub fn recover(workspace: &Workspace, git_tool: &str) -> Vec<LiveProcesses> {
     let Ok(journal) = workspace.journal() else { return Vec::new() };
     let registries = Shell::registries(workspace.state_dir());
@@ -208,7 +210,7 @@ impl UndoState {
         let none = SkippedPaths::default();
         let found = match taker.take(&starts, &none, StoredContents::Stored) {
             Ok(taken) => Ok((starts, taken, false)),
-            // What the command names is better than nothing.
+            // The workspace is too large; cover at least the paths the command names.
             Err(TakeError::TooMuch) => taker
                 .take(&scope.named, &none, StoredContents::Stored)
                 .map(|taken| (scope.named.clone(), taken, true)),
@@ -244,7 +246,7 @@ impl UndoState {
         let window = state.begin(pending, tree, held, record);
         state.windows.insert(call, window);
         if urgent {
-            // It names what cannot come back: that is said every time.
+            // The command names a path that undo cannot restore, so the note is shown every time.
             UndoCoverage::Partial(notes.join("; "))
         } else {
             state.told(notes)
@@ -259,15 +261,15 @@ impl UndoState {
         ))
     }
 
-    /// Nothing of the command can be undone: an undo says so instead of taking back
-    /// what was there before it.
+    /// Marks the command in the journal as not undoable, so that a later undo reports this instead of
+    /// restoring an older state. Returns the note to show.
     fn unseen(&self, origin: ChangeOrigin, why: &str) -> UndoCoverage {
         self.files.workspace().note_unseen(origin);
         UndoCoverage::Partial(format!("this cannot be undone: {why}"))
     }
 
-    /// What the session writes down on disk; the first time, what others left is
-    /// settled, and what they knew is taken over.
+    /// Returns this session's record on disk. The first call also finishes the records of ended sessions
+    /// and takes over the contents they know. `None` if the record cannot be created.
     fn record(&self, workspace: &Workspace, journal: &Journal) -> Option<&UndoRecord> {
         self.record
             .get_or_init(|| {
@@ -281,7 +283,7 @@ impl UndoState {
                             left.remove();
                         }
                     } else {
-                        // Somebody has to settle it first.
+                        // It has unfinished commands; [`recover`] below finishes and removes it.
                         state.known.learn(&left)
                     }
                 }
@@ -298,7 +300,7 @@ impl UndoState {
         let workspace = self.files.workspace();
         let Ok(journal) = workspace.journal() else { return };
         let mut taker = SnapshotTaker { workspace, journal, limits: self.limits, known: &mut state.known };
-        // What a command made too large is still compared with what was there.
+        // If the command made the workspace exceed the limits, it is still compared.
         taker.limits.entries = taker.limits.entries.saturating_mul(4);
         taker.limits.bytes = taker.limits.bytes.saturating_mul(4);
         let (starts, skipped) = (&window.pending.starts, SkippedPaths::of(&window.pending));
@@ -310,7 +312,7 @@ impl UndoState {
                     if !window.recorded {
                         workspace.note_unseen(window.pending.origin);
                     }
-                    // A record stays: the next session writes down what this one could not.
+                    // The record stays on disk, so the next session retries.
                     return;
                 }
             }
@@ -328,7 +330,7 @@ impl UndoState {
 }
 
 impl TreeState {
-    /// Reads what was left for later.
+    /// Reads the large records of ended sessions and deletes them.
     fn learn(&mut self) {
         for left in std::mem::take(&mut self.unread) {
             self.known.learn(&left);
@@ -349,7 +351,7 @@ impl TreeState {
         };
         self.number += 1;
         let number = self.number;
-        // Without it, only a kill in the middle cannot be undone.
+        // If this fails, only commands interrupted by a crash cannot be undone.
         let begun = record.is_some_and(|it| it.begin(number, tree_number, &pending).is_ok());
         SnapshotWindow { number, tree_number, tree, pending, held, recorded: is_kept && begun }
     }
@@ -368,7 +370,7 @@ impl TreeState {
         (number, tree, is_kept)
     }
 
-    /// Says what is new to say.
+    /// Returns the notes that were not shown before, and remembers them.
     fn told(&mut self, notes: Vec<String>) -> UndoCoverage {
         let news: Vec<String> = notes.into_iter().filter(|note| !self.told.contains(note)).collect();
         self.told.extend(news.iter().cloned());
@@ -376,7 +378,7 @@ impl TreeState {
     }
 }
 
-/// What was there before a command, now that it has ended.
+/// A command that has ended, with the state before it.
 struct FinishedCommand<'a> {
     pending: &'a PendingRecord,
     before: &'a PathTree,
@@ -385,12 +387,12 @@ struct FinishedCommand<'a> {
 }
 
 impl FinishedCommand<'_> {
-    /// The difference goes into the journal, but for what other calls did meanwhile.
+    /// Writes the changes to the journal, except those that other calls recorded in the meantime.
     fn write_down(&self, workspace: &Workspace, now: &TreeSnapshot) -> Result<(), FileError> {
         let Self { pending, before, held, git_tool } = self;
         let after = &now.tree;
         let mut changes = differences(before, after, GitChanges::for_origin(&pending.origin, git_tool));
-        // What could not be seen before or after is not known to have changed.
+        // Paths skipped in either snapshot are not reported as changed.
         let unseen: Vec<&PathBuf> = pending.left_out.iter().chain(&now.left_out).collect();
         let is_unseen = |path: &Path| {
             unseen
@@ -423,7 +425,8 @@ impl FinishedCommand<'_> {
     }
 }
 
-/// Times, owners and the like of what changed, and of the directories around it.
+/// Returns the changes of timestamps, owners and other attributes, for changed paths and their parent
+/// directories.
 fn attributes(before: &PathTree, after: &PathTree, changes: &[FileChange]) -> Vec<AttributeChange> {
     let around = changes.iter().filter_map(|it| it.path.parent());
     let mut paths: Vec<&Path> = changes.iter().map(|it| it.path.as_path()).chain(around).collect();
@@ -441,12 +444,12 @@ fn attributes(before: &PathTree, after: &PathTree, changes: &[FileChange]) -> Ve
     paths.into_iter().filter_map(change).collect()
 }
 
-/// Whether changes in git's own directory are taken back, too.
+/// Which changes inside `.git` are recorded for undo.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum GitChanges {
-    /// Only when the whole repository is gone: git moves on by itself.
+    /// Only if the whole repository was removed.
     Gone,
-    /// What the tool for git did, but for objects, which nothing loses.
+    /// All except git objects, which are never lost.
     All,
 }
 
@@ -471,7 +474,7 @@ fn differences(before: &PathTree, after: &PathTree, git_changes: GitChanges) -> 
     });
     changes.extend(created);
     changes.sort_by(|a, b| a.path.cmp(&b.path));
-    // Git moves on by itself: only a repository that is gone is brought back.
+    // Git updates its own files all the time; only a removed repository is restored.
     let gone: Vec<PathBuf> = changes
         .iter()
         .filter(|it| it.path.ends_with(".git/HEAD") && it.after == FileState::Absent)
@@ -485,12 +488,12 @@ fn differences(before: &PathTree, after: &PathTree, git_changes: GitChanges) -> 
     changes
 }
 
-/// The git directory a path is in.
+/// Returns the `.git` directory that contains the path, if any.
 fn git_directory(path: &Path) -> Option<&Path> {
     path.ancestors().find(|it| it.file_name().is_some_and(|name| name == ".git"))
 }
 
-/// Paths that are inside of no other.
+/// Removes paths that are below another path of the list.
 fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     let mut kept: Vec<PathBuf> = Vec::new();
@@ -502,7 +505,7 @@ fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     kept
 }
 
-/// Room that the entry of a command on these files needs, by and large.
+/// Estimates the bytes the journal entry of a command over this tree needs.
 fn room_for(tree: &PathTree) -> u64 {
     const LEAST: u64 = 4 << 10;
     const EACH: u64 = 1 << 10;

@@ -1,4 +1,4 @@
-//! What is on the disk, in a form that can be compared later.
+//! The state of files on disk, in a form that can be stored and compared.
 
 use std::{
     collections::BTreeMap,
@@ -12,35 +12,34 @@ use serde::{Deserialize, Serialize};
 
 use super::taker::SkippedPaths;
 
-/// Everything below some starting points, by path.
+/// Everything below the starting points of a snapshot, by path.
 pub(crate) type PathTree = BTreeMap<PathBuf, PathNode>;
 
-/// What is at a path.
+/// The state of one path.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct PathNode {
-    /// As the journal writes it down. The content of a file is known only after
-    /// it was kept.
+    /// The state as the journal stores it, with the content hash for a file.
     pub(crate) state: FileState,
-    /// Which version of a file or a link this is.
+    /// Version of the file or symbolic link; `None` for a directory.
     pub(crate) stamp: Option<FileStamp>,
-    /// What else it has.
+    /// Timestamps, owner and other attributes.
     #[serde(default)]
     pub(crate) attributes: Attributes,
 }
 
-/// Tells two versions of a file apart. The last number cannot be set by anybody.
+/// Identifies a version of a file. It includes the change time (`ctime`), which programs cannot set.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct FileStamp {
     id: FileObject,
     len: u64,
     modified: (i64, i64),
     changed: (i64, i64),
-    /// How many names it has.
+    /// Number of hard links.
     #[serde(default = "one_name")]
     links: u64,
 }
 
-/// What records of earlier versions do not say.
+/// Default for records of earlier versions, which lack the field.
 fn one_name() -> u64 {
     1
 }
@@ -56,28 +55,29 @@ impl FileStamp {
         }
     }
 
-    /// Which file this is, whatever its name.
+    /// Identity of the file, independent of its path.
     pub(crate) fn object(&self) -> FileObject {
         self.id
     }
 
-    /// Whether it has other names.
+    /// Whether the file has more than one hard link.
     pub(crate) fn is_linked(&self) -> bool {
         1 < self.links
     }
 
-    /// How many names it has.
+    /// Number of hard links.
     pub(crate) fn names(&self) -> u64 {
         self.links
     }
 
-    /// Whether only what is not content may be different: names and modes.
+    /// Whether both stamps have the same content: same file, length and modification time. Link count
+    /// and mode may differ.
     pub(crate) fn has_content_of(&self, other: &Self) -> bool {
         (self.id, self.len, self.modified) == (other.id, other.len, other.modified)
     }
 
-    /// Whether a change after this moment would surely show in the stamp. Clocks
-    /// of file systems tick every few milliseconds, some only every two seconds.
+    /// Whether any later change would change the stamp. File system clocks tick every few milliseconds,
+    /// some only every two seconds, so a recent stamp proves nothing.
     pub(crate) fn is_settled(&self, now: (i64, i64)) -> bool {
         let (seconds, nanos) = (now.0 - self.changed.0, now.1 - self.changed.1);
         let age = seconds.saturating_mul(1_000).saturating_add(nanos / 1_000_000);
@@ -86,19 +86,19 @@ impl FileStamp {
     }
 }
 
-/// How much is looked at.
+/// Limits of a snapshot. Each pair is (number of entries, bytes).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SnapshotLimits {
-    /// Files, directories and links.
+    /// Maximum number of files, directories and symbolic links. Default 50,000.
     pub entries: usize,
-    /// Bytes in files.
+    /// Maximum total bytes of files. Default 512 MiB.
     pub bytes: u64,
-    /// The same for one directory that can be made again (dependencies, build
-    /// output); larger ones are left out.
+    /// Limits for one directory of generated files (dependencies, build output). A larger one is left
+    /// out of the snapshot. Default 5,000 entries, 64 MiB.
     pub generated: (usize, u64),
-    /// The same for the objects of one git repository. They never change, so
-    /// they are kept by a second name where the store is on the same disk;
-    /// where it is not, as much as of other directories that can be made again.
+    /// Limits for the objects of one git repository. Objects never change, so they are hard-linked into
+    /// the store if it is on the same file system; otherwise the `generated` limits apply. Default
+    /// 20,000 entries, 1 GiB.
     pub objects: (usize, u64),
 }
 
@@ -108,12 +108,12 @@ impl Default for SnapshotLimits {
     }
 }
 
-/// A file found by a walk, whose content is not known yet.
+/// A file found by a walk, whose content hash is not known yet.
 pub(crate) struct FoundFile {
     pub(crate) path: PathBuf,
     pub(crate) stamp: FileStamp,
     pub(crate) meta: Metadata,
-    /// Whether its content can never change.
+    /// Whether the content can never change (git objects).
     pub(crate) immutable: bool,
 }
 
@@ -123,26 +123,26 @@ impl FoundFile {
     }
 }
 
-/// Walks starting points within limits.
+/// Walks directory trees within limits.
 pub(crate) struct SnapshotWalk<'a> {
     pub(crate) limits: SnapshotLimits,
-    /// Never entered.
+    /// Directories that are never entered.
     pub(crate) except: &'a [PathBuf],
-    /// Neither looked at nor noted.
+    /// Paths and files to leave out of the result.
     skipped: &'a SkippedPaths,
-    /// What was too large and was left out.
+    /// Directories left out because they exceed their limits.
     pub(crate) left_out: Vec<PathBuf>,
-    /// Directories that cannot be looked into.
+    /// Directories that cannot be read.
     pub(crate) unreadable: Vec<PathBuf>,
     pub(crate) files: Vec<FoundFile>,
     /// Directories and links.
     pub(crate) others: Vec<(PathBuf, PathNode)>,
     bytes: u64,
-    /// Whether all of this is git's objects.
+    /// Whether the walk is inside git's objects directory.
     immutable: bool,
 }
 
-/// There is more than the limits allow.
+/// The walk exceeded its limits.
 pub(crate) struct LimitExceeded;
 
 impl<'a> SnapshotWalk<'a> {
@@ -160,7 +160,7 @@ impl<'a> SnapshotWalk<'a> {
         }
     }
 
-    /// Adds everything at and below a path. What is not there is nothing.
+    /// Adds the path and everything below it. A path that does not exist is ignored.
     pub(crate) fn add(&mut self, start: &Path) -> Result<(), LimitExceeded> {
         let Ok(meta) = fs::symlink_metadata(start) else { return Ok(()) };
         if self.except.iter().any(|it| start.starts_with(it)) || self.skips(start, &meta) {
@@ -170,8 +170,8 @@ impl<'a> SnapshotWalk<'a> {
         if meta.is_dir() { self.below(start.to_owned()) } else { Ok(()) }
     }
 
-    /// Adds the directory something is in, without what else is there: its time
-    /// changes with what comes and goes in it.
+    /// Adds the parent directory without its entries, because creating or removing `start` changes its
+    /// timestamps.
     pub(crate) fn add_around(&mut self, start: &Path) {
         let around = start.parent().filter(|it| !self.others.iter().any(|(path, ..)| path == it));
         if let Some((path, meta)) = around.and_then(|it| Some((it, fs::symlink_metadata(it).ok()?)))
@@ -181,7 +181,7 @@ impl<'a> SnapshotWalk<'a> {
         }
     }
 
-    /// Whether nothing was known of this, or of what is at this path now.
+    /// Whether the path, or the file now at this path, was left out of the snapshot before the command.
     fn skips(&self, path: &Path, meta: &Metadata) -> bool {
         self.skipped.paths.contains(path)
             || (!self.skipped.objects.is_empty() && self.skipped.objects.contains(&FileObject::of(meta)))
@@ -198,7 +198,7 @@ impl<'a> SnapshotWalk<'a> {
                 let path = entry.path();
                 let Ok(meta) = entry.metadata() else { continue };
                 if self.skips(&path, &meta) || self.except.contains(&path) {
-                    // Its own existence is not noted either: nothing of it is touched.
+                    // Not even its existence is recorded, so undo does not touch it.
                 } else if !meta.is_dir() {
                     self.note(path, &meta);
                 } else if is_objects(&path) {
@@ -219,7 +219,7 @@ impl<'a> SnapshotWalk<'a> {
         Ok(())
     }
 
-    /// A directory that has bounds of its own.
+    /// Walks a directory that has limits of its own; leaves it out if it exceeds them.
     fn bounded(&mut self, dir: PathBuf, meta: &Metadata, bounds: (usize, u64), immutable: bool) {
         let (entries, bytes) = bounds;
         let limits = SnapshotLimits { entries, bytes, generated: bounds, objects: bounds };
@@ -229,7 +229,7 @@ impl<'a> SnapshotWalk<'a> {
         match inner.below(dir.clone()) {
             Err(LimitExceeded) => self.left_out.push(dir),
             Ok(()) => {
-                // What only gets a second name takes no room.
+                // Files that are only hard-linked take no space.
                 self.bytes += if immutable { 0 } else { inner.bytes };
                 self.files.append(&mut inner.files);
                 self.others.append(&mut inner.others);
@@ -257,19 +257,18 @@ impl<'a> SnapshotWalk<'a> {
             let (stamp, meta) = (FileStamp::from_metadata(meta), meta.clone());
             self.files.push(FoundFile { path, stamp, meta, immutable: self.immutable });
         }
-        // Pipes, sockets and devices hold nothing that could be brought back.
+        // Pipes, sockets and devices have no content to restore.
     }
 }
 
-/// Whether a directory holds the objects of a git repository or one of its
-/// submodules.
+/// Whether the directory holds the objects of a git repository, of one of its submodules, or of git-lfs.
 pub(crate) fn is_objects(dir: &Path) -> bool {
     dir.file_name().is_some_and(|name| name == "objects")
         && dir.ancestors().any(|it| it.file_name().is_some_and(|name| name == ".git"))
         && dir.parent().is_some_and(|git| git.join("HEAD").is_file() || git.ends_with("lfs"))
 }
 
-/// Whether a directory holds what programs make from something else.
+/// Whether the directory holds generated files: dependencies, caches or build output.
 pub(crate) fn is_generated(dir: &Path) -> bool {
     let name = dir.file_name().and_then(|it| it.to_str()).unwrap_or_default();
     match name {

@@ -1,5 +1,5 @@
-//! What was there before a command, on disk: if we are killed while it runs, the
-//! next process can still tell what it changed.
+//! Snapshots on disk. If the process is killed while a command runs, the next process can still
+//! determine what the command changed.
 
 use std::{
     fs::{self, File},
@@ -24,29 +24,28 @@ pub(crate) struct PendingRecord {
     pub(crate) starts: Vec<PathBuf>,
     #[serde(with = "spelt_paths")]
     pub(crate) left_out: Vec<PathBuf>,
-    /// What was at the paths in `left_out`.
+    /// Identity of the files in `left_out`, so that they are recognised after a move.
     #[serde(default)]
     pub(crate) left_objects: Vec<FileObject>,
-    /// Milliseconds since 1970.
+    /// Start time in milliseconds since 1970 (UTC).
     pub(crate) since: u64,
 }
 
-/// The file of one session. It stays locked as long as the session lives.
+/// The record directory of one session. Locked while the session lives.
 #[derive(Debug)]
 pub(crate) struct UndoRecord {
     dir: PathBuf,
     _lock: File,
 }
 
-/// What a session that is gone left.
+/// The record of a session that has ended, locked against other processes.
 pub(crate) struct LeftRecord {
     pub(crate) dir: PathBuf,
     pub(crate) pending: Vec<(PendingRecord, PathTree)>,
     _lock: File,
 }
 
-/// What was found of more files than fit into so many bytes is read only when it
-/// is needed.
+/// Bytes above which a stored tree is read only when it is needed.
 const LARGE: u64 = 256 << 10;
 
 fn root(journal: &Journal) -> PathBuf {
@@ -77,14 +76,14 @@ impl UndoRecord {
         fs::rename(temp, self.dir.join(name))
     }
 
-    /// A tree that several commands may have found.
+    /// Writes a tree. Several commands may share it.
     pub(crate) fn keep(&self, number: u64, tree: &PathTree) -> io::Result<()> {
         let list: Vec<(PathBytes, &PathNode)> =
             tree.iter().map(|(path, node)| (PathBytes::from_path(path), node)).collect();
         self.write(&format!("tree-{number}"), &list)
     }
 
-    /// A command is about to run on this tree.
+    /// Records that a command is about to run, with the tree taken before it.
     pub(crate) fn begin(&self, call: u64, tree: u64, pending: &PendingRecord) -> io::Result<()> {
         self.write(&format!("call-{call}"), &(tree, pending))
     }
@@ -93,13 +92,14 @@ impl UndoRecord {
         fs::remove_file(self.dir.join(format!("call-{call}"))).ok();
     }
 
-    /// No command needs this tree any more.
+    /// Deletes a tree that no command needs any more.
     pub(crate) fn drop_tree(&self, number: u64) {
         fs::remove_file(self.dir.join(format!("tree-{number}"))).ok();
     }
 }
 
-/// What sessions that are gone left, each locked against others who look.
+/// Returns the records of ended sessions. Each is locked until it is dropped; records locked by another
+/// process are skipped.
 pub(crate) fn left(journal: &Journal) -> Vec<LeftRecord> {
     let dirs = fs::read_dir(root(journal)).into_iter().flatten().flatten().map(|it| it.path());
     dirs.filter_map(|dir| {
@@ -133,7 +133,7 @@ fn read_tree(path: &Path) -> Option<PathTree> {
     Some(list.into_iter().map(|(path, node)| (path.path(), node)).collect())
 }
 
-/// A path in JSON, whatever its bytes are.
+/// A path in JSON: text if it is UTF-8, else its bytes.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 enum PathBytes {
@@ -178,17 +178,17 @@ impl LeftRecord {
         names(&self.dir, "tree-").pop().map(|it| it.1)
     }
 
-    /// Whether it takes long to read what was found last.
+    /// Whether the newest tree is too large to read without need.
     pub(crate) fn is_large(&self) -> bool {
         self.newest_tree().and_then(|it| fs::metadata(it).ok()).is_some_and(|it| LARGE < it.len())
     }
 
-    /// What was found last.
+    /// Reads the newest tree; `None` if there is none or it cannot be read.
     pub(crate) fn last(&self) -> Option<PathTree> {
         read_tree(&self.newest_tree()?)
     }
 
-    /// Everything of it is settled.
+    /// Deletes the record once all its commands have been handled.
     pub(crate) fn remove(self) {
         fs::remove_dir_all(&self.dir).ok();
     }

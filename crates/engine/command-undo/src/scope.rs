@@ -1,4 +1,4 @@
-//! Where a command may change something.
+//! Determines where a command may change something.
 
 use std::path::{Path, PathBuf};
 
@@ -6,31 +6,32 @@ use haft_bash_analysis::{
     AnalyzedCommand, CommandClass, EffectAccess, EffectOrigin, EffectTarget, LineAnalysis,
 };
 
-/// Where to look before and after a command.
+/// The paths to compare before and after a command.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
-    /// Named by the command itself.
+    /// Paths the command line names.
     pub(crate) named: Vec<PathBuf>,
-    /// Whether it may change anything in the workspace besides.
+    /// Whether the command may change anything in the workspace.
     pub(crate) anywhere: bool,
-    /// Directories among the words of a command that changes what it names:
-    /// outside the workspace, all of one is too much to keep.
+    /// Directories named as arguments of a command in [`CHANGERS`]. Outside the workspace they are too
+    /// large to store, so a note says that they are not covered.
     pub(crate) trees: Vec<PathBuf>,
 }
 
-/// Commands that change or remove what they name, without being understood.
+/// Commands that change or remove their arguments but whose effects are not analysed in detail.
 const CHANGERS: &[&str] = &[
     "chattr", "chgrp", "chmod", "chown", "cp", "dd", "git", "install", "ln", "mv", "patch", "rm", "rmdir",
     "rsync", "shred", "srm", "tee", "truncate", "unlink",
 ];
 
-/// Commands that may put a symbolic link where another part of the line writes.
+/// Commands that may create a symbolic link at a path that another part of the line writes to.
 const LINK_MOVERS: &[&str] = &["cp", "install", "mv", "rsync"];
 
-/// How many entries of a directory are looked at for symbolic links.
+/// Maximum number of entries of a directory tree that are checked for symbolic links; a larger tree
+/// counts as containing one.
 const MAX_ENTRIES: usize = 2_000;
 
-/// What a command line may change, as far as it says so.
+/// Determines what a command line may change, from its analysis. Reads the file system to resolve links.
 pub(crate) fn scope(analysis: &LineAnalysis) -> Scope {
     let mut scope = Scope { anywhere: !analysis.doubts.is_empty(), ..Scope::default() };
     for part in &analysis.parts {
@@ -69,8 +70,8 @@ fn runs_one_of(part: &AnalyzedCommand, programs: &[&str]) -> bool {
     part.faces.refuse.iter().any(name)
 }
 
-/// Whether a part may place a symbolic link through which another part writes: that
-/// changes a file which the line does not name.
+/// Whether one part may create a symbolic link through which another part writes: that changes a file
+/// the line does not name.
 fn writes_through_new_links(parts: &[AnalyzedCommand]) -> bool {
     let writes = |part: &AnalyzedCommand| {
         part.effects.iter().any(|effect| matches!(effect.access, EffectAccess::Write))
@@ -90,7 +91,7 @@ fn writes_through_new_links(parts: &[AnalyzedCommand]) -> bool {
     })
 }
 
-/// Whether a path is a symbolic link, or a directory that holds one or too much to tell.
+/// Whether the path is a symbolic link, or a directory that contains one or is too large to check.
 fn holds_link(path: &Path) -> bool {
     let Ok(meta) = path.symlink_metadata() else { return false };
     let mut directories = if meta.is_dir() { vec![path.to_owned()] } else { Vec::new() };
@@ -114,7 +115,7 @@ fn holds_link(path: &Path) -> bool {
 }
 
 impl Scope {
-    /// Files that the words name are kept as if they were known to be written.
+    /// Adds files named as arguments as if the command were known to write them.
     fn add_mentioned(&mut self, part: &AnalyzedCommand) {
         let mentions = part.effects.iter().filter(|it| it.origin == EffectOrigin::Mention);
         for effect in mentions {
@@ -128,7 +129,7 @@ impl Scope {
     }
 }
 
-/// The part of a pattern in front of its first wildcard.
+/// Returns the part of a glob before the first component with a wildcard.
 fn fixed(pattern: &Path) -> PathBuf {
     let is_plain = |part: &std::path::Component<'_>| {
         !part.as_os_str().as_encoded_bytes().iter().any(|it| b"*?[]{}()\\".contains(it))
@@ -136,9 +137,9 @@ fn fixed(pattern: &Path) -> PathBuf {
     pattern.components().take_while(is_plain).collect()
 }
 
-/// A path as the kernel finds it, and what is behind it if it is a link. Where
-/// nothing is yet, the outermost thing that would be created: a write to a link
-/// whose target is missing creates the target.
+/// Returns the path with its parent resolved, plus the target if it is a symbolic link. For a path that
+/// does not exist, uses the topmost directory that would be created. Leaves out `/dev`, `/proc` and
+/// `/sys`. A write to a link with a missing target creates the target.
 fn places(path: &Path) -> Vec<PathBuf> {
     let path = outermost_missing(path);
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {

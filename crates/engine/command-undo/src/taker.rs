@@ -1,4 +1,4 @@
-//! Looking at the disk before and after a command, and keeping contents.
+//! Takes snapshots of the file system and stores contents.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,28 +15,28 @@ use super::{
     record::{LeftRecord, PendingRecord},
 };
 
-/// What was kept, and when the store was last seen to hold it.
+/// The contents known to be in the store, by path and stamp.
 #[derive(Default)]
 pub(super) struct KnownContents {
     pub(super) files: HashMap<PathBuf, (FileStamp, FileState, Attributes)>,
-    /// The times of the store's directories: whatever is added or removed
-    /// changes them.
+    /// Modification times of the store's directories when the contents were last verified; any addition
+    /// or removal changes them.
     store: Vec<Option<SystemTime>>,
 }
 
-/// What was found, and what of it cannot be brought back.
+/// A snapshot, with the paths that undo cannot restore.
 pub(super) struct TreeSnapshot {
     pub(super) tree: PathTree,
-    /// Too large or not readable: the content is not known.
+    /// Paths that are too large or not readable, so their content is not stored.
     pub(super) left_out: Vec<PathBuf>,
-    /// The same, wherever a command moves it.
+    /// Identity of the files in `left_out`, so that they are recognised after a move.
     pub(super) left_objects: Vec<FileObject>,
-    /// How many at the end of `left_out` could not be read.
+    /// How many entries at the end of `left_out` are unreadable rather than too large.
     unreadable: usize,
 }
 
 impl TreeSnapshot {
-    /// What is said about it before the command runs.
+    /// Returns the notes to show before the command runs.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let large: Vec<String> = self
@@ -55,8 +55,8 @@ impl TreeSnapshot {
     }
 }
 
-/// What nothing is known of, and what is therefore not looked at either when the
-/// command has ended: it would seem to be new.
+/// What the snapshot before the command left out. The snapshot after it skips the same, which would
+/// otherwise look newly created.
 #[derive(Debug, Default)]
 pub(super) struct SkippedPaths {
     pub(super) paths: HashSet<PathBuf>,
@@ -72,21 +72,21 @@ impl SkippedPaths {
     }
 }
 
-/// What has to be known of a file.
+/// What a snapshot does with file contents.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum StoredContents {
-    /// Its content is in the store, for an undo.
+    /// The content must be in the store, for a later undo. Otherwise taking the snapshot fails.
     Stored,
-    /// Its fingerprint is known. An undo stores what it replaces by itself.
+    /// The hash is enough: undo stores the content that it replaces.
     Known,
 }
 
-/// Why a tree could not be taken.
+/// Why a snapshot could not be taken.
 #[derive(Debug)]
 pub(super) enum TakeError {
-    /// There is more than the limits allow.
+    /// The limits were exceeded.
     TooMuch,
-    /// The store does not take a content.
+    /// A content could not be stored; the text gives the reason.
     Store(String),
 }
 
@@ -96,11 +96,11 @@ impl From<LimitExceeded> for TakeError {
     }
 }
 
-/// From so many files on it is worth looking at the directories of the store.
+/// Number of files above which checking the store's directories is cheaper than checking each content.
 const MANY: usize = 512;
 
 impl KnownContents {
-    /// Takes over what a session knew that is gone.
+    /// Takes over the known contents of an ended session.
     pub(super) fn learn(&mut self, left: &LeftRecord) {
         for (path, node) in left.last().into_iter().flatten() {
             if let Some(stamp) = node.stamp {
@@ -110,7 +110,7 @@ impl KnownContents {
     }
 }
 
-/// Looks at the disk and keeps contents.
+/// Takes snapshots and stores the contents of files.
 pub(super) struct SnapshotTaker<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) journal: &'a Journal,
@@ -119,7 +119,7 @@ pub(super) struct SnapshotTaker<'a> {
 }
 
 impl SnapshotTaker<'_> {
-    /// Everything at and below some places.
+    /// Takes a snapshot of everything at and below `starts`. Blocks on the file system.
     pub(super) fn take(
         &mut self,
         starts: &[PathBuf],
@@ -132,7 +132,7 @@ impl SnapshotTaker<'_> {
         let device = |path: &Path| fs::metadata(path).map(|it| it.dev()).ok();
         let store = device(self.journal.dir());
         if starts.iter().any(|start| device(start).is_some_and(|it| Some(it) != store)) {
-            // Nothing gets a second name on another disk.
+            // Hard links to another file system are impossible.
             limits.objects = limits.generated;
         }
         let mut walk = SnapshotWalk::new(limits, &except, skipped);
@@ -143,7 +143,7 @@ impl SnapshotTaker<'_> {
                 walk.add_around(start);
             }
         }
-        // Looking whether each of a few contents is there is less work than looking at the whole store.
+        // For a few files it is cheaper to check each content.
         let looks_at_store = MANY < walk.files.len();
         let times = if looks_at_store { self.journal.store_times() } else { Vec::new() };
         let untouched = looks_at_store && self.known.store == times;
@@ -158,12 +158,12 @@ impl SnapshotTaker<'_> {
             }
         }
         let count = unreadable.len();
-        // What was there and could not be seen must not look new afterwards.
+        // Files that existed but could not be read must not look new afterwards.
         left_out.append(&mut unreadable);
         if looks_at_store {
             self.known.store = match self.journal.store_times() {
                 after if after == times => times,
-                // What we added ourselves is looked at once more.
+                // This snapshot itself added contents, so the next one checks again.
                 _ => Vec::new(),
             };
         }
@@ -172,7 +172,7 @@ impl SnapshotTaker<'_> {
         Ok(TreeSnapshot { tree: nodes.into_iter().collect(), left_out, left_objects, unreadable: count })
     }
 
-    /// The content of a file; `None` where it cannot be read.
+    /// Returns the state of a file, storing its content; `None` if it cannot be read.
     fn content(
         &mut self,
         found: &FoundFile,
@@ -196,7 +196,7 @@ impl SnapshotTaker<'_> {
             Ok(state) => state,
             Err(err) => {
                 self.known.files.remove(&found.path);
-                // What can be read and not kept is the fault of the store.
+                // If the file can be read but not stored, the store is at fault.
                 let Ok(hash) = hash_file(&found.path) else { return Ok(None) };
                 if contents == StoredContents::Stored {
                     return Err(TakeError::Store(err.reason()));
@@ -205,11 +205,11 @@ impl SnapshotTaker<'_> {
                 return Ok(Some((state, attributes)));
             }
         };
-        // A change in the same tick of the clock would not show.
+        // The file may have changed while it was read.
         let Ok(stamp) = fs::symlink_metadata(&found.path).map(|it| FileStamp::from_metadata(&it)) else {
             return Ok(None);
         };
-        // A second name is a change, too, and not one of the content.
+        // Hard-linking into the store changes the stamp but not the content.
         let same = stamp == found.stamp || (found.immutable && stamp.has_content_of(&found.stamp));
         if same && (found.immutable || stamp.is_settled(now)) {
             self.known.files.insert(found.path.clone(), (stamp, state.clone(), attributes.clone()));

@@ -1,16 +1,16 @@
-//! The encoding of a page: what the server says, what the page says, or a guess.
+//! Determines the character encoding of a page: from the server, from the page, or by a guess.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-/// How far into a page its own declaration is looked for.
+/// Bytes at the beginning of a page that are searched for its encoding declaration.
 const DECLARED_WITHIN: usize = 1024;
 
-/// Text of bytes: by the mark at their beginning, then by what the server says,
-/// then by what the page says of itself, then by what they look like. The name
-/// is that of the encoding.
+/// Decodes a page. The encoding comes from the byte order mark, else from the charset in `content_type`,
+/// else from the page's own declaration, else from a guess. Text labelled UTF-8 that is probably not
+/// UTF-8 is guessed too. Invalid sequences become U+FFFD. Returns the text and the name of the encoding.
 pub fn decode<'a>(bytes: &'a [u8], content_type: &str) -> (Cow<'a, str>, &'static str) {
     let encoding = Encoding::for_bom(bytes)
         .map(|it| it.0)
@@ -22,15 +22,14 @@ pub fn decode<'a>(bytes: &'a [u8], content_type: &str) -> (Cow<'a, str>, &'stati
     (text, encoding.name())
 }
 
-/// The same of bytes that nobody else needs: those that are the text already are
-/// not copied.
+/// Like [`decode`], but takes ownership, so that text that is already UTF-8 is not copied.
 pub fn decode_all(bytes: Vec<u8>, content_type: &str) -> (String, &'static str) {
     let (text, encoding) = decode(&bytes, content_type);
     match text {
         Cow::Owned(text) => (text, encoding),
         Cow::Borrowed(text) => {
             let marked = bytes.len() - text.len();
-            // What is borrowed was found to be a text.
+            // A borrowed result means that the bytes are valid UTF-8.
             let mut text = String::from_utf8(bytes)
                 .unwrap_or_else(|err| String::from_utf8_lossy(err.as_bytes()).into_owned());
             text.drain(..marked);
@@ -39,19 +38,20 @@ pub fn decode_all(bytes: Vec<u8>, content_type: &str) -> (String, &'static str) 
     }
 }
 
-/// Whether text labelled UTF-8 is probably in another encoding: it has more invalid
-/// sequences than valid characters beyond ASCII.
+/// Whether text labelled UTF-8 is probably in another encoding: it has more invalid sequences than valid
+/// non-ASCII characters.
 fn is_something_else(bytes: &[u8]) -> bool {
     let (mut good, mut bad) = (0_usize, 0_usize);
     for chunk in bytes.utf8_chunks() {
-        // Every character beyond ASCII has one byte that begins it.
+        // Every non-ASCII character has exactly one lead byte.
         good += chunk.valid().bytes().filter(|it| 0xc0 <= *it).count();
         bad += usize::from(!chunk.invalid().is_empty());
     }
     good < bad
 }
 
-/// A parameter of a content type, without quotes.
+/// Returns a parameter of a `Content-Type` header, without quotes. The name is matched
+/// case-insensitively.
 pub fn parameter(content_type: &str, name: &str) -> Option<String> {
     content_type.split(';').skip(1).find_map(|part| {
         let (key, value) = part.split_once('=')?;
@@ -59,8 +59,8 @@ pub fn parameter(content_type: &str, name: &str) -> Option<String> {
     })
 }
 
-/// What a page says in its first kilobyte: `<meta charset>`, its older form, or
-/// the declaration of XML. A page that can say so is not in UTF-16.
+/// Returns the encoding a page declares in its first kilobyte: `<meta charset>`, `<meta http-equiv>` or
+/// the XML declaration. UTF-16 is read as UTF-8, since a page in UTF-16 could not be parsed this way.
 fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = &bytes[..bytes.len().min(DECLARED_WITHIN)];
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_say_an_encoding_counts_in_order() {
+    fn encoding_declarations_apply_in_order() {
         let (sjis, _, _) = encoding_rs::SHIFT_JIS.encode("日本語のページ");
         let (gbk, _, _) = encoding_rs::GBK.encode("这是一个用来测试编码检测的中文网页,它有足够多的文字。");
         let page = |head: &str, body: &[u8]| [head.as_bytes(), body].concat();

@@ -1,40 +1,40 @@
-//! Which language a block of code is in, as the makers of pages say it: in a class
-//! of the block, or of one of the boxes right around it.
+//! Determines the programming language of a code block from the class of the block or of an element
+//! right around it.
 
 use super::tags::OpenTag;
 
-/// A box that says a language counts for a block that begins so many bytes later.
+/// Maximum bytes between a tag that names a language and the code block it applies to.
 const NEAR: usize = 300;
 
-/// The last language that was named, and where.
+/// The last language named by a tag, and its position.
 #[derive(Debug, Default)]
 pub(super) struct LanguageHint(Option<(String, usize)>);
 
 impl LanguageHint {
-    /// Hears what a tag says that ends at this place of the page.
+    /// Records the language named by a tag, if any. `at` is the position after the tag.
     pub(super) fn hear(&mut self, tag: &OpenTag<'_>, at: usize) {
         if let Some(language) = language_of(tag) {
             self.0 = Some((language, at));
         }
     }
 
-    /// A language that was named here.
+    /// Records a language named at this position.
     pub(super) fn set(&mut self, language: String, at: usize) {
         self.0 = Some((language, at));
     }
 
-    /// The language of a block that begins here, without taking it.
+    /// Returns the language of a block that begins at `at`, without consuming it.
     pub(super) fn near(&self, at: usize) -> Option<&str> {
         self.0.as_ref().filter(|(_, said)| at.saturating_sub(*said) < NEAR).map(|it| it.0.as_str())
     }
 
-    /// The language of a block that begins here. It counts for one block.
+    /// Returns the language of a block that begins at `at`. It applies to this block only.
     pub(super) fn take(&mut self, at: usize) -> Option<String> {
         self.0.take().filter(|(_, said)| at.saturating_sub(*said) < NEAR).map(|it| it.0)
     }
 }
 
-/// The language a tag names.
+/// Returns the language a tag names, in lower case.
 pub(super) fn language_of(tag: &OpenTag<'_>) -> Option<String> {
     let plain = |name: &str| {
         let name = name.trim_end_matches(';').to_ascii_lowercase();
@@ -54,7 +54,7 @@ pub(super) fn language_of(tag: &OpenTag<'_>) -> Option<String> {
         let named = match word {
             "brush:" => words.next(),
             "sourceCode" => words.next(),
-            // What documentation of Rust and notebooks call their own.
+            // rustdoc and notebook converters use this class.
             "rust" if tag.name == "pre" => Some("rust"),
             _ => ["language-", "lang-", "highlight-source-", "brush:", "hl-"]
                 .iter()
@@ -76,7 +76,7 @@ mod tests {
     };
 
     #[test]
-    fn languages_by_their_makers() {
+    fn language_is_read_from_class_names() {
         for (html, want) in [
             ("<code class='language-rust'>", Some("rust")),
             ("<pre class='lang-rs s-code-block'>", Some("rs")),

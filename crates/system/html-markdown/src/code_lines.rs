@@ -1,24 +1,23 @@
-//! A block of code as its lines. Highlighters wrap lines in boxes, spans or cells
-//! and leave it to a style sheet to begin each on a line of its own; the numbers
-//! beside them are no code.
+//! Splits a code block into lines. Syntax highlighters wrap each line in an element and leave line
+//! breaks to the style sheet; line numbers next to the code are dropped.
 
 use super::{code_language::language_of, tags::OpenTag};
 
-/// A block of code while it is read.
+/// A code block while it is read.
 #[derive(Debug, Default)]
 pub(super) struct CodeBlock {
-    /// What it says, entities as they stand.
+    /// The text so far, with entities not decoded.
     text: String,
     language: Option<String>,
-    /// Blocks inside this one that are open.
+    /// Number of open `pre` elements inside this block.
     inner: usize,
     /// For every open span, whether it is a line.
     spans: Vec<bool>,
-    /// Where the last line was opened.
+    /// Position where the current line began.
     line_at: usize,
-    /// Whether a line was closed since.
+    /// Whether a line element was closed since.
     line_closed: bool,
-    /// Where the last inner element for code began, and where it ended.
+    /// Where the last inner `code` element began, and where it ended.
     code: (usize, Option<usize>),
 }
 
@@ -27,7 +26,7 @@ impl CodeBlock {
         Self { language, ..Self::default() }
     }
 
-    /// Whether nothing was read yet.
+    /// Whether only whitespace was read so far.
     pub(super) fn is_blank(&self) -> bool {
         self.text.trim().is_empty()
     }
@@ -36,7 +35,7 @@ impl CodeBlock {
         self.language
     }
 
-    /// Text within the block.
+    /// Adds text inside the block.
     pub(super) fn text(&mut self, text: &str) {
         if self.line_closed && !text.starts_with(['\n', '\r']) {
             if text.trim().is_empty() && !text.contains('\n') {
@@ -51,7 +50,7 @@ impl CodeBlock {
         self.text.push_str(text);
     }
 
-    /// A tag within the block.
+    /// Processes a start tag inside the block.
     pub(super) fn open(&mut self, tag: &OpenTag<'_>) {
         match &*tag.name {
             "br" => self.text.push('\n'),
@@ -79,7 +78,7 @@ impl CodeBlock {
         }
     }
 
-    /// The end of an element within the block; true if it is the end of the block.
+    /// Processes an end tag inside the block. Returns true if it ends the block.
     pub(super) fn close(&mut self, name: &str) -> bool {
         let is_line = match name {
             "pre" if self.inner == 0 => return true,
@@ -98,7 +97,7 @@ impl CodeBlock {
         false
     }
 
-    /// Begins a line.
+    /// Begins a new line.
     pub(super) fn open_line(&mut self) {
         if self.line_closed && self.is_unbroken() || !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
@@ -107,17 +106,17 @@ impl CodeBlock {
         self.line_closed = false;
     }
 
-    /// Ends the line that was opened last, also an empty one.
+    /// Ends the current line, even if it is empty.
     pub(super) fn close_line(&mut self) {
         self.line_closed = true;
     }
 
-    /// Whether the line that was opened last has not ended yet.
+    /// Whether the current line contains no line break yet.
     fn is_unbroken(&self) -> bool {
         !self.text[self.line_at..].contains('\n')
     }
 
-    /// Elements for code that follow each other without anything between are lines.
+    /// Adjacent `code` elements with nothing in between are separate lines.
     fn open_code(&mut self) {
         let (began, ended) = self.code;
         if ended == Some(self.text.len()) && !self.text[began..].contains('\n') {
@@ -126,7 +125,7 @@ impl CodeBlock {
         self.code = (self.text.len(), None);
     }
 
-    /// The block as the converter reads it; nothing for one without text.
+    /// Appends the block as HTML for the converter. Appends nothing if the block is blank.
     pub(super) fn write(self, out: &mut String) {
         if self.is_blank() {
             return;
@@ -142,7 +141,7 @@ impl CodeBlock {
     }
 }
 
-/// Elements that begin on a line of their own.
+/// Whether the element begins on a new line.
 fn is_block(name: &str) -> bool {
     matches!(
         name,
@@ -150,12 +149,11 @@ fn is_block(name: &str) -> bool {
     ) || is_heading(name)
 }
 
-/// Whether an element is a heading.
 pub(super) fn is_heading(name: &str) -> bool {
     matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")
 }
 
-/// Classes of spans that hold one line.
+/// Classes that highlighters give to spans containing one line.
 const LINE_CLASSES: [&str; 8] = [
     "line",
     "token-line",
@@ -167,7 +165,7 @@ const LINE_CLASSES: [&str; 8] = [
     "code__line",
 ];
 
-/// Whether a span holds a line.
+/// Whether a span contains one line.
 fn is_line(tag: &OpenTag<'_>) -> bool {
     let block = |style: &str| {
         let style: String = style.chars().filter(|it| !it.is_whitespace()).collect();
@@ -180,7 +178,7 @@ fn is_line(tag: &OpenTag<'_>) -> bool {
         || tag.attribute("style").is_some_and(block)
 }
 
-/// Classes of what holds numbers of lines.
+/// Classes that highlighters give to line numbers.
 const NUMBER_CLASSES: [&str; 18] = [
     "ln",
     "lnt",
@@ -202,12 +200,12 @@ const NUMBER_CLASSES: [&str; 18] = [
     "linenodiv",
 ];
 
-/// Whether an element says that it holds numbers of lines.
+/// Whether the class marks an element as line numbers.
 pub(super) fn names_numbers(tag: &OpenTag<'_>) -> bool {
     tag.has_class_of(&NUMBER_CLASSES)
 }
 
-/// Whether the beginning of an element, up to its end tag, holds nothing but numbers.
+/// Whether the text before `end_tag` consists of digits only.
 pub(super) fn holds_numbers(inside: &str, end_tag: &str) -> bool {
     let (mut digits, mut in_tag) = (0, false);
     let (inside, ends) = match inside.split_once(end_tag) {
@@ -223,7 +221,7 @@ pub(super) fn holds_numbers(inside: &str, end_tag: &str) -> bool {
             _ => return false,
         }
     }
-    // One that goes on has to show more than a few of them.
+    // Without an end tag, a few digits are not enough.
     ends || 5 < digits
 }
 
@@ -249,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_every_make() {
+    fn code_lines_survive_every_highlighter() {
         for (make, html) in [
             ("newlines", "a\n\n  b"),
             (

@@ -1,28 +1,28 @@
-//! Where elements end, looked up once for a whole page: whoever asked for each
-//! element anew would read the page as often as it has elements.
+//! Determines which elements have end tags, once for a whole page. Searching per element would take
+//! quadratic time.
 
 use std::{borrow::Cow, collections::HashMap};
 
 use super::tags::{HtmlToken, HtmlTokens};
 
-/// Where the elements of a page end.
+/// Which elements of a page have an end tag.
 #[derive(Default)]
 pub(super) struct ElementEnds {
-    /// Where the last end tag of each name stands.
+    /// Position of the last end tag of each name.
     last: Option<HashMap<String, usize>>,
-    /// Where the content of elements begins that end, in order. Known from some place
-    /// on, once an element was found that does not.
+    /// Sorted content positions of elements that have an end tag. Computed from some position on, once
+    /// an element without an end tag was found.
     ended: Option<Vec<usize>>,
     looked_at: u64,
 }
 
 impl ElementEnds {
-    /// How many bytes were looked at.
+    /// Number of bytes read so far.
     pub(super) fn looked_at(&self) -> u64 {
         self.looked_at
     }
 
-    /// Whether an end tag of this name comes from this place on.
+    /// Whether an end tag of this name occurs at or after `at`.
     pub(super) fn comes_after(&mut self, html: &str, name: &str, at: usize) -> bool {
         let last = self.last.get_or_insert_with(|| {
             self.looked_at += html.len() as u64;
@@ -31,12 +31,12 @@ impl ElementEnds {
         last.get(name).is_some_and(|it| at <= *it)
     }
 
-    /// Whether the element whose content begins here is known not to end.
+    /// Whether the element whose content begins here is known to have no end tag.
     pub(super) fn is_endless(&self, content: usize) -> bool {
         self.ended.as_ref().is_some_and(|it| it.binary_search(&content).is_err())
     }
 
-    /// Finds the end of every element from here on.
+    /// Matches start and end tags from the current position on.
     pub(super) fn match_all(&mut self, mut pieces: HtmlTokens<'_>) {
         let before = pieces.looked_at();
         let mut open: HashMap<Cow<'_, str>, Vec<usize>> = HashMap::new();

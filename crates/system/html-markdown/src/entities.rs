@@ -1,6 +1,6 @@
-//! Characters that stand in a page by their names or numbers.
+//! Decodes character references.
 
-/// The entities that occur in titles and addresses.
+/// Decodes numeric references and the named ones that are common in titles and URLs.
 pub(super) fn entities(text: &str) -> String {
     if !text.contains('&') {
         return text.to_owned();
@@ -16,7 +16,7 @@ pub(super) fn entities(text: &str) -> String {
         .replace("&amp;", "&")
 }
 
-/// Characters that are written by their numbers.
+/// Decodes numeric references.
 fn numbers(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -42,7 +42,7 @@ fn numbers(text: &str) -> String {
     out
 }
 
-/// The text between tags.
+/// Returns the text without tags, with entities decoded.
 pub(super) fn strip_tags(html: &str) -> String {
     let (mut text, mut in_tag) = (String::new(), false);
     for it in html.chars() {

@@ -1,8 +1,9 @@
-//! What of a page nobody sees: hidden elements, and controls.
+//! Finds the invisible parts of a page: hidden elements and form controls.
 
 use super::tags::OpenTag;
 
-/// A button is no text, unless it unfolds some.
+/// Whether the element is a form control. A button that expands text (`aria-expanded`, `aria-controls`)
+/// is not.
 pub(super) fn is_control(tag: &OpenTag<'_>) -> bool {
     match &*tag.name {
         "button" => tag.attribute("aria-expanded").is_none() && tag.attribute("aria-controls").is_none(),
@@ -11,7 +12,7 @@ pub(super) fn is_control(tag: &OpenTag<'_>) -> bool {
     }
 }
 
-/// Whether an element shows nothing.
+/// Whether the element is not displayed.
 pub(super) fn is_hidden(tag: &OpenTag<'_>) -> bool {
     if tag.is_bare() {
         return tag.name == "dialog";
@@ -24,11 +25,12 @@ pub(super) fn is_hidden(tag: &OpenTag<'_>) -> bool {
     hidden || closed || tag.has_class_of(&HIDDEN_CLASSES) || style_hides(&style)
 }
 
-/// Classes of what nobody sees: twins of formulas, links that edit, words only a fold shows.
+/// Classes of invisible or duplicate elements: alternate forms of formulas, edit links, labels of
+/// collapsed sections.
 const HIDDEN_CLASSES: [&str; 5] =
     ["katex-html", "MJX_Assistive_MathML", "mwe-math-fallback-image-inline", "mw-editsection", "hideme"];
 
-/// Whether a style, without blanks and in small letters, leaves nothing to see.
+/// Whether a style attribute makes the element invisible. Expects lower case without spaces.
 fn style_hides(style: &str) -> bool {
     if style.is_empty() {
         return false;

@@ -1,6 +1,5 @@
-//! HTML as Markdown: a first pass takes out what nobody reads, renames what the
-//! converter would leave as tags, makes links absolute and marks regions; then
-//! the converter runs over the content.
+//! Converts HTML to Markdown. A first pass removes invisible parts, renames elements the converter does
+//! not know, makes links absolute and marks regions. Then the converter runs on the content.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -19,29 +18,31 @@ use super::{
     tidy_lines::tidy,
 };
 
-/// What one text, tag or row may hold while it is converted.
+/// Maximum bytes of one text, tag or table row in the converter; beyond it the page is cut.
 const NODE_BYTES: usize = 2 << 20;
-/// How much of the data within a page is kept.
+/// Maximum size of the embedded data that is kept (JSON-LD, Next.js) and, separately, of `noscript`
+/// text.
 const DATA_BYTES: usize = 60_000;
 
-/// A page of HTML as Markdown.
+/// An HTML page converted to Markdown.
 #[derive(Debug, Default)]
 pub struct HtmlPage {
-    /// Its title, as the page has it.
+    /// The title with whitespace collapsed; `None` if it is missing or empty.
     pub title: Option<String>,
-    /// Its content.
+    /// The main content.
     pub markdown: String,
-    /// Characters beside the content that are not shown.
+    /// Characters outside the main content that were dropped.
     pub left_out: usize,
-    /// Whether only a script would show something here.
+    /// Whether the page is probably empty without JavaScript. Then `markdown` ends with its `noscript`
+    /// text and embedded data.
     pub needs_script: bool,
-    /// Whether the page asks for a password.
+    /// Whether the page is probably a login form: it has a password field and little text.
     pub asks_password: bool,
-    /// Whether something was too large to convert.
+    /// Whether a part was too large for the converter and was dropped.
     pub cut: bool,
 }
 
-/// What the first pass notices.
+/// What the first pass found out about the page.
 #[derive(Default)]
 struct FirstPassFindings {
     title: String,
@@ -52,14 +53,14 @@ struct FirstPassFindings {
     password: bool,
 }
 
-/// Converts a page that came from `base`. A page that is given away takes no
-/// memory when it has been gone through once.
+/// Converts a page that was fetched from `base`. Pass the page by value to free its memory early. Never
+/// fails: malformed HTML is converted as far as possible.
 pub fn convert(html: impl AsRef<str>, base: &Url) -> HtmlPage {
     convert_counting(html, base).0
 }
 
-/// Converts a page; says how many bytes were looked at for it, those looked at again
-/// counted again. In proportion to the page, whatever it holds.
+/// Like [`convert`]; also returns the number of bytes read, counting repeated reads. It is linear in the
+/// size of the page, whatever the page contains.
 pub(super) fn convert_counting(html: impl AsRef<str>, base: &Url) -> (HtmlPage, u64) {
     let mut noticed = FirstPassFindings { base: Some(base.clone()), ..FirstPassFindings::default() };
     let (prepared, notes, mut work) = FirstPass::new(html.as_ref(), &mut noticed).run();
@@ -73,7 +74,7 @@ pub(super) fn convert_counting(html: impl AsRef<str>, base: &Url) -> (HtmlPage, 
     let mut convert = |part: String| {
         let (rewritten, looked_at) = rewrite_tables(&part);
         work += looked_at + rewritten.len() as u64;
-        // What is not needed any more takes no memory while the rest is made.
+        // Frees the input before the output is built.
         let rewritten = match rewritten {
             Cow::Owned(rewritten) => {
                 drop(part);
@@ -131,7 +132,7 @@ fn add(markdown: &mut String, heading: &str, text: &str) {
     }
 }
 
-/// Whether a page has next to nothing before its scripts ran.
+/// Whether a page has almost no text of its own and is filled by scripts.
 fn is_shell(bytes: usize, empty_root: bool, markdown: &str, scripts: usize) -> bool {
     if scripts == 0 {
         return false;
@@ -142,40 +143,40 @@ fn is_shell(bytes: usize, empty_root: bool, markdown: &str, scripts: usize) -> b
         || 10_000 < bytes && chars * 100 < bytes && chars < 2_000
 }
 
-/// The first pass.
+/// The first pass over a page.
 struct FirstPass<'a> {
     pieces: HtmlTokens<'a>,
     html: &'a str,
     noticed: &'a mut FirstPassFindings,
     out: String,
-    /// Where elements end.
+    /// Which elements have end tags.
     ends: ElementEnds,
-    /// Elements that are open and marked, by their names: how many of the name were
-    /// opened inside, and what ends them.
+    /// Open elements that began a region, by name: the number of same-named elements open inside, and
+    /// the region.
     marked: BTreeMap<String, Vec<(usize, Region)>>,
     regions: RegionBounds,
-    /// What the next block of code is in.
+    /// Language of the next code block.
     language: LanguageHint,
-    /// The block of code that is open.
+    /// The code block being read.
     code: Option<CodeBlock>,
-    /// Elements for code within text that are open.
+    /// Number of open inline `code` elements.
     code_words: usize,
-    /// Lists and quotes that are open, and those that were too deep.
+    /// Number of open lists and quotes, and of those that were nested too deeply.
     nested: (usize, usize),
-    /// Tables that are open, and those that were too deep.
+    /// Number of open tables, and of those that were nested too deeply.
     tables: (usize, usize),
-    /// Where something stressed was opened just now.
+    /// Output position of an emphasis tag that was just opened.
     stressed: Option<usize>,
 }
 
-/// Lists and quotes inside each other, so many at most: every line of the deepest
-/// one is indented by all of them.
+/// Maximum nesting depth of lists and quotes; deeper ones are flattened. Every line of the deepest list
+/// is indented by all of them.
 const MAX_NESTED: usize = 24;
 
-/// Tables inside each other, so many at most: what is known of each takes memory.
+/// Maximum nesting depth of tables, each of which needs memory; deeper ones become text.
 const MAX_TABLES: usize = 24;
 
-/// Elements that end a block of code whose end is not written.
+/// Whether the tag ends a code block whose end tag is missing.
 fn ends_code(name: &str) -> bool {
     matches!(
         name,
@@ -199,7 +200,8 @@ fn ends_code(name: &str) -> bool {
 
 impl<'a> FirstPass<'a> {
     fn new(html: &'a str, noticed: &'a mut FirstPassFindings) -> Self {
-        // Links become longer. Memory that is not written to is none, a copy of what was written is.
+        // Links become longer. Reserved memory costs nothing until it is written, but growing would
+        // copy.
         let out = String::with_capacity(html.len() + html.len() / 4);
         Self {
             pieces: HtmlTokens::new(html),
@@ -218,8 +220,7 @@ impl<'a> FirstPass<'a> {
         }
     }
 
-    /// The page as it is converted, where its regions are, and how many bytes were
-    /// looked at for it.
+    /// Returns the prepared page, its regions, and the number of bytes read.
     fn run(mut self) -> (String, RegionBounds, u64) {
         let mut in_head = true;
         while let Some(piece) = self.pieces.next() {
@@ -238,8 +239,8 @@ impl<'a> FirstPass<'a> {
         (self.out, self.regions, looked_at)
     }
 
-    /// Blanks at the beginning of something stressed stand before it: Markdown
-    /// would not see the stress otherwise.
+    /// Adds text. Whitespace at the beginning of emphasised text moves before the tag, because Markdown
+    /// does not recognise `** text**`.
     fn text(&mut self, text: &str) {
         if let Some(code) = &mut self.code {
             return code.text(text);
@@ -254,7 +255,7 @@ impl<'a> FirstPass<'a> {
         }
     }
 
-    /// The title is not part of the text. One that does not end is a line.
+    /// Reads the title, which is not part of the text. Without an end tag, only its first line counts.
     fn title(&mut self) {
         let Some(HtmlToken::Text(text)) = self.pieces.next() else { return };
         let ends = self.ahead(7).eq_ignore_ascii_case("</title");
@@ -277,7 +278,8 @@ impl<'a> FirstPass<'a> {
             self.language.hear(tag, self.pieces.position());
         }
         if is_hidden(tag) {
-            // An element whose end is not written is shown rather than all that follows hidden.
+            // Without an end tag everything that follows would be hidden, so the element is shown
+            // instead.
             if tag.is_void() || self.has_end(name) {
                 return self.skip(tag);
             }
@@ -308,7 +310,7 @@ impl<'a> FirstPass<'a> {
         match name {
             "pre" => {
                 let at = self.pieces.position();
-                // A column of numbers takes no language from the code beside it.
+                // A column of line numbers must not take the language of the code next to it.
                 let numbers = holds_numbers(self.ahead(1_000), "</pre");
                 let language = if numbers { None } else { self.language.take(at) };
                 self.code = Some(CodeBlock::new(language));
@@ -323,7 +325,7 @@ impl<'a> FirstPass<'a> {
                 self.tables.0 += 1;
                 self.write(tag);
             }
-            // What is in it are words.
+            // Cells of a table that is nested too deeply become text.
             _ if self.tables.1 != 0 && is_part_of_table(name) => self.out.push(' '),
             "ul" | "ol" | "blockquote" if self.nested.0 == MAX_NESTED => self.nested.1 += 1,
             "ul" | "ol" | "blockquote" => {
@@ -338,7 +340,7 @@ impl<'a> FirstPass<'a> {
         }
     }
 
-    /// A tag within a block of code.
+    /// Processes a start tag inside a code block.
     fn open_in_code(&mut self, tag: &OpenTag<'_>) {
         if names_numbers(tag) && holds_numbers(self.ahead(200), &format!("</{}", tag.name)) {
             return self.skip(tag);
@@ -348,8 +350,8 @@ impl<'a> FirstPass<'a> {
         }
     }
 
-    /// Writes the block of code that is open. One that only says its language says it
-    /// for the next one.
+    /// Writes the open code block. A blank block that only names a language passes it on to the next
+    /// block.
     fn end_code(&mut self) {
         let Some(code) = self.code.take() else { return };
         if !code.is_blank() {
@@ -359,7 +361,7 @@ impl<'a> FirstPass<'a> {
         }
     }
 
-    /// A formula as its makers write it, or as its parts read one after the other.
+    /// Writes a formula: its TeX source if there is one, else the text of its parts.
     fn formula(&mut self, tag: &OpenTag<'_>) {
         let (mut parts, mut source, mut annotation) = (String::new(), String::new(), None);
         for piece in self.pieces.by_ref() {
@@ -379,7 +381,7 @@ impl<'a> FirstPass<'a> {
         self.out.push_str(&shown.replace('<', "&lt;"));
     }
 
-    /// A frame holds another page.
+    /// Writes a frame as a link to the page it contains.
     fn frame(&mut self, tag: &OpenTag<'_>) {
         let Some(to) = tag.attribute("src").and_then(|it| absolute(it, self.noticed.base.as_ref())) else {
             return;
@@ -389,7 +391,7 @@ impl<'a> FirstPass<'a> {
         self.out.push_str(&format!("<p>Frame: <a href=\"{}\">{}</a></p>", quoted(&to), quoted(name)));
     }
 
-    /// What comes next, so many bytes of it at most.
+    /// Returns the next bytes of the page, at most `most`.
     fn ahead(&self, most: usize) -> &str {
         let start = self.pieces.position();
         let mut end = self.html.len().min(start + most);
@@ -399,7 +401,7 @@ impl<'a> FirstPass<'a> {
         &self.html[start..end]
     }
 
-    /// A link in a heading that only leads to the heading itself.
+    /// Whether the link is only an anchor mark (`#`, `¶`, …) as found in headings.
     fn is_mark_of_heading(&self, tag: &OpenTag<'_>) -> bool {
         if tag.name != "a" || !tag.attribute("href").is_some_and(|it| it.starts_with('#')) {
             return false;
@@ -424,7 +426,7 @@ impl<'a> FirstPass<'a> {
             return;
         }
         match name {
-            // The end of a block that was written already.
+            // The code block was already written.
             "pre" => return,
             "code" if self.code_words == 0 => return,
             "code" => self.code_words -= 1,
@@ -455,7 +457,7 @@ impl<'a> FirstPass<'a> {
         }
     }
 
-    /// Leaves out an element with all that is in it.
+    /// Skips an element with its content.
     fn skip(&mut self, tag: &OpenTag<'_>) {
         if tag.is_void() {
             return;
@@ -483,14 +485,14 @@ impl<'a> FirstPass<'a> {
                 _ => {}
             }
         }
-        // It never ended: what follows is shown, but for scripts and styles.
+        // The element has no end tag: show what follows, except for scripts and styles.
         if shows {
             self.pieces.go_to(start);
             self.ends.match_all(self.pieces.clone());
         }
     }
 
-    /// Whether an end tag of this name comes at all.
+    /// Whether an end tag of this name follows.
     fn has_end(&mut self, name: &str) -> bool {
         self.ends.comes_after(self.html, name, self.pieces.position())
     }
@@ -529,21 +531,21 @@ impl<'a> FirstPass<'a> {
     }
 }
 
-/// Attributes the converter looks at; links have their own.
+/// Attributes the converter uses, except for links.
 const KEPT_ATTRIBUTES: &[&str] = &[
     "alt", "title", "class", "start", "type", "align", "colspan", "rowspan", "lang", "checked", "id", "role",
 ];
 
-/// An attribute that is kept, in small letters.
+/// Returns the canonical name of an attribute that is kept.
 fn kept_attribute(name: &str) -> Option<&'static str> {
     KEPT_ATTRIBUTES.iter().find(|it| name.eq_ignore_ascii_case(it)).copied()
 }
 
-/// What the converter would leave as tags becomes a plain block.
+/// Maps elements the converter does not know to plain ones.
 fn renamed(name: &str) -> &str {
     match name {
         "details" | "summary" | "dl" | "dt" | "dd" | "center" | "font" | "noframes" | "frameset" => "div",
-        // Italics within italics would end them.
+        // Nested emphasis would end the outer one.
         "cite" | "u" | "ins" | "mark" | "big" => "span",
         "address" => "div",
         other => other,
@@ -576,8 +578,7 @@ fn region_of(tag: &OpenTag<'_>) -> Option<Region> {
     }
 }
 
-/// The whole address of a link; nothing for one that runs something or holds a
-/// whole file.
+/// Returns a link as an absolute URL. `None` for `javascript:` and `data:` URLs.
 fn absolute(value: &str, base: Option<&Url>) -> Option<String> {
     let value = entities(value.trim());
     let begins = |with: &str| value.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with));
@@ -588,6 +589,6 @@ fn absolute(value: &str, base: Option<&Url>) -> Option<String> {
         Some(Ok(url)) => String::from(url),
         _ => value,
     };
-    // A bar would end a cell of a table.
+    // A `|` would end a table cell in Markdown.
     Some(if whole.contains('|') { whole.replace('|', "%7C") } else { whole })
 }

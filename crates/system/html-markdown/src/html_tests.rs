@@ -1,23 +1,22 @@
-//! How pages are converted: what may not be lost, and how much work it is.
+//! Tests of the conversion: which content must survive, and how much work it takes.
 
 use proptest::prelude::*;
 
 use super::html::{convert, convert_counting};
 
-/// Looking at a page takes so much for each of its bytes at most.
+/// Maximum number of times each byte of a page may be read.
 const MAX_PER_BYTE: u64 = 24;
 
-/// How often each byte of a page was looked at, and how much was written for it.
+/// Returns how often each byte was read, and the bytes written per byte.
 fn effort(html: &str) -> (u64, usize) {
     let (page, work) = convert_counting(html, &"http://site.test/".parse().unwrap());
     (work / html.len().max(1) as u64, page.markdown.len() / html.len().max(1))
 }
 
-/// What would be read again for every element if nobody kept count. Bounded
-/// input, and no clock: a page that costs more for every byte the longer it is
-/// fails on any machine.
+/// Input on which an implementation without bookkeeping takes quadratic time. Counts work instead of
+/// measuring time, so the test fails on any machine.
 #[test]
-fn hostile_pages_are_looked_at_a_few_times() {
+fn conversion_of_hostile_pages_is_linear() {
     let units = [
         "<div>",
         "<table><tr><td>",
@@ -66,10 +65,9 @@ fn hostile_pages_are_looked_at_a_few_times() {
     assert!(work <= MAX_PER_BYTE && out <= 64, "{work} {out}");
 }
 
-/// Pain 8: a page of a megabyte as documentation is made is no more work for each of its
-/// bytes than a page of a hundredth of that.
+/// A documentation page of 1 MB takes no more work per byte than one of 10 kB.
 #[test]
-fn a_large_page_is_as_much_work_as_many_small_ones() {
+fn work_per_byte_is_independent_of_page_size() {
     let part = "<section id=\"part\"><h3>Function <code>open(path, mode)</code><a href=\"#part\">¶</a></h3>\
         <details open><summary>Examples</summary><p>Opens a <em>file</em> &amp; returns <a href=\"../io/file.html\">it</a>.</p>\
         <pre><code class=\"language-rust\">let file = open(\"a\", Mode::Read)?;\nfile.read()?;</code></pre></details>\
@@ -84,7 +82,7 @@ fn a_large_page_is_as_much_work_as_many_small_ones() {
     assert!(large.1 <= 1, "{large:?}");
 }
 
-/// Everything a reader could see of a table is there, whatever it is used for.
+/// Asserts that every word of a table appears exactly once in the output, and no table tag does.
 fn is_kept(html: &str, words: usize) {
     let made = convert(html, &"http://site.test/".parse().unwrap()).markdown;
     for word in 0..words {
@@ -96,7 +94,7 @@ fn is_kept(html: &str, words: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
     #[test]
-    fn tables_lose_no_word_and_leave_no_tag(parts in proptest::collection::vec(0_u8..14, 0..60)) {
+    fn tables_keep_every_word_and_leave_no_tag(parts in proptest::collection::vec(0_u8..14, 0..60)) {
         let (mut html, mut words) = (String::from("<p>before</p><table>"), 0);
         for part in parts {
             html.push_str(match part {
@@ -122,14 +120,14 @@ proptest! {
     }
 
     #[test]
-    fn the_work_is_in_proportion(unit in "(</?(table|tr|td|th|pre|svg|p|ul|li|main|div|code|a|title|math)( hidden| rowspan=9| class=line| x=\"| x='|)>|x|<|>|\"|\n){1,12}") {
+    fn conversion_of_arbitrary_pages_is_linear(unit in "(</?(table|tr|td|th|pre|svg|p|ul|li|main|div|code|a|title|math)( hidden| rowspan=9| class=line| x=\"| x='|)>|x|<|>|\"|\n){1,12}") {
         let (few, many) = (unit.repeat(200), unit.repeat(800));
         let (few, many) = (effort(&few).0, effort(&many).0);
         prop_assert!(many <= few * 2 + MAX_PER_BYTE / 2, "{}: {} then {}", unit, few, many);
     }
 }
 
-/// One of the numbers the system tells about this process, in bytes.
+/// Reads a value of `/proc/self/status`, in bytes.
 fn memory(name: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|it| it.strip_prefix(name));
@@ -137,7 +135,7 @@ fn memory(name: &str) -> usize {
         << 10
 }
 
-/// Pages of one thing again and again, the ordinary one first.
+/// Pages that repeat one unit; the first is an ordinary page.
 const UNITS: [&str; 16] = [
     "<p>Some <b>words</b> and <a href='/x/1'>a link</a> and some more of them here.</p>\n",
     "<table>",
@@ -157,14 +155,14 @@ const UNITS: [&str; 16] = [
     "<pre>",
 ];
 
-/// Which page a process of its own converts.
+/// Environment variable that tells a child process which page to convert.
 const ROW: &str = "HAFT_TEST_PAGE_ROW";
 
-/// An ordinary page takes no more than three times its size besides itself, which is the
-/// goal; one that is made to take much, five times. Each is converted by a process of its
-/// own: memory that one gave back would hide what the next one takes.
+/// Peak memory is at most three times the page size for an ordinary page, and five times for a hostile
+/// one. Each page is converted in a process of its own, since memory freed after one page would hide the
+/// need of the next.
 #[test]
-fn no_page_takes_more_memory_than_it_may() {
+fn page_conversion_stays_within_memory_limits() {
     let begins = ["<body>", "<table>"];
     let row = |number: usize| (begins[number % begins.len()], UNITS[number / begins.len()]);
     if let Ok(number) = std::env::var(ROW) {
@@ -181,7 +179,7 @@ fn no_page_takes_more_memory_than_it_may() {
     for number in 0..UNITS.len() * begins.len() {
         let out = dir.path().join(number.to_string());
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "html_tests::no_page_takes_more_memory_than_it_may"]);
+        child.args(["--exact", "html_tests::page_conversion_stays_within_memory_limits"]);
         let child = child.env(ROW, number.to_string()).env("HAFT_TEST_PAGE_OUT", &out).output().unwrap();
         assert!(child.status.success(), "{child:?}");
         let more: f64 = std::fs::read_to_string(&out).unwrap().parse().unwrap();

@@ -1,9 +1,9 @@
-//! Web pages as Markdown: the charset of a body, HTML without menus and hidden parts,
-//! tables and code as Markdown has them, and text in which nothing hides.
+//! Converts web pages to Markdown: detects the charset, drops menus and invisible parts, converts tables
+//! and code, and escapes characters that could hide text.
 //!
 //! **Does not know** the network, files, or who reads the page. Pure.
 //!
-//! **Invariant:** work and memory are in proportion to the page, whatever it holds.
+//! **Invariant:** work and memory are linear in the size of the page, whatever it contains.
 
 pub mod charset;
 mod code_language;

@@ -1,8 +1,7 @@
 use std::borrow::Cow;
 
-/// Text that shows what it is: control characters and those that turn the
-/// direction of writing are written out, line ends are one kind. A text of which
-/// nothing is written otherwise is not copied.
+/// Makes invisible characters visible: writes control, bidirectional and tag characters as `\u{…}`,
+/// normalizes line ends to `\n`, and drops byte order marks. Text without such characters is not copied.
 pub fn visible<'a>(text: impl Into<Cow<'a, str>>) -> String {
     let text = text.into();
     let strange = |it: char| {
@@ -31,9 +30,9 @@ pub fn visible<'a>(text: impl Into<Cow<'a, str>>) -> String {
     shown
 }
 
-/// A part of a text that starts at a character and has at most so many, and the
-/// character after it where there is more. It ends with a paragraph where one
-/// ends late enough, else with a line, else where it must.
+/// Returns the part of a text from character `start` on, at most `most` characters, and the start of the
+/// next part if there is more. Ends at a paragraph, else at a line, if one ends in the last fifth; else
+/// anywhere.
 pub fn part(text: &str, start: usize, most: usize) -> (&str, Option<usize>) {
     let from = text.char_indices().nth(start).map_or(text.len(), |it| it.0);
     let rest = &text[from..];
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hides_is_written_out() {
+    fn invisible_characters_are_escaped() {
         for (text, want) in [
             ("a\r\nb\rc\n", "a\nb\nc\n"),
             ("\u{feff}x", "x"),
@@ -71,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_make_the_whole(text in "(\\PC|\n){0,400}", most in 1_usize..50) {
+        fn parts_add_up_to_the_whole(text in "(\\PC|\n){0,400}", most in 1_usize..50) {
             let (mut start, mut all) = (0, String::new());
             loop {
                 let (piece, next) = part(&text, start, most);

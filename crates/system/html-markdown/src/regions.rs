@@ -1,25 +1,24 @@
-//! Which part of a page is its content. Where regions begin and end is noted while
-//! the page is prepared, and the page is cut there afterwards.
+//! Selects the main content of a page. Region boundaries are recorded while the page is prepared; the
+//! page is cut afterwards.
 
-/// A kind of region.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Region {
-    /// `main` or what says it is.
+    /// A `main` element or `role="main"`.
     Main,
-    /// `article`.
+    /// An `article` element.
     Article,
     /// Navigation, headers, footers, asides.
     Side,
-    /// Where a script would draw the page.
+    /// The container that JavaScript frameworks render into.
     Root,
 }
 
-/// Where the outermost regions of a page begin and end, in order. A page can have
-/// one for every few of its bytes, so that a note is small.
+/// Boundaries of the outermost regions of a page, in order. Kept compact, because a page can have one
+/// every few bytes.
 #[derive(Debug, Default)]
 pub(crate) struct RegionBounds {
     notes: Vec<(u32, Region, Edge)>,
-    /// How many of each kind are open.
+    /// Number of open regions of each kind.
     open: [usize; 4],
 }
 
@@ -30,7 +29,7 @@ enum Edge {
 }
 
 impl RegionBounds {
-    /// Whether one of this kind is open.
+    /// Whether a region of this kind is open.
     pub(crate) fn is_inside(&self, kind: Region) -> bool {
         self.open[kind as usize] != 0
     }
@@ -49,8 +48,8 @@ impl RegionBounds {
         self.notes.push((u32::try_from(at).unwrap_or(u32::MAX), kind, edge));
     }
 
-    /// Where the regions of one kind are in a page of so many bytes. One that does
-    /// not end goes to the end.
+    /// Returns the byte ranges of the regions of one kind. A region without an end extends to the end of
+    /// the page.
     pub(crate) fn regions(&self, kind: Region, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
         let mut notes = self.notes.iter().filter(move |it| it.1 == kind);
         std::iter::from_fn(move || {
@@ -61,9 +60,9 @@ impl RegionBounds {
     }
 }
 
-/// About how many characters of a page a person would see.
+/// Returns the approximate number of visible characters, without whitespace.
 pub(crate) fn text_chars(html: &str) -> usize {
-    // Counts characters, not bytes, and no blanks.
+    // Counts UTF-8 lead bytes only, so characters rather than bytes.
     let counts = |byte: &&u8| **byte != b'>' && !byte.is_ascii_whitespace() && **byte & 0xc0 != 0x80;
     let (mut count, mut rest) = (0, html.as_bytes());
     loop {
@@ -74,20 +73,20 @@ pub(crate) fn text_chars(html: &str) -> usize {
     }
 }
 
-/// A page as it is converted.
+/// A page split into content and secondary parts.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct RegionPage {
-    /// What comes first.
+    /// The main content.
     pub(crate) content: String,
-    /// What stands beside it.
+    /// Menus, headers, footers and the like, to show after the content.
     pub(crate) beside: String,
-    /// Characters that were left out because the page says where its content is.
+    /// Visible characters dropped because the page marks its main content.
     pub(crate) left_out: usize,
 }
 
-/// The content of a page: what it calls its main part, if that holds enough of
-/// its text, else everything with the parts beside at the end. What stays moves to
-/// the front of the page, which is given away: it is not in memory twice.
+/// Selects the main content. If the page marks it (`main`, or a single `article`) and it has at least
+/// two fifths of the text, the rest is dropped. Otherwise everything is kept, with secondary parts moved
+/// to the end. Works in place, without a second copy of the page.
 pub(crate) fn arrange(html: String, notes: RegionBounds) -> RegionPage {
     let regions = |kind: Region| notes.regions(kind, html.len());
     let mut articles = regions(Region::Article);
@@ -105,20 +104,20 @@ pub(crate) fn arrange(html: String, notes: RegionBounds) -> RegionPage {
     let sides: Vec<(usize, usize)> = regions(Region::Side).collect();
     let (content, mut beside) = split(html, &sides);
     drop(sides);
-    // Menus that do not say that they are some.
+    // Menus that are not marked as navigation.
     let menus = menus(&content);
     let (content, more) = split(content, &menus);
     beside.push_str(&more);
     RegionPage { content, beside, left_out: 0 }
 }
 
-/// A page without these parts, and the parts.
+/// Removes the given byte ranges. Returns the remaining page and the removed text.
 fn split(html: String, parts: &[(usize, usize)]) -> (String, String) {
     let mut beside = String::with_capacity(parts.iter().map(|(start, end)| end - start).sum());
     let mut bytes = html.into_bytes();
     let (mut kept, mut at) = (0, 0);
     for (start, end) in parts.iter().copied().chain([(bytes.len(), bytes.len())]) {
-        // What was kept is before this part, which is as it was.
+        // Only bytes before this part have been overwritten.
         beside.push_str(std::str::from_utf8(&bytes[start..end]).unwrap_or_default());
         bytes.copy_within(at..start, kept);
         kept += start - at;
@@ -130,11 +129,11 @@ fn split(html: String, parts: &[(usize, usize)]) -> (String, String) {
     (content, beside)
 }
 
-/// A list with so many links is a menu if it is hardly anything else.
+/// Minimum number of links in a list for it to count as a menu.
 const MENU_LINKS: usize = 60;
 
-/// Where lists are that consist of links, the outermost ones. None where they are
-/// all there is.
+/// Returns the byte ranges of outermost lists that consist of links. Empty if the page has hardly
+/// anything else.
 fn menus(html: &str) -> Vec<(usize, usize)> {
     let (mut found, mut depth, mut start, mut at) = (Vec::new(), 0_usize, 0, 0);
     while let Some(hit) = html[at..].find('<') {
@@ -158,7 +157,7 @@ fn menus(html: &str) -> Vec<(usize, usize)> {
     if text_chars(html) < taken + MENTIONABLE { Vec::new() } else { found }
 }
 
-/// Less text beside menus is no page.
+/// Minimum number of characters outside menus for the menus to be removed.
 const MENTIONABLE: usize = 60;
 
 fn is_menu(list: &str) -> bool {

@@ -1,55 +1,53 @@
-//! What the tables of a page are for: data in rows and columns, the arrangement of
-//! a page, a menu, lines of code beside their numbers.
+//! Classifies tables: data, page layout, menu, or code with line numbers.
 
 use super::{
     code_lines::{is_heading, names_numbers},
     tags::{HtmlToken, HtmlTokens, OpenTag},
 };
 
-/// A table has so many columns at most; what stands beyond them is put together.
+/// Maximum number of columns; cells beyond it are merged.
 pub(super) const MAX_COLUMNS: usize = 128;
-/// A row of an arrangement with so much text at most, and no block in it, is a line.
+/// Maximum characters of a layout row without block elements that is written as one line.
 const LINE_CHARS: usize = 200;
-/// Tables within a cell of data stay there if they have so much text at most.
+/// Maximum characters of nested tables that stay inside a data cell.
 const SMALL_CHARS: usize = 300;
-/// Code of so many lines at most can stand in a cell.
+/// Maximum lines of code in a data cell.
 const CELL_CODE_LINES: usize = 3;
 
-/// What a table is for.
+/// The purpose of a table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum TableUse {
-    /// Rows and columns.
+    /// Data in rows and columns.
     Data,
-    /// A few words within a cell of data.
+    /// A small table inside a data cell.
     Inside,
-    /// Boxes beside each other.
+    /// Boxes arranged next to each other.
     Layout,
-    /// A menu: nothing but links.
+    /// A menu that consists of links.
     Links,
-    /// A row for every line of code, its number before it.
+    /// One row per line of code, with the line number in the first cell.
     Code,
-    /// A column of numbers beside a block of code.
+    /// A column of line numbers next to a code block.
     Numbered,
 }
 
-/// What is known about a table once it was read.
+/// The classification of a table.
 #[derive(Debug)]
 pub(super) struct TableShape {
     pub(super) used: TableUse,
     pub(super) columns: u8,
-    /// For every row of an arrangement, how much text it has.
+    /// Amount of text in each row; only for [`TableUse::Layout`].
     rows: Box<[RowText]>,
 }
 
 impl TableShape {
-    /// Whether a row, counted from one, is shown as one line.
+    /// Whether a row (counted from 1) is written as one line.
     pub(super) fn is_line(&self, row: usize) -> bool {
         row.checked_sub(1).and_then(|it| self.rows.get(it)).is_some_and(|it| it.is_line())
     }
 }
 
-/// How many characters a row has, as far as that matters. There can be as many
-/// rows as a page has words.
+/// Number of characters in a row, saturating at 255. One byte, because a page can have a row per word.
 #[derive(Clone, Copy, Debug, Default)]
 struct RowText(u8);
 
@@ -58,7 +56,7 @@ impl RowText {
         self.0 = self.0.saturating_add(u8::try_from(chars).unwrap_or(u8::MAX));
     }
 
-    /// A block is in it.
+    /// Marks the row as containing a block element.
     fn block(&mut self) {
         self.0 = u8::MAX;
     }
@@ -68,19 +66,18 @@ impl RowText {
     }
 }
 
-/// Where the next cell of a row goes, with cells of earlier rows that reach down.
+/// Tracks the column of the next cell, taking `rowspan` and `colspan` into account.
 #[derive(Debug, Default)]
 pub(super) struct SpanGrid {
-    /// For every column, how many rows from here on are taken.
+    /// For every column, the number of further rows that a cell above occupies.
     taken: Vec<u32>,
     pub(super) column: usize,
 }
 
 impl SpanGrid {
-    /// Begins a row.
     pub(super) fn begin_row(&mut self) {
         if self.column != 0 || !self.taken.is_empty() {
-            // Columns behind the last cell of the row before were taken there too.
+            // Columns after the last cell of the previous row were occupied there as well.
             for rows in self.taken.iter_mut().skip(self.column) {
                 *rows = rows.saturating_sub(1);
             }
@@ -91,11 +88,11 @@ impl SpanGrid {
         self.column = 0;
     }
 
-    /// Places a cell; says how many columns before it are taken.
+    /// Places a cell. Returns the number of occupied columns skipped before it.
     pub(super) fn place(&mut self, tag: &OpenTag<'_>) -> usize {
         let number = |name: &str| tag.attribute(name).and_then(|it| it.trim().parse::<u32>().ok());
         let wide = number("colspan").unwrap_or(1).clamp(1, MAX_COLUMNS as u32) as usize;
-        // Zero stands for all rows that follow.
+        // `rowspan="0"` means all following rows.
         let high = number("rowspan").map_or(1, |it| if it == 0 { u32::MAX } else { it });
         let from = self.column;
         while let Some(rows) = self.taken.get_mut(self.column).filter(|it| **it != 0) {
@@ -115,7 +112,7 @@ impl SpanGrid {
     }
 }
 
-/// What is noticed about a table while it is read.
+/// Statistics of a table while it is read.
 #[derive(Debug, Default)]
 struct TableStats {
     index: usize,
@@ -126,7 +123,7 @@ struct TableStats {
     heads: usize,
     head_row: bool,
     presents: bool,
-    /// Tables inside, their text, and whether one of them is more than a few words.
+    /// Number of nested tables, their characters, and whether one of them is more than a few words.
     inner: usize,
     inner_text: usize,
     inner_large: bool,
@@ -136,7 +133,7 @@ struct TableStats {
     has_code: bool,
     text: usize,
     link_text: usize,
-    /// Which cell of its row this is, and whether it holds anything but numbers.
+    /// Position of the cell in its row, and whether the first cell contains only digits.
     cell: usize,
     number_cell: Option<bool>,
     numbers: bool,
@@ -254,15 +251,14 @@ impl TableStats {
     fn shape(mut self) -> TableShape {
         self.end_row();
         let used = self.decide();
-        // Others do not ask.
+        // Rows are only needed for layout tables.
         let rows = if used == TableUse::Layout { self.rows.into() } else { Box::default() };
         TableShape { used, columns: u8::try_from(self.columns).unwrap_or(u8::MAX), rows }
     }
 }
 
-/// What the tables of a page are for that begin with the outermost one whose content
-/// comes next, in the order in which they are opened. Only one of the outermost is
-/// known at a time: a page can have nothing but tables.
+/// Classifies the outermost table that begins here and the tables nested in it, in the order of their
+/// start tags. Keeps only one outermost table in memory, because a page can consist of tables.
 pub(super) fn table_shapes(
     outermost: &OpenTag<'_>,
     pieces: &mut HtmlTokens<'_>,
@@ -281,7 +277,7 @@ pub(super) fn table_shapes(
     walk.found
 }
 
-/// What a piece of a page is in.
+/// Which elements around the current position matter for tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageContext {
     link: bool,
@@ -307,7 +303,7 @@ impl PageContext {
 #[derive(Default)]
 struct Walk {
     open: Vec<TableStats>,
-    /// In the order in which they were opened.
+    /// In the order of the start tags.
     found: Vec<TableShape>,
     around: PageContext,
 }
@@ -355,7 +351,7 @@ impl Walk {
         }
     }
 
-    /// A table ends: the one around it hears of it.
+    /// Finishes a table and adds its text to the statistics of the table around it.
     fn end(&mut self, facts: TableStats) {
         if let Some(outer) = self.open.last_mut() {
             outer.inner_text += facts.text + facts.inner_text;

@@ -1,6 +1,5 @@
-//! Writes the tables of a page so that the converter can show them: data as plain
-//! rows of plain cells, arrangements as blocks, menus as lists, lines of code as a
-//! block of code.
+//! Rewrites tables for the converter: data as plain rows and cells, layout as blocks, menus as lists,
+//! numbered code as a code block.
 
 use std::borrow::Cow;
 
@@ -10,7 +9,8 @@ use super::{
     tags::{HtmlToken, HtmlTokens, OpenTag},
 };
 
-/// A page with its tables written anew, and how many bytes were looked at for it.
+/// Returns the page with its tables rewritten, and the number of bytes read. Borrowed if the page has no
+/// table.
 pub(super) fn rewrite_tables(html: &str) -> (Cow<'_, str>, u64) {
     let has = |name: &str| memchr::memmem::find(html.as_bytes(), name.as_bytes()).is_some();
     if !["<table", "<tr", "<td", "<th"].into_iter().any(has) {
@@ -47,14 +47,14 @@ pub(super) fn rewrite_tables(html: &str) -> (Cow<'_, str>, u64) {
 }
 
 struct TableRewrite<'a> {
-    /// What the tables are for that come next, within the outermost one.
+    /// Classifications of the tables that follow inside the outermost one.
     shapes: std::vec::IntoIter<TableShape>,
     open: Vec<OpenTable>,
     out: String,
-    /// How many empty cells may still be written where others reach down.
+    /// How many empty cells may still be added for cells that span rows.
     fill: usize,
     html: &'a str,
-    /// Where the piece begins that is written.
+    /// Position of the current token.
     at: usize,
 }
 
@@ -62,33 +62,33 @@ struct TableRewrite<'a> {
 struct OpenTable {
     shape: TableShape,
     grid: SpanGrid,
-    /// The number of the row, from one.
+    /// Row number, from 1.
     row: usize,
     row_open: bool,
     cell: usize,
-    /// What ends the cell that is open.
+    /// End tag of the open cell.
     cell_end: Option<&'static str>,
     caption: bool,
     code: Option<CodeBlock>,
     flow: CellFlow,
 }
 
-/// What stands in one cell of data: a line, whatever blocks it was written with.
+/// The content of one data cell, which must fit on one line whatever blocks it contained.
 #[derive(Default)]
 struct CellFlow {
-    /// Whether the cell shows anything yet.
+    /// Whether the cell has any content yet.
     begun: bool,
-    /// Whether the next words begin on a line of their own.
+    /// Whether a line break precedes the next text.
     breaks: bool,
-    /// What stands before the next words.
+    /// Prefix of the next text, such as a list marker.
     sign: String,
-    /// The numbers of the lists that are open; none for lists without.
+    /// Counters of the open lists; `None` for unordered ones.
     lists: Vec<Option<usize>>,
     code: bool,
 }
 
 impl CellFlow {
-    /// What stands before words that are written now.
+    /// Returns what precedes text that is written now: line break and prefix.
     fn before(&mut self) -> String {
         let breaks = std::mem::take(&mut self.breaks) && self.begun;
         self.begun = true;
@@ -113,7 +113,7 @@ impl TableRewrite<'_> {
         match piece {
             HtmlToken::Open(tag) if tag.name == "table" => self.open_table(tag),
             HtmlToken::Close(name) if name == "table" => self.end_table(),
-            // Rows and cells outside of tables are words.
+            // Rows and cells outside tables become text.
             HtmlToken::Open(OpenTag { name, .. }) | HtmlToken::Close(name)
                 if self.open.is_empty() && is_part_of_table(name) =>
             {
@@ -138,9 +138,9 @@ impl TableRewrite<'_> {
         }
     }
 
-    /// The table whose cells are lines, if one is open.
+    /// Returns the data table that the current position belongs to.
     fn data(&mut self) -> Option<&mut OpenTable> {
-        // Tables within data are all that can follow it.
+        // Only tables inside a data cell can be open above it.
         self.open
             .iter_mut()
             .rev()
@@ -150,7 +150,7 @@ impl TableRewrite<'_> {
 
     fn open_table(&mut self, tag: &OpenTag<'_>) {
         let Some(mut shape) = self.shapes.next() else { return };
-        // What is inside data has no rows of its own.
+        // A table inside a data cell is written as text.
         if self.open.last().is_some_and(|it| matches!(it.shape.used, TableUse::Data | TableUse::Inside)) {
             shape.used = TableUse::Inside;
         }
@@ -234,7 +234,7 @@ impl TableRewrite<'_> {
         let line = table.shape.is_line(table.row);
         match table.shape.used {
             TableUse::Data => {
-                // The first row says how many columns there are.
+                // The first row determines the number of columns.
                 let missing = usize::from(table.shape.columns).saturating_sub(table.grid.column);
                 if table.row == 1 {
                     self.out.push_str(&"<td></td>".repeat(missing));
@@ -295,7 +295,7 @@ impl TableRewrite<'_> {
 
     fn end_cell(&mut self) {
         if let Some(ending) = self.open.last_mut().and_then(|it| it.cell_end.take()) {
-            // A cell without anything is no point of a list.
+            // An empty cell makes no list item.
             if ending == "</li>"
                 && let Some(before) = self.out.trim_end().strip_suffix("<li>").map(str::len)
             {
@@ -321,7 +321,7 @@ impl TableRewrite<'_> {
         }
     }
 
-    /// Whether what comes now are the numbers beside code.
+    /// Whether the current cell holds line numbers.
     fn is_number(&self) -> bool {
         self.open.last().is_some_and(|it| {
             matches!(it.shape.used, TableUse::Code | TableUse::Numbered) && it.cell == 1 && it.row_open
@@ -404,7 +404,7 @@ impl TableRewrite<'_> {
             return code.text(text);
         }
         let blank = text.trim().is_empty();
-        // Words between cells are shown before what follows, in a cell of their own.
+        // Text between cells is written before the next cell, in a cell of its own.
         let outside = self.open.last().is_some_and(|it| it.cell_end.is_none() && !it.caption);
         if outside && blank {
             return;
@@ -438,7 +438,7 @@ pub(super) fn is_part_of_table(name: &str) -> bool {
     matches!(name, "tr" | "td" | "th" | "thead" | "tbody" | "tfoot" | "caption" | "colgroup" | "col")
 }
 
-/// Blocks that are lines within a cell.
+/// Block elements that become separate lines within a cell.
 fn is_cell_block(name: &str) -> bool {
     matches!(
         name,
@@ -472,7 +472,7 @@ mod tests {
         convert(html, &"http://site.test/".parse().unwrap()).markdown.trim().to_owned()
     }
 
-    /// The rows of the only table in a text.
+    /// Returns the rows of the only table in `markdown`.
     fn rows(markdown: &str) -> Vec<Vec<String>> {
         let cells = |line: &str| {
             let inside = line.trim_start_matches('|').trim_end_matches('|');
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_reach_down_shift_nothing() {
+    fn rowspan_cells_keep_columns_aligned() {
         let html = "<table><tr><th rowspan=2>A</th><th>B</th><th>C</th></tr><tr><td>b1</td><td rowspan=3>c</td></tr>\
             <tr><td>a2</td><td>b2</td></tr><tr><td>a3</td><td>b3</td></tr><tr><td>a4</td><td>b4</td><td>c4</td></tr></table>";
         let want = [["A", "B", "C"], ["", "b1", "c"], ["a2", "b2", ""], ["a3", "b3", ""], ["a4", "b4", "c4"]];
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_and_high_cells_and_a_short_first_row() {
+    fn colspan_rowspan_and_short_first_row_keep_columns() {
         let html = "<table><tr><th colspan=2 rowspan=2>A</th><th>C</th></tr><tr><td>c1</td></tr><tr><td>a2</td><td>b2</td><td>c2</td></tr></table>";
         assert_eq!(rows(&markdown(html))[1..], [["", "", "c1"], ["a2", "b2", "c2"]]);
         let html = "<table><tr><th>Title</th></tr><tr><td>a</td><td>b</td><td>c</td></tr></table>";
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn arrangements_are_blocks_and_leave_no_tags() {
+    fn layout_tables_become_blocks() {
         let row = |name: &str, html: &str, want: &str| {
             let made = markdown(html);
             assert_eq!(made, want, "{name}");
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_in_cells_of_data_are_lines() {
+    fn blocks_in_data_cells_become_lines() {
         let html = "<table><tr><th>Name</th><th>What</th></tr><tr><td>a</td><td>See:<ul><li><a href=/x>x</a></li><li>y</li></ul></td></tr>\
             <tr><td>b</td><td><p>One.</p><p>Two.</p></td></tr><tr><td>c</td><td><pre>l 1\n  l 2</pre></td></tr>\
             <tr><td>d</td><td><table><tr><td>k</td><td>v</td></tr><tr><td>m</td><td>w</td></tr></table></td></tr></table>";
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn code_in_tables_of_every_make() {
+    fn numbered_code_tables_become_code_blocks() {
         let want = "```rust\nfn main() {\n\n    go();\n}\n```";
         for (make, html) in [
             (
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_code_without_an_end_ends_with_what_it_is_in() {
+    fn unclosed_code_block_ends_with_its_container() {
         let made = markdown(
             "<table><tr><th>a</th><th>b</th></tr><tr><td><pre>x</td><td>y</td></tr></table><p>after</p>",
         );

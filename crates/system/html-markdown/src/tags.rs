@@ -1,44 +1,43 @@
-//! A page as a row of texts and tags. Our own, because the streaming rewriters
-//! there are stand under licences that ask for more than a notice.
+//! Splits HTML into texts and tags. Written for this project because the existing streaming rewriters
+//! have licences that require more than a notice.
 //!
-//! Reads what browsers read where it matters for text: raw elements end at
-//! their own end tag, comments where they end, attributes in any quotes. It
-//! never goes back, so it takes time in proportion to the page.
+//! Follows browsers where it matters for text: raw elements end at their own end tag, comments end at
+//! `-->`, attributes may be quoted either way. Never backtracks, so it takes linear time.
 
 use std::borrow::Cow;
 
-/// A piece of a page.
+/// A token of a page.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum HtmlToken<'a> {
-    /// Text as it stands, entities included.
+    /// Text, with entities not decoded.
     Text(&'a str),
-    /// The beginning of an element.
+    /// A start tag.
     Open(OpenTag<'a>),
-    /// The end of an element, by its name in small letters.
+    /// An end tag, with its name in lower case.
     Close(Cow<'a, str>),
 }
 
-/// The beginning of an element.
+/// A start tag.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct OpenTag<'a> {
-    /// In small letters.
+    /// In lower case.
     pub(super) name: Cow<'a, str>,
-    /// Everything after the name.
+    /// Everything after the name, up to the closing bracket.
     rest: &'a str,
 }
 
-/// Walks over a page.
+/// Iterates over the tokens of a page.
 #[derive(Clone)]
 pub(super) struct HtmlTokens<'a> {
     html: &'a str,
     at: usize,
     /// The raw element whose content comes next.
     raw: Option<&'static str>,
-    /// Whether a tag had a quote that does not end: from there on quotes count no more.
+    /// Whether a tag had an unterminated quote. From there on quotes are ignored.
     quotes_lost: bool,
-    /// Raw elements that have no end any more.
+    /// Raw elements known to have no further end tag.
     endless: Vec<&'static str>,
-    /// How many bytes were looked at, those looked at twice counted twice.
+    /// Number of bytes read, counting repeated reads.
     looked_at: u64,
 }
 
@@ -47,17 +46,17 @@ impl<'a> HtmlTokens<'a> {
         Self { html, at: 0, raw: None, quotes_lost: false, endless: Vec::new(), looked_at: 0 }
     }
 
-    /// How many bytes were looked at so far.
+    /// Returns the number of bytes read so far, counting repeated reads.
     pub(super) fn looked_at(&self) -> u64 {
         self.looked_at
     }
 
-    /// Where the next piece starts.
+    /// Returns the byte position of the next token.
     pub(super) fn position(&self) -> usize {
         self.at
     }
 
-    /// Goes on from here.
+    /// Continues at this byte position.
     pub(super) fn go_to(&mut self, at: usize) {
         self.at = at;
         self.raw = None;
@@ -75,8 +74,8 @@ impl<'a> HtmlTokens<'a> {
         self.looked_at += bytes as u64;
     }
 
-    /// Where a tag ends, the bracket included. Only one tag of a page is looked at up
-    /// to the end of the page.
+    /// Returns the length of the tag including its bracket. Scans to the end of the page for at most one
+    /// tag.
     fn tag_end(&mut self, bytes: &[u8]) -> usize {
         if bytes.first() == Some(&b'>') {
             return 1;
@@ -91,7 +90,8 @@ impl<'a> HtmlTokens<'a> {
         memchr::memchr(b'>', bytes).map_or(bytes.len(), |it| it + 1)
     }
 
-    /// The content of a raw element, which ends at its own end tag.
+    /// Returns the content of a raw element up to its end tag; `None` if it is empty, or if a `title` or
+    /// `textarea` never ends.
     fn raw_text(&mut self, name: &'static str) -> Option<HtmlToken<'a>> {
         if self.endless.contains(&name) {
             return None;
@@ -100,7 +100,7 @@ impl<'a> HtmlTokens<'a> {
         let mut from = 0;
         let end = loop {
             let Some(hit) = memchr::memmem::find(&rest[from..], b"</") else {
-                // A title or a field that never ends must not swallow the page.
+                // An unterminated title or text field must not swallow the page.
                 if matches!(name, "title" | "textarea") {
                     self.looked_at += rest.len() as u64;
                     self.endless.push(name);
@@ -145,12 +145,12 @@ impl<'a> Iterator for HtmlTokens<'a> {
             let name_at = if closes { 2 } else { 1 };
             match bytes.get(name_at) {
                 Some(it) if it.is_ascii_alphabetic() => {}
-                // Declarations and odd comments go up to the next bracket.
+                // Declarations and malformed comments extend to the next `>`.
                 Some(b'!' | b'?') => {
                     self.pass(memchr::memchr(b'>', bytes).map_or(rest.len(), |it| it + 1));
                     continue;
                 }
-                // A bracket that begins nothing is text.
+                // A `<` that starts no tag is text.
                 _ => return Some(self.text(self.at + 1)),
             }
             let name_len = bytes[name_at..]
@@ -171,16 +171,16 @@ impl<'a> Iterator for HtmlTokens<'a> {
     }
 }
 
-/// Where a tag ends, the bracket included; brackets in quotes do not count. Nothing
-/// if no bracket outside of quotes comes any more.
+/// Returns the length of the tag including its bracket, ignoring brackets in quotes. `None` if no
+/// bracket outside quotes follows.
 fn tag_end(bytes: &[u8]) -> Option<usize> {
     let (mut quote, mut value) = (None, false);
-    // The first bracket in a quote, as long as no other one came before it.
+    // The first `>` inside a quote, if no `<` came before it.
     let mut lost = None;
     for (at, byte) in bytes.iter().enumerate() {
         match (quote, byte) {
             (Some(_), b'>') if lost.is_none() => lost = Some(at),
-            // Markup that goes on after it: the quote was forgotten.
+            // A tag follows the bracket, so the quote is unterminated.
             (Some(_), b'<') => match lost {
                 Some(end) if end != 0 => return Some(end + 1),
                 _ => lost = Some(0),
@@ -193,11 +193,11 @@ fn tag_end(bytes: &[u8]) -> Option<usize> {
             _ => {}
         }
     }
-    // A quote that never ends would swallow the page.
+    // An unterminated quote would swallow the page.
     None
 }
 
-/// The name of an element whose content is text up to its own end tag.
+/// Returns the name of a raw element, whose content is text up to its own end tag.
 fn raw_name(name: &str) -> Option<&'static str> {
     Some(match name {
         "script" => "script",
@@ -212,7 +212,7 @@ fn raw_name(name: &str) -> Option<&'static str> {
     })
 }
 
-/// A name as it stands where it has no capital letters, as nearly all of them.
+/// Returns the name in lower case; borrowed if it already is, as usual.
 fn in_small_letters(name: &str) -> Cow<'_, str> {
     if name.bytes().any(|it| it.is_ascii_uppercase()) {
         Cow::Owned(name.to_ascii_lowercase())
@@ -222,19 +222,19 @@ fn in_small_letters(name: &str) -> Cow<'_, str> {
 }
 
 impl OpenTag<'static> {
-    /// A tag without attributes.
+    /// Creates a tag without attributes.
     pub(super) fn plain(name: &'static str) -> Self {
         Self { name: Cow::Borrowed(name), rest: "" }
     }
 }
 
 impl OpenTag<'_> {
-    /// Whether it has no attributes.
+    /// Whether the tag has no attributes.
     pub(super) fn is_bare(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Whether nothing can be inside.
+    /// Whether the element has no content and no end tag.
     pub(super) fn is_void(&self) -> bool {
         matches!(
             &*self.name,
@@ -255,7 +255,8 @@ impl OpenTag<'_> {
         ) || self.rest.ends_with('/') && matches!(&*self.name, "path" | "svg" | "use")
     }
 
-    /// The value of an attribute as it stands; empty where it has none.
+    /// Returns an attribute with entities not decoded; an empty string if it has no value. The name is
+    /// matched case-insensitively.
     pub(super) fn attribute(&self, wanted: &str) -> Option<&str> {
         if self.is_bare() {
             return None;
@@ -263,12 +264,12 @@ impl OpenTag<'_> {
         self.attributes().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|it| it.1)
     }
 
-    /// Whether one of its classes is one of these.
+    /// Whether the element has one of these classes.
     pub(super) fn has_class_of(&self, wanted: &[&str]) -> bool {
         self.attribute("class").is_some_and(|it| it.split_ascii_whitespace().any(|it| wanted.contains(&it)))
     }
 
-    /// All attributes in order: name, and value without quotes.
+    /// Returns all attributes in order: name, and value without quotes.
     pub(super) fn attributes(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut rest = self.rest;
         std::iter::from_fn(move || {
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_texts_and_attributes() {
+    fn tokens_and_attributes_are_split() {
         for (html, want) in [
             ("a<B c=d e='f>g' H=\"i\" j>k</B >l", "[a]<b c=\"d\" e=\"f>g\" H=\"i\" j=\"\">[k]</b>[l]"),
             ("<script>if (a</b>) {}</script>x", "<script>[if (a</b>) {}]</script>[x]"),
@@ -339,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_ends(html in "(<[a-z!/?]{0,8}|[ -~]|=\"|'|>|-->|é|\\n){0,200}") {
+        fn tokenizer_terminates_on_arbitrary_text(html in "(<[a-z!/?]{0,8}|[ -~]|=\"|'|>|-->|é|\\n){0,200}") {
             prop_assert!(HtmlTokens::new(&html).count() <= html.len());
         }
     }

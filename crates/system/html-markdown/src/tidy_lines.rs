@@ -1,6 +1,5 @@
-/// No more than one blank line in a row, outside of code, and no headings without
-/// words. What is left moves to the front of the text, which is given away: a page
-/// is not in memory twice.
+/// Collapses blank lines outside code and removes empty headings. Works in place, without a second copy
+/// of the text.
 pub(super) fn tidy(markdown: String) -> String {
     let begin = markdown.len() - markdown.trim_start_matches('\n').len();
     let end = markdown.trim_end_matches('\n').len();
@@ -12,7 +11,7 @@ pub(super) fn tidy(markdown: String) -> String {
         let next = newline.map_or(end, |length| at + length) + 1;
         let line = &bytes[at..next - 1];
         let line = newline.and_then(|_| line.strip_suffix(b"\r")).unwrap_or(line);
-        // What was kept is before this line, which is as it was.
+        // Only bytes before this line have been overwritten.
         if let Some(length) = lines.kept_length(std::str::from_utf8(line).unwrap_or_default()) {
             bytes.copy_within(at..at + length, kept);
             kept += length;
@@ -30,13 +29,13 @@ pub(super) fn tidy(markdown: String) -> String {
 
 #[derive(Default)]
 struct LineJudge {
-    /// Blank lines so far, in a row.
+    /// Number of consecutive blank lines so far.
     blank: usize,
     in_code: bool,
 }
 
 impl LineJudge {
-    /// How much of the next line stays, from its beginning; nothing where it goes.
+    /// Returns how many bytes of the line are kept, from its beginning; `None` to drop the line.
     fn kept_length(&mut self, line: &str) -> Option<usize> {
         if line.trim_start().starts_with("```") {
             self.in_code = !self.in_code;
@@ -55,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// The same into a new text.
+    /// Like [`tidy`], but builds a new string; the reference for the in-place version.
     fn written_anew(markdown: &str) -> String {
         let mut judge = LineJudge::default();
         let kept = |line: &str| judge.kept_length(line).map(|length| format!("{}\n", &line[..length]));
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_and_empty_headings_go() {
+    fn tidy_removes_blank_lines_and_empty_headings() {
         for (text, want) in [
             ("", ""),
             ("\n\n", ""),
@@ -81,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn in_its_place_as_anew(text in "([ \\n\\r\\t#`ax\u{e9}\u{a0}]|```|\n\n){0,60}") {
+        fn tidy_in_place_equals_rebuilding(text in "([ \\n\\r\\t#`ax\u{e9}\u{a0}]|```|\n\n){0,60}") {
             prop_assert_eq!(tidy(text.clone()), written_anew(&text));
         }
     }

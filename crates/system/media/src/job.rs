@@ -4,79 +4,79 @@ use serde::{Deserialize, Serialize};
 
 use crate::ImageFormat;
 
-/// What is to be done with the bytes of a file.
+/// What to do with the bytes of a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum MediaTask {
-    /// Check a picture and make it fit.
+    /// Decode an image and make it fit the bounds.
     Picture(ImageFormat, ImageBounds),
-    /// Read these pages of a document; `None` means all, if they are few.
+    /// Read these pages of a PDF, counted from 1. `None` means all if there are at most 10, else none.
     Pages(Option<Vec<RangeInclusive<usize>>>),
 }
 
-/// What came of it.
+/// The result of a [`MediaTask`].
 #[derive(Debug, Deserialize, Serialize)]
 pub enum MediaAnswer {
-    /// A picture that fits.
+    /// An image that fits the bounds.
     Picture(Picture),
-    /// Pages of a document.
+    /// Pages of a PDF.
     Pages(Document),
 }
 
-/// A document.
+/// A PDF.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Document {
-    /// How many pages it has.
+    /// Number of pages of the whole document.
     pub count: usize,
-    /// Those that were asked for; none when [`choose`] refuses them.
+    /// The requested pages; empty if [`choose`] rejects the request.
     pub pages: Vec<DocumentPage>,
 }
 
-/// One page.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct DocumentPage {
-    /// From 1.
+    /// Page number, counted from 1.
     pub number: usize,
-    /// Its text; empty where it has none.
+    /// Text of the page; a placeholder if it has no text and cannot be rendered.
     pub text: String,
-    /// What it looks like, where it has no text.
+    /// The rendered page, for pages with fewer than 12 letters or digits.
     pub picture: Option<Picture>,
 }
 
-/// A picture as it is sent.
+/// An image in the form in which it is sent to a model.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Picture {
-    /// Its MIME type.
     pub media_type: String,
-    /// Its bytes in base64.
+    /// Image data in base64.
     pub base64: String,
-    /// Width and height of the source, in pixels.
+    /// Width and height of the original, in pixels.
     pub original: (u32, u32),
     /// Width and height of this picture, in pixels.
     pub shown: (u32, u32),
 }
 
-/// What a picture has to fit into.
+/// Limits an image has to meet.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct ImageBounds {
-    /// Pixels of the longer side.
+    /// Maximum pixels of the longer side.
     pub side: u32,
-    /// Bytes, when it is made anew.
+    /// Maximum bytes of a re-encoded image (before base64).
     pub bytes: usize,
-    /// Up to this size it stays as it is.
+    /// Bytes up to which an image is sent unchanged, if it also fits `side`.
     pub small: usize,
 }
 
-/// What Read shows: the longest side that providers take when a request has
-/// many pictures, and not more than 5 MB as base64.
+/// Limits for images the Read tool shows: the longest side that providers accept in requests with many
+/// images, and at most 5 MB as base64.
 pub const SHOWN: ImageBounds = ImageBounds { side: 2000, bytes: 3_600_000, small: 500 * 1024 };
 
-/// PDFs with more pages need to be told which.
+/// A PDF with more pages is only read if the request names pages.
 const PAGES_WITHOUT_ASKING: usize = 10;
 
-/// Pages of one call.
+/// Maximum number of PDF pages per call.
 pub const PAGES_PER_CALL: usize = 20;
 
-/// The pages to show, or why that is not possible.
+/// Returns the page numbers to read. Without a request, all pages if there are at most 10. The error
+/// says why the request is rejected (too many pages, or a page that does not exist) and reads well after
+/// the file name.
 pub fn choose(asked: Option<&[RangeInclusive<usize>]>, count: usize) -> Result<Vec<usize>, String> {
     let hint = format!(
         "it has {count} pages; give pages, such as \"1-{}\" (at most {PAGES_PER_CALL} per call).",

@@ -1,13 +1,11 @@
-//! Pictures and PDFs as models see them. They are untrusted and the libraries that
-//! unpack them are large, so the work is done apart: on a thread that contains panics,
-//! or in a process with limits on memory and time.
+//! Decodes images and PDFs for models. They are untrusted and the decoding libraries are large, so the
+//! work runs isolated: on a thread that contains panics, or in a process with memory and time limits.
 //!
-//! **Does not know** tools, and where files come from.
+//! **Does not know** tools, or where files come from.
 //!
-//! **Invariant:** whatever the bytes hold, a job ends: with an answer, or with a reason
-//! in words.
+//! **Invariant:** whatever the bytes are, a job ends with an answer or with a reason as text.
 //!
-//! Without the feature `decode` every job is refused, see [`CAN_DECODE`].
+//! Without the feature `decode` every job is rejected, see [`CAN_DECODE`].
 
 #[cfg(feature = "decode")]
 mod decode;
@@ -29,58 +27,56 @@ pub use job::{
 pub use sniff::{BodyKind, Format, ImageFormat, body_kind, claimed, describe, format, hex};
 pub use worker_process::serve;
 
-/// Whether this build has the libraries that unpack pictures and PDFs.
+/// Whether this build includes the image and PDF decoders.
 pub const CAN_DECODE: bool = cfg!(feature = "decode");
 
-/// Larger files are refused.
+/// Maximum bytes of a file. The caller must check the size: bytes beyond it are not read.
 pub const MAX_BYTES: u64 = 100 * 1024 * 1024;
 
-/// How long a picture or a document may take.
+/// Maximum time for decoding an image or a PDF.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where pictures and documents are unpacked.
+/// Where images and PDFs are decoded.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum MediaWork {
-    /// On a thread of this process: panics and slowness are contained, but a
-    /// document that needs all memory takes the process with it. For programs
-    /// that have no worker.
+    /// On a thread of this process. Panics and timeouts are contained, but a file that exhausts memory
+    /// kills the process. For programs without a worker.
     #[default]
     Thread,
-    /// In a process of its own with limits on memory and time.
+    /// In a separate process with memory and time limits.
     Process(MediaWorker),
 }
 
-/// A program that does one piece of work and ends: it calls [`serve`] with its last
-/// argument.
+/// A program that runs one job and exits: it calls [`serve`] with its last argument.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MediaWorker {
-    /// The program.
     pub program: PathBuf,
-    /// What comes before the task.
+    /// Arguments before the task.
     pub args: Vec<String>,
 }
 
-/// What a job works on.
+/// The file a job works on.
 pub enum MediaInput {
-    /// An open file of at most [`MAX_BYTES`].
+    /// An open file of at most [`MAX_BYTES`], read from its beginning.
     File(File),
-    /// Something that is only in memory.
+    /// Data in memory.
     Bytes(Vec<u8>),
 }
 
-/// The first pages of a document.
+/// The first pages of a PDF.
 pub struct FetchedPages {
-    /// How many it has.
+    /// Number of pages of the whole document.
     pub count: usize,
-    /// Those at the beginning that were unpacked: number and text.
+    /// The pages that were read, from the first on: number and text.
     pub texts: Vec<(usize, String)>,
-    /// Pages without text as pictures: MIME type and base64.
+    /// Rendered pages without text: MIME type and base64.
     pub pictures: Vec<(String, String)>,
 }
 
 impl MediaWork {
-    /// Does one job. Blocks until it is done, has taken a minute, or `cancelled` says so.
-    /// The error is a reason that reads well after "it is a PDF, but".
+    /// Runs one job. Blocks until it ends, 60 s have passed (65 s for a stuck worker process), or
+    /// `cancelled` returns true (checked every 20 ms). The error is a reason that reads well after "it
+    /// is a PDF, but".
     pub fn run(
         &self,
         task: MediaTask,
@@ -93,16 +89,15 @@ impl MediaWork {
         }
     }
 
-    /// Makes a picture small enough: at most `side` pixels on its longer side
-    /// and so many bytes. Its type and data, or `None` if that is not possible.
-    /// Blocks.
+    /// Shrinks an image to at most `side` pixels on its longer side and `bytes` bytes. Returns its MIME
+    /// type and data, or `None` if that is impossible. Blocks.
     pub fn shrink(&self, image: &[u8], side: usize, bytes: usize) -> Option<(String, Vec<u8>)> {
         let frame = ImageBounds { side: u32::try_from(side).unwrap_or(u32::MAX), bytes, small: bytes };
         let picture = self.fit(image.to_vec(), frame, &|| false).ok()?;
         Some((picture.media_type, STANDARD.decode(picture.base64).ok()?))
     }
 
-    /// A picture in memory, made to fit [`SHOWN`]: MIME type and base64. Blocks.
+    /// Makes an image fit [`SHOWN`]. Returns MIME type and base64. Blocks.
     pub fn fit_picture(
         &self,
         bytes: Vec<u8>,
@@ -111,7 +106,7 @@ impl MediaWork {
         self.fit(bytes, SHOWN, cancelled).map(|it| (it.media_type, it.base64))
     }
 
-    /// Makes a picture in memory fit `frame`. Blocks.
+    /// Makes an image fit `frame`. Fails if the bytes are not PNG, JPEG, GIF or WebP. Blocks.
     pub fn fit(
         &self,
         bytes: Vec<u8>,
@@ -127,8 +122,8 @@ impl MediaWork {
         }
     }
 
-    /// The first pages of a document in memory: all of a short one, else
-    /// [`PAGES_PER_CALL`]. Blocks.
+    /// Reads the first pages of a PDF: all if there are at most 10, else the first [`PAGES_PER_CALL`].
+    /// Blocks.
     pub fn first_pages(&self, bytes: Vec<u8>, cancelled: &dyn Fn() -> bool) -> Result<FetchedPages, String> {
         let ask =
             |pages, bytes| match self.run(MediaTask::Pages(pages), MediaInput::Bytes(bytes), cancelled)? {

@@ -1,4 +1,4 @@
-//! A build without the libraries: every job is refused.
+//! Used without the feature `decode`: every job is rejected.
 
 use crate::{MediaAnswer, MediaTask};
 

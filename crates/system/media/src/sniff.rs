@@ -1,35 +1,30 @@
-//! What a file is, by its first bytes.
+//! Detects the type of a file by its first bytes.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Formats that get special treatment.
+/// File formats with special treatment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Format {
-    /// A picture.
+    /// An image that models accept.
     Image(ImageFormat),
-    /// A PDF.
     Pdf,
-    /// Anything else.
+    /// Any other format, including text.
     Other,
 }
 
-/// Pictures that models can see.
+/// Image formats that models accept.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum ImageFormat {
-    /// PNG.
     Png,
-    /// JPEG.
     Jpeg,
-    /// GIF; its first frame is shown.
+    /// GIF. Only its first frame is shown.
     Gif,
-    /// WebP.
     WebP,
 }
 
 impl ImageFormat {
-    /// Its MIME type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -40,31 +35,30 @@ impl ImageFormat {
     }
 }
 
-/// The format of a file. The name of the file does not matter.
+/// Detects the format from the first bytes of a file. The file name does not matter.
 pub fn format(head: &[u8]) -> Format {
     match head {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Format::Image(ImageFormat::Png),
         [0xff, 0xd8, 0xff, ..] => Format::Image(ImageFormat::Jpeg),
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Format::Image(ImageFormat::Gif),
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Format::Image(ImageFormat::WebP),
-        // The header may follow a little garbage.
+        // Up to 1,024 bytes of other data may precede the PDF header.
         _ if memchr::memmem::find(&head[..head.len().min(1024)], b"%PDF-").is_some() => Format::Pdf,
         _ => Format::Other,
     }
 }
 
-/// What the first bytes of something say it is.
+/// What the first bytes of a response body say it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BodyKind {
-    /// A PDF.
     Pdf,
-    /// A picture that models can see.
+    /// An image that models accept.
     Picture,
-    /// Anything else, with a name for it where it is no text.
+    /// Anything else, with a description from [`describe`].
     Other(&'static str),
 }
 
-/// What the first bytes of something say it is.
+/// Classifies data by its first bytes.
 pub fn body_kind(head: &[u8]) -> BodyKind {
     match format(head) {
         Format::Pdf => BodyKind::Pdf,
@@ -73,14 +67,15 @@ pub fn body_kind(head: &[u8]) -> BodyKind {
     }
 }
 
-/// What the name of a file says it is, where that is a picture or a document.
+/// Returns the image or PDF type that the file extension claims, in lower case; `None` for other
+/// extensions.
 pub fn claimed(path: &Path) -> Option<&'static str> {
     const CLAIMS: [&str; 6] = ["png", "jpg", "jpeg", "gif", "webp", "pdf"];
     let extension = path.extension()?;
     CLAIMS.into_iter().find(|claim| extension.eq_ignore_ascii_case(claim))
 }
 
-/// A name for what is no text.
+/// Describes binary data by its first bytes, for messages.
 pub fn describe(head: &[u8]) -> &'static str {
     const MAGIC: [(&[u8], &str); 26] = [
         (b"PK\x03\x04", "a ZIP archive (or a format built on it: docx, xlsx, jar, apk, epub)"),
@@ -129,7 +124,7 @@ pub fn describe(head: &[u8]) -> &'static str {
     MAGIC.iter().find(|(magic, _)| head.starts_with(magic)).map_or("binary data of unknown type", |it| it.1)
 }
 
-/// The first bytes, as `hexdump -C` shows them.
+/// Formats the first 64 bytes like `hexdump -C`.
 pub fn hex(head: &[u8]) -> String {
     let rows = head[..head.len().min(64)].chunks(16).enumerate();
     rows.map(|(row, bytes)| {

@@ -18,8 +18,8 @@ use crate::{
     worker_thread::{run, wait},
 };
 
-/// Memory of the worker: enough for the largest picture that is unpacked, and
-/// for a document of a hundred megabytes.
+/// Address space limit of the worker in bytes: enough for the largest image that is decoded, or for a
+/// PDF of 100 MB.
 fn max_memory(task: &MediaTask) -> u64 {
     match task {
         MediaTask::Picture(..) => 3 * 1024 * 1024 * 1024,
@@ -27,11 +27,11 @@ fn max_memory(task: &MediaTask) -> u64 {
     }
 }
 
-/// No answer is longer: twenty pages as pictures, in base64.
+/// Maximum bytes of an answer. More than 20 rendered pages in base64 need.
 const MAX_ANSWER: u64 = 128 * 1024 * 1024;
 
 impl MediaInput {
-    /// As bytes of this process.
+    /// Returns the data, reading a file from its beginning. Reads at most [`MAX_BYTES`].
     pub(crate) fn into_bytes(self) -> Result<Vec<u8>, String> {
         let file = match self {
             Self::Bytes(bytes) => return Ok(bytes),
@@ -44,7 +44,8 @@ impl MediaInput {
         Ok(bytes)
     }
 
-    /// As something a process can be given.
+    /// Returns a file that can become the standard input of a process; data in memory is written to a
+    /// memfd.
     fn into_file(self) -> Result<File, String> {
         let failed = |err: std::io::Error| format!("it cannot be handed on ({err})");
         match self {
@@ -59,7 +60,7 @@ impl MediaInput {
     }
 }
 
-/// A process that does not outlive the wish for it.
+/// Kills and reaps the process on drop.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -69,7 +70,7 @@ impl Drop for Ends {
     }
 }
 
-/// Does the work in a process of its own, so that nothing it does matters here.
+/// Runs the job in a worker process and waits for the answer.
 pub(super) fn ask(
     worker: &MediaWorker,
     task: &MediaTask,
@@ -100,7 +101,7 @@ pub(super) fn ask(
         .name("haft-media-answer".to_owned())
         .spawn(reader)
         .map_err(|err| format!("no thread could be started to read it ({err})"))?;
-    // The worker has its own, stricter idea of time; this one is for a worker that is stopped.
+    // The worker enforces its own, shorter timeout. This one is for a worker that is stopped.
     let bytes = wait(&receiver, TIMEOUT + Duration::from_secs(5), cancelled)?;
     if let Ok(answer) = serde_json::from_slice::<Result<MediaAnswer, String>>(&bytes) {
         return answer;
@@ -112,9 +113,9 @@ pub(super) fn ask(
     })
 }
 
-/// The other end of [`MediaWork::Process`](crate::MediaWork::Process): reads the file on
-/// standard input and writes the answer to standard output, within limits of memory and
-/// time that it sets for this process.
+/// The worker side of [`MediaWork::Process`](crate::MediaWork::Process): limits the memory and CPU time
+/// of this process, reads the file from standard input and writes the answer as JSON to standard output.
+/// Standard input must be a file.
 pub fn serve(task: &str) -> Result<(), String> {
     let task: MediaTask = serde_json::from_str(task).map_err(|err| err.to_string())?;
     let failed = |err: rustix::io::Errno| format!("no limits could be set ({err})");

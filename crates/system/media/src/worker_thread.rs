@@ -7,19 +7,18 @@ use std::{
 
 use crate::{MediaAnswer, MediaTask, decode::perform};
 
-/// Deeply nested documents need a deep stack.
+/// Stack size in bytes; deeply nested PDFs need a deep stack.
 const STACK: usize = 64 * 1024 * 1024;
 
 const NAME: &str = "haft-media";
 
-/// How often somebody looks whether the answer is still wanted.
+/// Interval at which the caller's cancellation is checked.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Does the work on a thread of its own. Whatever it does, this returns: a
-/// panic and work that takes too long become a reason in words.
+/// Runs the job on a thread. Always returns: a panic or a timeout becomes an error text.
 ///
-/// A thread cannot be stopped, so one that takes too long ends by itself or
-/// with the process.
+/// A thread cannot be killed, so a job that takes too long goes on until it finishes or the process
+/// exits.
 pub(super) fn run(
     task: MediaTask,
     bytes: Vec<u8>,
@@ -48,7 +47,7 @@ fn contained<T: Send + 'static>(
     wait(&receiver, patience, cancelled)
 }
 
-/// Waits for an answer, for as long as somebody wants it.
+/// Waits for the answer until `patience` has passed or `cancelled` returns true.
 pub(super) fn wait<T>(
     receiver: &mpsc::Receiver<Result<T, String>>,
     patience: Duration,
@@ -70,8 +69,8 @@ pub(super) fn wait<T>(
     }
 }
 
-/// The libraries panic on odd input. That is a result here, not a message for
-/// the person's terminal; other threads are as loud as before.
+/// The decoders panic on malformed input, which becomes an error. Their panics must not be printed to
+/// the user's terminal; panics of other threads are printed as before.
 fn keep_panics_quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn panics_are_reasons() {
+    fn panic_becomes_an_error() {
         assert_eq!(run(|| Ok(1)), Ok(1));
         let got: Result<(), String> = run(|| panic!("odd"));
         assert!(got.unwrap_err().contains("damaged"));
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever() {
+    fn timeout_and_cancellation_end_the_wait() {
         let (held, release) = mpsc::channel::<()>();
         let late =
             contained(move || release.recv().map_err(|err| err.to_string()), Duration::ZERO, &|| false);

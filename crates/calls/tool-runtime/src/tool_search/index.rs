@@ -1,17 +1,16 @@
 //! Ranked search over tools: BM25 over name, hint and description.
 //!
-//! Own code: a hundred lines, no stemming tables, and the parts that matter for
-//! tool names (camel case, `__` separators, prefixes, exact names first) are
-//! what a general text index does not do.
+//! Not a general text index: it needs no stemming tables, but camel case, `__` separators, prefixes and
+//! exact names first.
 
 use std::collections::HashMap;
 
 use super::synonyms;
 
-/// How much a word counts that means what was asked for.
+/// Factor for the score of a word that matches only through a synonym.
 const SAME_MEANING: f64 = 0.35;
 
-/// How often a word must be thought of when it stands in this field.
+/// Weight of a word by the field it occurs in.
 #[derive(Clone, Copy)]
 enum FieldWeight {
     Name = 4,
@@ -19,10 +18,10 @@ enum FieldWeight {
     Description = 1,
 }
 
-/// A searchable list of tools, by position.
+/// A searchable list of tools. Results are positions in the list.
 pub(crate) struct ToolIndex {
     names: Vec<Name>,
-    /// Weighted length of each document.
+    /// Weighted number of words of each document.
     lengths: Vec<f64>,
     average_length: f64,
     /// Word → (document, weighted count).
@@ -35,10 +34,10 @@ struct Name {
     words: Vec<String>,
 }
 
-/// What the index is made of.
+/// The fields of a tool that are indexed.
 pub(crate) struct ToolDocument<'a> {
     pub(crate) name: &'a str,
-    /// What the name is on the wire.
+    /// Name of the tool in model requests (ASCII).
     pub(crate) wire_name: &'a str,
     pub(crate) hint: &'a str,
     pub(crate) description: &'a str,
@@ -66,8 +65,8 @@ impl ToolIndex {
             for (word, count) in counts {
                 index.postings.entry(word).or_default().push((at, count));
             }
-            // Servers call their tools as they like; their names had to become ASCII, and
-            // the hint has them as they were.
+            // The MCP client converts tool names to ASCII; the hint keeps the original, so its non-ASCII
+            // words count as part of the name.
             let foreign = words(document.hint).filter(|word| !word.is_ascii());
             index.names.push(Name {
                 folded: document.name.to_lowercase(),
@@ -81,14 +80,13 @@ impl ToolIndex {
         index
     }
 
-    /// Positions of what matches, best first; ties by position. Every word
-    /// of `required` must stand in the name.
+    /// Returns the positions of matching tools, best first, ties by position. Every word of `required`
+    /// must occur in the name.
     pub(crate) fn search(&self, query: &str, required: &[String]) -> Vec<usize> {
         let mut scores: HashMap<usize, f64> = HashMap::new();
         for word in words(query).chain(required.iter().flat_map(|it| words(it))) {
             let mut found = self.score(&word);
-            // What only means the same counts less than what is there in so many
-            // letters.
+            // A synonym counts less than a literal match.
             for other in synonyms::others(&word) {
                 for (at, score) in self.score(other) {
                     let entry = found.entry(at).or_default();
@@ -118,8 +116,8 @@ impl ToolIndex {
         words(required).all(|word| self.names[at].words.iter().any(|it| it.contains(&word)))
     }
 
-    /// What one word of the query gives each document that has it, or a word
-    /// that begins like it.
+    /// Returns the score of each document that contains the query word or a word similar to it (same
+    /// beginning).
     fn score(&self, word: &str) -> HashMap<usize, f64> {
         let mut best: HashMap<usize, f64> = HashMap::new();
         for (indexed, postings) in &self.postings {
@@ -149,7 +147,7 @@ fn likeness(wanted: &str, indexed: &str) -> f64 {
     if long_enough && indexed.starts_with(wanted) {
         return 0.6;
     }
-    // Languages without blanks between words: a part is a match.
+    // In languages without spaces between words, a substring is a match.
     if !wanted.is_ascii() && indexed.contains(wanted) {
         return 0.5;
     }
@@ -160,8 +158,8 @@ fn likeness(wanted: &str, indexed: &str) -> f64 {
     0.0
 }
 
-/// Lower-case words; `camelCase`, `snake_case`, digits and punctuation
-/// separate.
+/// Splits text into lower-case words at `camelCase` boundaries, underscores and punctuation. Digits do
+/// not separate. Adds character pairs for languages without spaces.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
@@ -182,8 +180,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.into_iter().filter(|word| !word.is_empty())
 }
 
-/// Some languages write sentences without blanks: there, every two neighbours
-/// stand for the words they are part of.
+/// Returns all pairs of adjacent characters of a word in a language without spaces, where they stand for
+/// the words they are part of. Empty for other words.
 fn pairs(word: &str) -> Vec<String> {
     let letters: Vec<char> = word.chars().collect();
     if letters.len() < 3 || !letters.iter().any(|it| is_written_without_blanks(*it)) {
@@ -192,8 +190,8 @@ fn pairs(word: &str) -> Vec<String> {
     letters.windows(2).map(|pair| pair.iter().collect()).collect()
 }
 
-/// Thai and its neighbours, Japanese, Chinese, Korean (whose endings stick to
-/// words).
+/// Whether the character belongs to a script written without spaces (Thai and neighbours, Japanese,
+/// Chinese) or to Korean, whose endings attach to words.
 fn is_written_without_blanks(letter: char) -> bool {
     matches!(letter,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
@@ -206,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_right_tool() {
+    fn query_ranks_the_expected_tool_first() {
         let tools = [
             ("CronCreate", "schedule a recurring job", "Creates a scheduled task."),
             ("CronList", "scheduled jobs", "Lists scheduled tasks."),
@@ -233,7 +231,7 @@ mod tests {
             ("予報", vec![], vec!["mcp__天気__今日の予報"]),
             ("post message slack", vec![], vec!["mcp__slack__postMessage"]),
             ("issue", vec!["slack"], vec!["mcp__slack__postMessage"]),
-            // Words that are nowhere, for things that are.
+            // Found through synonyms only.
             ("email", vec!["office"], vec!["mcp__office__write_to"]),
             ("weather", vec![], vec!["mcp__sky__outlook_for_city"]),
             ("shrink image", vec![], vec!["mcp__pixels__resize"]),

@@ -1,4 +1,4 @@
-//! Finding deferred tools, and the tool that does it.
+//! The search over deferred tools, and the tool that offers it to the model.
 
 mod index;
 mod synonyms;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::Pool;
 pub(crate) use index::{ToolDocument, ToolIndex};
 
-/// The tools of a session as they are right now. Clones share it.
+/// The current tool pool of a session. Clones share it.
 #[derive(Clone)]
 pub struct SharedPool(Arc<RwLock<Arc<Pool>>>);
 
@@ -26,12 +26,12 @@ impl SharedPool {
         Self(Arc::new(RwLock::new(Arc::new(pool))))
     }
 
-    /// The pool of the next request.
+    /// Returns the pool to use for the next request.
     pub fn get(&self) -> Arc<Pool> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Moves on to another pool; calls made from the old one still find it.
+    /// Replaces the pool. Calls made from the old pool are still looked up there.
     pub fn set(&self, pool: Pool) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pool);
     }
@@ -55,7 +55,7 @@ fn five() -> u32 {
     5
 }
 
-/// What was found.
+/// The tools found, with their definitions.
 #[derive(Debug, Serialize)]
 pub struct ToolSearchOutput {
     query: String,
@@ -74,13 +74,13 @@ struct ToolMatch {
     input_schema: Arc<Value>,
 }
 
-/// Loads deferred tools.
+/// The tool with which the model finds and loads deferred tools.
 pub struct ToolSearch {
     pool: SharedPool,
 }
 
 impl ToolSearch {
-    /// Searches this pool.
+    /// Creates the tool for `pool`.
     pub fn new(pool: SharedPool) -> Self {
         Self { pool }
     }
@@ -153,15 +153,16 @@ impl Tool for ToolSearch {
                 lines.push(format!("Did you mean {}?", output.suggestions.join(" or ")));
             }
         }
-        // Where the provider follows references, they bring the definitions
-        // without touching what it has cached; elsewhere they become words.
+        // Providers that support tool references expand them without invalidating their prompt cache;
+        // for others they are converted to text.
         let found = output.matches.iter().map(|it| Block::ToolReference { tool_name: it.name.clone() });
         let words = (!lines.is_empty()).then(|| Block::text(lines.join("\n")));
         Content(found.chain(words).collect())
     }
 }
 
-/// Wire names of the tools in a comma-separated list, and what is not there.
+/// Resolves a comma-separated list of tool names. Returns the wire names, and the names that do not
+/// exist.
 fn select(pool: &Pool, list: &str) -> (Vec<String>, Vec<String>) {
     let (mut names, mut not_found) = (Vec::new(), Vec::new());
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -186,8 +187,8 @@ fn described(pool: &Pool, name: &str) -> Option<ToolMatch> {
 }
 
 impl Pool {
-    /// Up to three names somebody may have meant by one that does not exist: those
-    /// spelt like it, then those that mean the same.
+    /// Returns up to three tools the model may have meant by a name that does not exist: first those
+    /// with a similar spelling, then those that a search finds.
     pub(crate) fn meant(&self, name: &str) -> Vec<String> {
         const MOST: usize = 3;
         let mut meant: Vec<String> =
@@ -201,14 +202,15 @@ impl Pool {
         meant
     }
 
-    /// Wire names of the deferred tools that match best.
+    /// Returns the wire names of the deferred tools that match best, at most `most`. Words with a
+    /// leading `+` must occur in the name.
     pub fn search(&self, query: &str, most: usize) -> Vec<String> {
         let (required, plain): (Vec<&str>, Vec<&str>) =
             query.split_whitespace().partition(|word| 1 < word.len() && word.starts_with('+'));
         let required: Vec<String> = required.iter().map(|word| word[1..].to_owned()).collect();
         let names: Vec<&str> = self.deferred().map(|(name, _)| name).collect();
         let found = self.search_index().search(&plain.join(" "), &required);
-        // What cannot be called now is not worth loading.
+        // Tools whose server is gone are not worth loading.
         let there = found.into_iter().map(|at| names[at]).filter(|name| self.is_present(name));
         there.take(most).map(str::to_owned).collect()
     }

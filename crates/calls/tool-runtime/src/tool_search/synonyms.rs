@@ -1,7 +1,7 @@
-//! Words that mean the same to whoever looks for a tool. Our own and short: a
-//! thesaurus would be larger than the program, and most of it about other things.
+//! Synonyms for the tool search. A short list of our own; a general thesaurus would be larger than the
+//! program.
 
-/// Groups of words, each of which finds the others.
+/// Groups of synonyms. A search for one word also finds the others of its group.
 const GROUPS: &[&[&str]] = &[
     &["email", "mail", "gmail", "inbox", "smtp", "imap", "outlook"],
     &["message", "chat", "dm", "post", "slack", "sms", "notify"],
@@ -43,7 +43,7 @@ const GROUPS: &[&[&str]] = &[
     &["todo", "task", "plan", "checklist"],
 ];
 
-/// Other words for a word, each once.
+/// Returns the synonyms of a word, without duplicates.
 pub(super) fn others(word: &str) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     for group in GROUPS.iter().filter(|group| group.contains(&word)) {

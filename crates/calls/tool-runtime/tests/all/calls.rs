@@ -1,4 +1,4 @@
-//! Every stage of a tool call, seen from outside: `tool_use` in, one report out.
+//! Every stage of a tool call, tested from outside: a `tool_use` goes in, one report comes out.
 #![allow(
     clippy::type_complexity,
     clippy::too_many_lines,
@@ -45,9 +45,9 @@ async fn every_failing_stage_gives_one_report() {
     }
 }
 
-/// Wherever a tool panics, its call has one report and its neighbours run.
+/// A tool may panic in any method: its call still gets one report, and its neighbours run.
 #[tokio::test]
-async fn a_panic_in_any_question_is_a_failed_call_among_others() {
+async fn panicking_tool_method_fails_only_its_call() {
     for place in ["canonicalize", "validate", "is_read_only", "path", "check_permissions"] {
         let mut rig = Setup::default().rig();
         let good = ("Probe", json!({"safe": true, "read_only": true, "size": 5}));
@@ -58,7 +58,7 @@ async fn a_panic_in_any_question_is_a_failed_call_among_others() {
         let text = reports[1].content.to_text();
         assert!(text.contains("asked to panic in a question"), "{place}: {text}");
     }
-    // One that cannot say whether it may overlap runs alone.
+    // A call that cannot tell whether it may overlap runs alone.
     let mut rig = Setup::default().rig();
     let reports = rig.run(&[("Probe", json!({"panic": "is_concurrency_safe"}))]).await;
     assert_eq!(reports.len(), 1);
@@ -91,7 +91,7 @@ async fn unsafe_calls_run_alone_and_safe_ones_overlap() {
 }
 
 #[tokio::test]
-async fn the_cap_holds() {
+async fn concurrent_calls_stay_below_the_limit() {
     let mut rig = Setup::default().rig();
     let calls: Vec<_> = (0..12).map(|_| ("Probe", json!({"safe": true, "block_ms": 2}))).collect();
     assert_eq!(rig.run(&calls).await.len(), 12);
@@ -146,7 +146,7 @@ async fn context_changes_take_effect_per_batch_in_emission_order() {
 }
 
 #[tokio::test]
-async fn a_failing_sibling_cancels_nothing() {
+async fn failed_call_does_not_cancel_its_neighbours() {
     let mut rig = Setup::default().rig();
     let ok = ("Probe", json!({"safe": true}));
     let reports = rig
@@ -168,7 +168,7 @@ async fn a_failing_sibling_cancels_nothing() {
 }
 
 #[tokio::test]
-async fn an_interrupt_tells_the_truth() {
+async fn interrupted_calls_report_what_is_known() {
     let mut rig = Setup::default().rig();
     let calls = uses(&[
         ("Probe", json!({"safe": true, "wait": "never", "partial": "half of it"})),
@@ -189,7 +189,7 @@ async fn an_interrupt_tells_the_truth() {
 }
 
 #[tokio::test]
-async fn a_pending_question_ends_with_the_turn() {
+async fn interrupt_withdraws_a_pending_prompt() {
     struct Never;
     impl Approver for Never {
         fn ask(&self, _question: Arc<PermissionQuestion>) -> BoxFuture<'static, PermissionAnswer> {
@@ -203,12 +203,12 @@ async fn a_pending_question_ends_with_the_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_takes_too_long_is_stopped() {
+async fn timed_out_call_is_stopped_with_partial_output() {
     let timeout = Some(Duration::from_millis(30));
     for (input, text) in [
         (json!({"wait": "never"}), "what it did until then is unknown"),
         (json!({"wait": "never", "partial": "half"}), "Until then it returned:\nhalf"),
-        // Even one that blocks its thread.
+        // Also for a tool that blocks its thread.
         (json!({"block_ms": 4_000}), "what it did until then is unknown"),
     ] {
         check(Setup { timeout, ..Setup::default() }, "Probe", input, Some(ErrorKind::TimedOut), text).await;
@@ -237,7 +237,7 @@ async fn dropping_the_executor_stops_what_it_started() {
 }
 
 #[tokio::test]
-async fn progress_is_typed_inside_and_json_outside() {
+async fn progress_events_are_sent_as_json() {
     let mut rig = Setup::default().rig();
     let (progress, mut events) = haft_tool::ProgressSink::channel();
     rig.session.progress = progress;
@@ -246,7 +246,7 @@ async fn progress_is_typed_inside_and_json_outside() {
 }
 
 #[tokio::test]
-async fn answers_of_whoever_is_asked() {
+async fn approver_answers_decide_the_call() {
     let deny = PermissionAnswer::Deny { message: String::from("not today"), interrupt: false };
     let rewrite = |input: Value| PermissionAnswer::Allow { updated_input: Some(input), updates: Vec::new() };
     for (answer, kind, text) in [
@@ -266,7 +266,7 @@ async fn answers_of_whoever_is_asked() {
 }
 
 #[tokio::test]
-async fn a_no_that_ends_the_turn_leaves_the_rest_unstarted() {
+async fn interrupting_denial_leaves_later_calls_unstarted() {
     let answer = PermissionAnswer::Deny { message: String::from("stop it all"), interrupt: true };
     let mut rig = Setup { ask: Some(Arc::new(Always(answer))), ..Setup::default() }.rig();
     let reports = rig.run(&[("Probe", json!({"ask": true})), ("Probe", json!({}))]).await;
@@ -275,7 +275,7 @@ async fn a_no_that_ends_the_turn_leaves_the_rest_unstarted() {
     assert_eq!(reports[0].stop.as_deref(), Some("stop it all"));
 }
 
-/// Hooks that answer what the test says, and record what they were told.
+/// Hooks that give scripted answers and record their input.
 struct Scripted {
     told: Arc<std::sync::Mutex<Vec<String>>>,
     hooks: haft_hooks::Hooks,
@@ -315,7 +315,7 @@ fn scripted(answers: &[(HookEvent, Value)]) -> Scripted {
 }
 
 #[tokio::test]
-async fn hooks_see_and_change_calls() {
+async fn hooks_receive_and_rewrite_calls() {
     use HookEvent::{PermissionRequest, PostToolUse, PreToolUse};
     let pre = |fields: Value| {
         let mut output = json!({"hookEventName": "PreToolUse"});
@@ -338,7 +338,7 @@ async fn hooks_see_and_change_calls() {
             "xxxxx",
             &["PreToolUse 3", "PostToolUse 5", "PostToolBatch"],
         ),
-        // A gate that answers nonsense is a gate that broke.
+        // A gate hook that answers invalid input counts as failed.
         (
             vec![pre(json!({"updatedInput": {"size": "?"}}))],
             plain.clone(),
@@ -374,7 +374,7 @@ async fn hooks_see_and_change_calls() {
             "xx",
             &["PreToolUse 2", "PermissionRequest 2", "PostToolUse 2", "PostToolBatch"],
         ),
-        // Observers hear of what ran, not of what was asked for.
+        // Post-tool hooks receive the input that ran, not the one the model wrote.
         (
             vec![request(json!({"behavior": "allow", "updatedInput": {"size": 4}}))],
             json!({"size": 2, "ask": true}),
@@ -441,9 +441,9 @@ fn echo(name: &str, exposure: Exposure) -> RawTool {
     })
 }
 
-/// An external tool says it only reads. Nobody vouched for it, so it still asks.
+/// An external tool declares itself read-only. It is not trusted, so the call still asks.
 #[tokio::test]
-async fn claims_from_outside_count_only_if_trusted() {
+async fn external_read_only_hint_counts_only_if_trusted() {
     let claims = ToolHints { read_only: true, ..ToolHints::default() };
     for (tool, kind) in [
         (echo("mcp__demo__echo", Exposure::Direct), Some(ErrorKind::Denied)),
@@ -455,7 +455,7 @@ async fn claims_from_outside_count_only_if_trusted() {
 }
 
 #[tokio::test]
-async fn a_deferred_tool_called_directly_hydrates_itself() {
+async fn calling_a_deferred_tool_loads_it() {
     let claims = ToolHints { read_only: true, ..ToolHints::default() };
     let tool = || Arc::new(echo("mcp__demo__echo", Exposure::Deferred).trust(claims));
     let mut rig = Setup { extra: vec![tool()], ..Setup::default() }.rig();
@@ -465,7 +465,7 @@ async fn a_deferred_tool_called_directly_hydrates_itself() {
     assert_eq!(rig.session.state.loaded, ["mcp__demo__echo"]);
     assert!(rig.session.pool.get().advertised(&rig.session.state.loaded).contains("mcp__demo__echo"));
 
-    // A wrong call is told what it could not know, and the schema comes with the next request.
+    // A call with invalid input gets the schema in its error, and the next request declares the tool.
     let mut rig = Setup { extra: vec![tool()], ..Setup::default() }.rig();
     let (kind, text) = rig.run_one("mcp__demo__echo", json!({"txt": "hi"})).await;
     assert_eq!(kind, Some(ErrorKind::InvalidInput));

@@ -1,5 +1,4 @@
-//! Calls of child agents: one session, one person, one set of hooks, rights of
-//! their own.
+//! Calls of sub-agents: one session, one approver and one set of hooks, but their own rights.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::common::{Setup, uses};
 
-/// Writes down who asks, and allows the tool for good.
+/// An approver that records which agent asked and permanently allows the tool.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<String>>);
 
@@ -58,7 +57,7 @@ fn explorer(parent: &CallSession, id: &str) -> CallSession {
 }
 
 #[tokio::test]
-async fn a_child_asks_the_same_person_and_has_the_same_hooks() {
+async fn sub_agent_shares_approver_and_hooks() {
     let (told, asked) = (Arc::default(), Arc::new(Recorder::default()));
     let ask = Arc::clone(&asked) as Arc<dyn Approver>;
     let rig = Setup { hooks: told_hooks(&told), ask: Some(ask), ..Setup::default() }.rig();
@@ -67,7 +66,7 @@ async fn a_child_asks_the_same_person_and_has_the_same_hooks() {
     let reports = child.run_message(uses(&[("Probe", json!({"ask": true}))]), &cancel).await;
     assert_eq!(reports[0].error, None, "{}", reports[0].content.to_text());
     assert_eq!(*asked.0.lock().unwrap(), ["a1"]);
-    // The person's answer let the child, and only the child, accept edits.
+    // The user's answer put the sub-agent, and only it, into `acceptEdits` mode.
     let modes = ["default", "acceptEdits", "acceptEdits"];
     let want: Vec<Value> = ["PreToolUse", "PostToolUse", "PostToolBatch"]
         .iter()
@@ -84,7 +83,7 @@ async fn a_child_asks_the_same_person_and_has_the_same_hooks() {
 }
 
 #[tokio::test]
-async fn a_gate_is_shared_and_its_children_follow_it() {
+async fn child_gates_follow_their_parent() {
     let rig = Setup::default().rig();
     let gate = Arc::clone(&rig.session.pipeline.gate);
     let mut child = explorer(&rig.session, "a1");

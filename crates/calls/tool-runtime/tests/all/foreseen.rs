@@ -1,4 +1,4 @@
-//! Hooks and the classifier of auto mode think at the same time.
+//! Hooks and the auto-mode classifier run concurrently.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::common::Setup;
 
-/// Says that it was asked, and says yes once it may.
+/// A classifier that signals when it is asked and answers "allow" when released.
 struct Meeting {
     asked: AtomicUsize,
     was_asked: Semaphore,
@@ -35,8 +35,8 @@ impl Classifier for Meeting {
     }
 }
 
-/// What the hook says once the classifier was asked, how often that may answer
-/// then, what comes of the call and how often the classifier was asked in all.
+/// `says`: the hook's answer once the classifier was asked. `answers`: how often the classifier may
+/// answer from then on. `want`: the outcome of the call. `asked`: total number of classifier requests.
 async fn check(says: Value, answers: usize, want: (Option<ErrorKind>, &str), asked: usize) {
     let meeting = Arc::new(Meeting {
         asked: AtomicUsize::new(0),
@@ -59,7 +59,7 @@ async fn check(says: Value, answers: usize, want: (Option<ErrorKind>, &str), ask
     let policy = Policy::builder("/").mode(PermissionMode::Auto).classifier(classifier).build();
     let hooks = Hooks::new(vec![hook], HookPorts::default());
     let mut rig = Setup { hooks, policy: Some(policy), ..Setup::default() }.rig();
-    // One after the other they would wait for each other for ever.
+    // If they ran one after the other, this would deadlock.
     let run = rig.run_one("Probe", json!({"ask": true, "size": 3}));
     let (error, text) = tokio::time::timeout(Duration::from_secs(60), run).await.expect("they never met");
     assert_eq!(error, want.0, "{text}");
@@ -68,15 +68,15 @@ async fn check(says: Value, answers: usize, want: (Option<ErrorKind>, &str), ask
 }
 
 #[tokio::test]
-async fn hooks_and_the_classifier_think_at_the_same_time() {
+async fn hooks_and_classifier_run_concurrently() {
     let event = |mut fields: Value| {
         fields["hookEventName"] = json!("PreToolUse");
         fields
     };
     check(event(json!({})), 1, (None, "xxx"), 1).await;
-    // What was said about other words does not count.
+    // The classifier's answer about the original input does not apply to the rewritten one.
     check(event(json!({"updatedInput": {"ask": true, "size": 5}})), 1, (None, "xxxxx"), 2).await;
-    // Nobody waits for a classifier that nobody needs.
+    // The call does not wait for a classifier whose answer is not needed.
     let deny = json!({"permissionDecision": "deny", "permissionDecisionReason": "not today"});
     check(event(deny), 0, (Some(ErrorKind::Denied), "not today"), 1).await;
     let allow = json!({"permissionDecision": "allow"});

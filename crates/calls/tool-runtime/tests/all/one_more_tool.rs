@@ -1,5 +1,5 @@
-//! Adding a tool is writing it and putting it on the list. Everything else
-//! finds it by what it says about itself.
+//! Adding a tool means implementing it and adding it to the list; everything else follows from its
+//! methods.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,7 @@ fn rule(tool: &str, content: Option<&str>, behavior: Behavior) -> PermissionUpda
 }
 
 #[tokio::test]
-async fn a_tool_is_found_by_what_it_says_about_itself() {
+async fn new_tool_is_found_by_its_metadata() {
     let pool = Pool::assemble(vec![erase(DrawMap)], Vec::new());
     assert_eq!(pool.tools().map(|(name, _)| name).collect::<Vec<_>>(), ["DrawMap"]);
     assert_eq!(pool.get("draw_map").map(|tool| tool.name()), Some("DrawMap"));
@@ -81,7 +81,7 @@ async fn a_tool_is_found_by_what_it_says_about_itself() {
     let target = rig.dir.path().join("maps/here");
     let trace = ContextChange::Trace(CallEffect::FileChanged(target));
     assert!(reports[0].changes.contains(&trace), "{:?}", reports[0].changes);
-    // A rule about files binds it without knowing it.
+    // A rule about files applies to the tool without naming it.
     gate.apply(&rule("Edit", Some("./maps/**"), Behavior::Deny));
     assert_eq!(rig.run_one("DrawMap", input).await.0, Some(ErrorKind::Denied));
 }

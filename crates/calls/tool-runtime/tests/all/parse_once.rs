@@ -1,4 +1,4 @@
-//! A call is parsed once, and everything asked about it is asked of that value.
+//! A call is parsed once, and all later questions go to the parsed value.
 
 use std::{
     path::PathBuf,
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::common::{Setup, uses};
 
-/// Writes a file; counts how often its input is read and its reach is asked.
+/// Writes a file; counts how often its input is parsed and its reach is computed.
 #[derive(Clone, Default)]
 struct Counted {
     parsed: Arc<AtomicUsize>,
@@ -56,7 +56,7 @@ impl Tool for Counted {
 }
 
 #[tokio::test]
-async fn the_input_is_read_once_and_again_only_in_another_directory() {
+async fn input_is_parsed_again_only_after_a_cwd_change() {
     let tool = Counted::default();
     let mut rig = Setup { extra: vec![erase(tool.clone())], ..Setup::default() }.rig();
     rig.session.pipeline.gate.set_mode(haft_types::PermissionMode::BypassPermissions);
@@ -67,7 +67,7 @@ async fn the_input_is_read_once_and_again_only_in_another_directory() {
     for (calls, parsed, ran) in [
         (vec![call("a")], 1, vec![dir.join("a")]),
         (vec![call("a"), call("b"), call("c")], 3, vec![dir.join("a"), dir.join("b"), dir.join("c")]),
-        // What comes after the change is read where it runs.
+        // Calls after the change of directory are parsed again there.
         (vec![call("a"), ("Probe", json!({"cd": sub})), call("b")], 3, vec![dir.join("a"), sub.join("b")]),
     ] {
         tool.parsed.store(0, Ordering::SeqCst);
@@ -80,7 +80,7 @@ async fn the_input_is_read_once_and_again_only_in_another_directory() {
 }
 
 #[tokio::test]
-async fn the_if_of_a_hook_sees_what_the_call_touches() {
+async fn hook_conditions_match_the_accesses_of_the_call() {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let events = [HookEvent::PreToolUse, HookEvent::PostToolUse];
     let rules = ["Edit(./src/**)", "Counted", "Edit(./other/**)", "Bash(ls:*)"];

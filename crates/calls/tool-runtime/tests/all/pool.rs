@@ -1,4 +1,4 @@
-//! Which tools exist, under which names, and in which bytes.
+//! Which tools the pool contains, under which names, and its exact bytes in the request.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::sync::Arc;
@@ -43,13 +43,13 @@ fn built_ins_come_first_sorted_and_keep_their_names() {
     assert_eq!(got[..2], ["Bash", "Write"]);
     assert!(got[2].starts_with("Bash_") && got[3].starts_with("mcp__a__b_c_d_"), "{got:?}");
     assert_eq!(got[4], "mcp__z__a");
-    // Original names still find the tool.
+    // The original names still find the tool.
     assert_eq!(pool.get("mcp__a__b.c/d").unwrap().name(), "mcp__a__b.c/d");
     assert_eq!(pool.get(&got[3]).unwrap().name(), "mcp__a__b.c/d");
 }
 
 #[test]
-fn policy_and_switches_take_tools_away() {
+fn denied_and_disabled_tools_are_not_visible() {
     let base = vec![
         builtin("A", Traits { aliases: &["a_old"], ..Traits::default() }),
         builtin("B", Traits { feature: Some("b"), ..Traits::default() }),
@@ -77,10 +77,9 @@ fn policy_and_switches_take_tools_away() {
     }
 }
 
-/// Servers come, go and come back, tools get loaded: what was sent before never
-/// changes.
+/// Servers disconnect and reconnect, tools are loaded: the bytes sent before never change.
 #[test]
-fn the_advertised_list_only_ever_grows_at_its_end() {
+fn advertised_list_is_append_only() {
     let base = || {
         vec![
             builtin("Read", Traits::default()),
@@ -115,7 +114,7 @@ fn the_advertised_list_only_ever_grows_at_its_end() {
 }
 
 proptest! {
-    /// Names do not depend on the order tools arrive in.
+    /// Wire names do not depend on the order in which tools are added.
     #[test]
     fn wire_names_are_unique_and_stable(mut names in prop::collection::hash_set("[a-z./ü]{1,90}", 1..20).prop_map(Vec::from_iter), seed in any::<u64>()) {
         let assemble = |names: &[String]| {

@@ -1,4 +1,4 @@
-//! Large results, small disks.
+//! Large results and full disks.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::{path::Path, process::Command, time::Duration};
@@ -15,7 +15,7 @@ async fn fit(store: &ResultStore, id: &str, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_fits_is_left_alone() {
+async fn result_within_the_limit_is_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let store = ResultStore::new(dir.path().join("r"), StoreLimits::default());
     for content in [
@@ -31,7 +31,7 @@ async fn what_fits_is_left_alone() {
 }
 
 #[tokio::test]
-async fn pictures_survive_beside_a_stored_text() {
+async fn images_stay_next_to_a_stored_text() {
     let dir = tempfile::tempdir().unwrap();
     let store = ResultStore::new(dir.path(), StoreLimits::default());
     let picture = Block::image("image/png", "AAAA");
@@ -53,7 +53,7 @@ async fn call_ids_cannot_leave_the_directory() {
 }
 
 #[tokio::test]
-async fn the_oldest_make_room_and_the_quota_holds() {
+async fn oldest_results_are_deleted_beyond_the_quota() {
     let dir = tempfile::tempdir().unwrap();
     let limits = StoreLimits { total_bytes: 25_000, ..StoreLimits::default() };
     let store = ResultStore::new(dir.path(), limits);
@@ -84,7 +84,7 @@ async fn old_results_are_swept() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_written_cuts_with_a_mark() {
+async fn unwritable_store_truncates_with_a_note() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
     let store = ResultStore::new(dir.path().join("file/below"), StoreLimits::default());
@@ -92,10 +92,9 @@ async fn a_store_that_cannot_be_written_cuts_with_a_mark() {
     assert!(got.contains("could not be stored") && got.len() < 3_000, "{got}");
 }
 
-/// A file system with room for little: the result is cut with a mark, and no
-/// half file stays.
+/// On a small file system the result is truncated with a note, and no partial file remains.
 #[tokio::test]
-async fn a_full_disk_cuts_with_a_mark() {
+async fn full_disk_truncates_with_a_note() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_mounted) = Tmpfs::mount(dir.path(), "256k") else {
         eprintln!("SKIPPED: a tmpfs cannot be mounted here (needs root)");
@@ -109,10 +108,10 @@ async fn a_full_disk_cuts_with_a_mark() {
     assert!(small.contains("All of it is in"), "{small}");
 }
 
-/// What is old goes, in the directory of every session, and so do those that
-/// become empty; what is young and what is not ours stays.
+/// Removes old results in the directories of all sessions, and directories that become empty; keeps
+/// recent results and unrelated files.
 #[tokio::test]
-async fn old_results_of_all_sessions_go() {
+async fn sweep_all_removes_old_results_of_every_session() {
     let dir = tempfile::tempdir().unwrap();
     let sessions = dir.path();
     let month = Duration::from_secs(40 * 24 * 60 * 60);

@@ -28,8 +28,8 @@ fn partition_groups_neighbours() {
     }
 }
 
-/// One run of a schedule: calls arrive, some finish between two arrivals, the
-/// rest after the last.
+/// One simulated run: `choices` decides which calls finish between two arrivals; the rest finish at the
+/// end.
 struct Run<'a> {
     kinds: &'a [ScheduleKind],
     limit: usize,
@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
 }
 
 proptest! {
-    /// Whatever finishes when: the same batches, in order, and every call once.
+    /// Whatever the order of completion: the same batches in the same order, and every call once.
     #[test]
     fn batches_do_not_depend_on_timing(text in "[rsx]{0,12}", limit in 1_usize..4, choices in prop::collection::vec(any::<u8>(), 1..20)) {
         let kinds = kinds(&text);
@@ -110,7 +110,7 @@ proptest! {
 }
 
 #[test]
-fn what_has_not_started_can_be_abandoned() {
+fn abandon_returns_calls_that_have_not_started() {
     let mut schedule = Schedule::new(10);
     for kind in kinds("rxr") {
         schedule.push(kind);

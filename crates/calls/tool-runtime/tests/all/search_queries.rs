@@ -1,6 +1,6 @@
-//! Finding one tool among two hundred by a few words, in any language.
+//! Finding one of two hundred tools by a few words, in any language.
 //!
-//! The questions were written before anybody looked at what the search finds.
+//! The queries were written before the search existed, so they are not fitted to it.
 #![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use serde_json::json;
 const TOOLS: &str = include_str!("search/tools.tsv");
 const QUERIES: &str = include_str!("search/queries.tsv");
 
-/// How a tool comes into the pool.
+/// How a tool is named in the pool.
 #[derive(Clone, Copy, Debug)]
 enum Named {
-    /// As it is called.
+    /// With its own name.
     AsItIs,
-    /// As the MCP client names it: in ASCII, with its own name beside it.
+    /// With the name the MCP client makes: ASCII only, and the original in the hint.
     InAscii,
 }
 
@@ -30,7 +30,7 @@ fn tool(line: &str, named: Named) -> Arc<dyn DynTool> {
         name: match named {
             Named::AsItIs => format!("mcp__{server}__{name}"),
             Named::InAscii if server.is_ascii() => format!("mcp__{server}__{}", ascii(name)),
-            // Where nothing is left of a name, the client gives it a mark.
+            // A name without any ASCII characters is replaced by a hash.
             Named::InAscii => {
                 let mark: u32 = server.bytes().map(u32::from).sum();
                 format!("mcp__{}-{mark:x}__{name}", ascii(server))
@@ -51,7 +51,7 @@ fn pool(named: Named) -> Pool {
 }
 
 #[test]
-fn the_right_tool_is_among_the_first_three() {
+fn search_ranks_the_expected_tool_in_the_top_three() {
     let queries: Vec<(&str, &str)> = QUERIES.lines().map(|line| line.split_once('\t').unwrap()).collect();
     assert!(50 <= queries.len());
     let mut wrong = Vec::new();
@@ -73,7 +73,7 @@ fn the_right_tool_is_among_the_first_three() {
 }
 
 #[test]
-fn names_are_found_as_they_are_and_as_they_are_sent() {
+fn exact_names_are_found_in_original_and_wire_form() {
     let pool = pool(Named::AsItIs);
     assert_eq!(pool.deferred().count(), 200);
     for (wire, tool) in pool.tools() {

@@ -1,4 +1,4 @@
-//! Tags of Haft between a model and a tool.
+//! Haft's reserved tags in tool input and output.
 
 use haft_tool::{Outcome, Tool, ToolContext, ToolError, Traits, Verdict, erase};
 use haft_types::{Block, Message, MessageBlock, tags};
@@ -15,7 +15,7 @@ struct EchoInput {
     fails: bool,
 }
 
-/// Returns its input, and says it in a message as well.
+/// Returns its input as the result and as an added message.
 struct Echo;
 
 impl Tool for Echo {
@@ -41,7 +41,7 @@ impl Tool for Echo {
 }
 
 #[tokio::test]
-async fn tool_gets_tags_as_they_are_and_the_model_neutral_ones() {
+async fn tool_input_has_raw_tags_and_results_escaped_ones() {
     let mut rig = Setup { extra: vec![erase(Echo)], ..Setup::default() }.rig();
     for (written, raw, shown, has_note) in [
         ("plain < text", "plain < text", "plain < text", false),

@@ -1,4 +1,4 @@
-//! Who is told of a call before it runs.
+//! What is recorded in the call log before a call runs.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Always, Setup};
 
-/// Remembers what it was told, and agrees or not.
+/// Records the calls it receives and accepts or rejects them.
 struct Recorder {
     told: Mutex<Vec<(String, Value, Option<ApprovalRecord>)>>,
     objection: Option<&'static str>,
@@ -23,7 +23,7 @@ impl CallLog for Recorder {
     }
 }
 
-/// How many calls were written down, how many ran, and what the model reads.
+/// Returns the number of recorded calls, the number of runs, and the text the model reads.
 async fn witnessed(
     input: Value,
     answer: PermissionAnswer,
@@ -41,7 +41,7 @@ async fn witnessed(
 }
 
 #[tokio::test]
-async fn only_calls_that_act_and_may_are_written_down_and_run_only_then() {
+async fn allowed_changing_calls_are_logged_before_they_run() {
     let full = Some("the log is full; make room");
     for (input, answer, objection, want) in [
         (json!({}), PermissionAnswer::allow(), None, (1, 1, None)),
@@ -58,7 +58,7 @@ async fn only_calls_that_act_and_may_are_written_down_and_run_only_then() {
 }
 
 #[tokio::test]
-async fn the_witness_and_the_report_know_what_was_decided() {
+async fn call_log_and_report_carry_the_decision() {
     let witness = Arc::new(Recorder { told: Mutex::default(), objection: None });
     let mut rig = Setup { ask: Some(Arc::new(Always(PermissionAnswer::allow()))), ..Setup::default() }.rig();
     rig.session.witness = Some(Arc::clone(&witness) as Arc<dyn CallLog>);
@@ -72,7 +72,7 @@ async fn the_witness_and_the_report_know_what_was_decided() {
     assert_eq!((decision.behavior, decision.asked), (Behavior::Ask, asked));
 }
 
-/// Says yes at once and means it later, or never.
+/// Accepts at once; the record becomes durable later, or never.
 struct Later(Mutex<Option<tokio::sync::oneshot::Receiver<Result<(), String>>>>);
 
 impl CallLog for Later {
@@ -83,7 +83,7 @@ impl CallLog for Later {
 }
 
 #[tokio::test]
-async fn a_call_runs_only_when_what_was_written_down_is_kept() {
+async fn call_runs_only_after_its_log_record_is_durable() {
     for (kept, runs) in [(Some(Ok(())), 1), (Some(Err(String::from("another has it"))), 0), (None, 0)] {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let mut rig =

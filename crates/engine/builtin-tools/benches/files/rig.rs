@@ -9,7 +9,7 @@ use haft_tool::{
 use haft_workspace::{EmptyContextView, JournalLimits, SessionFiles, Workspace, WorkspaceConfig};
 use serde_json::Value;
 
-/// The tools over a directory, called the way the runtime calls them.
+/// The tools over a directory, called as the runtime calls them.
 pub(crate) struct Rig {
     runtime: tokio::runtime::Runtime,
     context: CallContext,

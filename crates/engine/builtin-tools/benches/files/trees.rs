@@ -4,7 +4,7 @@ use std::{
     path::Path,
 };
 
-/// Words of ordinary code.
+/// Words that are common in code.
 const WORDS: [&str; 24] = [
     "let", "value", "result", "fn", "match", "Some", "error", "index", "main", "self", "config", "return",
     "buffer", "unsafe", "impl", "state", "token", "parse", "line", "TODO", "file", "path", "async", "await",
@@ -15,7 +15,7 @@ pub(crate) fn put(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A tree of source files, the same every time.
+/// Creates a deterministic tree of source files.
 pub(crate) fn make(top: &Path, files: usize) {
     let mut seed = 42_u64;
     let mut next = move |below: usize| {
@@ -29,7 +29,7 @@ pub(crate) fn make(top: &Path, files: usize) {
         for _ in 0..20 + next(120) {
             text.push_str("    ");
             for _ in 0..2 + next(8) {
-                // The rare words are rare.
+                // The minimum of two draws makes later words rare.
                 let word = WORDS[next(WORDS.len()).min(next(WORDS.len()))];
                 text.push_str(word);
                 text.push_str(if next(4) == 0 { "(" } else { " " });
@@ -42,12 +42,12 @@ pub(crate) fn make(top: &Path, files: usize) {
     }
 }
 
-/// The text of one line of a large file.
+/// Returns one line of a large file.
 pub(crate) fn line(number: u64) -> String {
     format!("{number:>10} request served in {} ms by worker {}\n", number % 977, number % 13)
 }
 
-/// Writes a file of at least this size, and says how many lines it has.
+/// Writes a file of at least `bytes` bytes and returns its number of lines.
 pub(crate) fn lines(path: &Path, bytes: u64) -> u64 {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut out = BufWriter::new(fs::File::create(path).unwrap());

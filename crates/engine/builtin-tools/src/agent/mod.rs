@@ -1,4 +1,4 @@
-//! Starting other agents.
+//! Starts sub-agents.
 
 mod report_text;
 mod spawn_port;
@@ -19,7 +19,7 @@ pub use spawn_port::{
     SubagentOutcome, SubagentRequest, SubagentSpawner,
 };
 
-/// The kind that is meant when a call names none.
+/// The agent kind used when a call names none.
 pub const USUAL_KIND: &str = "general-purpose";
 
 /// Starts another agent on a piece of work of its own and gives you its report. It sees nothing of
@@ -63,12 +63,12 @@ pub struct Input {
     pub mode: Option<String>,
 }
 
-/// What came of a start.
+/// The result of starting an agent.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// It has ended.
+    /// The agent has ended; its report.
     Report(Box<AgentReport>),
-    /// It goes on in the background.
+    /// The agent is running in the background.
     Launched(Box<LaunchedAgent>),
 }
 
@@ -81,15 +81,14 @@ impl Serialize for Output {
     }
 }
 
-/// Starts agents.
 pub struct Agent {
     spawner: Arc<dyn SubagentSpawner>,
     kinds: String,
 }
 
 impl Agent {
-    /// The kinds are listed to the model as they are now: what is told first
-    /// stays the same for a whole session.
+    /// Creates the tool. The list of agent kinds in its description is fixed at this point, so that it
+    /// stays the same for the whole session.
     pub fn new(spawner: Arc<dyn SubagentSpawner>) -> Self {
         let mut kinds = String::from("\nKinds:");
         for kind in spawner.kinds() {
@@ -123,12 +122,12 @@ impl Tool for Agent {
         doc + &self.kinds
     }
 
-    /// Agents work side by side; each has a log and a conversation of its own.
+    /// Agents run concurrently; each has its own log and conversation.
     fn is_concurrency_safe(&self, _input: &Input) -> bool {
         true
     }
 
-    /// Rules are about kinds, however a call writes them.
+    /// Permission rules match agent kinds, however a call spells them.
     fn canonicalize(&self, input: &mut Input, _cx: &CallContext) {
         let written = input.subagent_type.as_deref().map(str::trim).filter(|it| !it.is_empty());
         let kind = written.unwrap_or(USUAL_KIND);
@@ -162,8 +161,7 @@ impl Tool for Agent {
         }
     }
 
-    /// What it may do is asked about when it does it: its rights are those of
-    /// the caller at most.
+    /// The agent's own calls are judged when it makes them; it has at most the rights of its caller.
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
         Verdict::Allow
     }
@@ -220,8 +218,8 @@ impl Input {
     }
 }
 
-/// An ending that is no success is an error to the caller, with everything that
-/// was said until then.
+/// Converts a report to the result of the call. An unsuccessful ending becomes an error that includes
+/// the agent's last text.
 pub(crate) fn report_outcome(report: Box<AgentReport>) -> Result<Outcome<Output>, ToolError> {
     match report.status {
         AgentStatus::Completed => Ok(Output::Report(report).into()),
@@ -230,7 +228,7 @@ pub(crate) fn report_outcome(report: Box<AgentReport>) -> Result<Outcome<Output>
 }
 
 impl LaunchedAgent {
-    /// The public form.
+    /// Returns the public JSON form.
     pub fn to_json(&self) -> Value {
         json!({
             "status": "async_launched", "isAsync": true, "agentId": self.agent_id, "agentType": self.kind,

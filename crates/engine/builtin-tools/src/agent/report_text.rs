@@ -1,4 +1,4 @@
-//! How the report of an agent reads.
+//! Formats the report of an agent.
 
 use std::fmt::Write as _;
 
@@ -7,25 +7,25 @@ use serde_json::{Value, json};
 
 use super::{AgentReport, AgentStatus};
 
-/// Files that are named before the rest is counted.
+/// Maximum number of files listed; the rest is counted.
 const MAX_FILES: usize = 20;
 
-/// Denials that are told before the rest is counted.
+/// Maximum number of denials listed; the rest is counted.
 const MAX_DENIALS: usize = 10;
 
 impl AgentReport {
-    /// Tokens of all requests.
+    /// Returns the tokens of all requests.
     pub fn total_tokens(&self) -> u64 {
         let it = &self.usage;
         it.input_tokens + it.output_tokens + it.cache_creation_input_tokens + it.cache_read_input_tokens
     }
 
-    /// Calls in all.
+    /// Returns the number of all tool calls.
     pub fn tool_uses(&self) -> u64 {
         self.tools_used.values().sum()
     }
 
-    /// One line for a person.
+    /// Returns one line for the user.
     pub fn headline(&self) -> String {
         format!(
             "{} {} {} ({} calls, {:.1} s)",
@@ -37,7 +37,7 @@ impl AgentReport {
         )
     }
 
-    /// The public form.
+    /// Returns the public JSON form.
     pub fn to_json(&self) -> Value {
         let mut shown = json!({
             "status": self.status, "agentId": self.agent_id, "agentType": self.kind, "runId": self.run_id,
@@ -68,9 +68,8 @@ impl AgentReport {
     }
 }
 
-/// The report as the model that started the agent reads it. Nothing of what the
-/// agent said stands at the beginning of a line, so that it cannot pass for
-/// words of the program or of the user.
+/// Formats the report for the model that started the agent. The agent's own text is indented, so that it
+/// cannot pass for text of the program or the user.
 pub fn report_text(report: &AgentReport) -> String {
     let name = report.name.as_ref().map(|it| format!(", name {it}")).unwrap_or_default();
     let mut out = format!("The agent {} ({}{name}) {}.", report.agent_id, report.kind, report.status.words());
@@ -138,8 +137,7 @@ fn summary(report: &AgentReport) -> String {
     out
 }
 
-/// A file as it is named: what it is called is the agent's choice, so it may not
-/// look like anything else.
+/// Formats a path on one line. The agent chooses file names, so they are escaped.
 fn named(path: &std::path::Path) -> String {
     let one_line: String = path
         .display()
@@ -150,7 +148,7 @@ fn named(path: &std::path::Path) -> String {
     harmless(&one_line)
 }
 
-/// Whether a reader may see a new line there.
+/// Whether the character may be displayed as a line break.
 fn breaks_line(it: char) -> bool {
     matches!(it, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
@@ -161,23 +159,22 @@ fn more(out: &mut String, all: usize, shown: usize) {
     }
 }
 
-/// All lines of a text as one, cut.
+/// Joins all lines to one of at most `most` characters.
 pub fn flat(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     haft_types::text::one_line(&words.join(" "), most)
 }
 
-/// Every line moved to the right.
+/// Indents every line by four spaces.
 pub fn indented(text: &str) -> String {
     let unix = text.replace("\r\n", "\n");
     let lines: Vec<String> = unix.split(breaks_line).map(|line| format!("    {line}")).collect();
     lines.join("\n")
 }
 
-/// Names before a colon, or in a tag, by which somebody else would speak mean
-/// nothing in the words of another model. Tags of Haft itself are as the model
-/// meant them; whoever passes the text on to a model makes them neutral
-/// ([`haft_types::tags`]).
+/// Escapes role names before a colon (`User:`) and `system` tags, with which the text could pass for
+/// another speaker. Haft's reserved tags are restored to their original form; the caller that passes the
+/// text to a model must escape them ([`haft_types::tags`]).
 pub fn harmless(text: &str) -> String {
     let text = &*tags::restore(text);
     let is_part = |it: char| it.is_alphanumeric() || it == '-' || it == '_';
@@ -197,7 +194,7 @@ pub fn harmless(text: &str) -> String {
     without_speakers(&out)
 }
 
-/// Lines that begin as if somebody else spoke.
+/// Escapes role names at the beginning of lines.
 fn without_speakers(text: &str) -> String {
     const SPEAKERS: [&str; 4] = ["Human:", "User:", "Assistant:", "System:"];
     let mut out = String::with_capacity(text.len());

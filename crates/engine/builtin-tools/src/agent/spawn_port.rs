@@ -1,25 +1,24 @@
-//! What starting agents needs from above.
+//! The interface through which tools start agents.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use haft_tool::{BoxFuture, CallContext};
 use haft_types::Usage;
 
-/// Starts agents in the name of a call. Whoever runs agents implements this.
+/// Starts agents on behalf of a call. Implemented by the session.
 pub trait SubagentSpawner: Send + Sync {
-    /// Whether there is a model that agents could ask.
+    /// Whether a model for agents is configured.
     fn is_available(&self) -> bool;
 
-    /// The kinds of agents, as the model is told about them.
+    /// Returns the kinds of agents that the model may choose from.
     fn kinds(&self) -> Vec<AgentKindSummary>;
 
-    /// The name of the kind that is meant by a text, if there is one: case and
-    /// separators do not matter.
+    /// Returns the name of the agent kind meant by `written`, ignoring case and separators.
     fn canonical(&self, written: &str) -> Option<String>;
 
-    /// Starts one. Comes back with its report, or as soon as nobody waits for
-    /// that; a refusal says why, in words for the model. Dropping the future
-    /// stops an agent that is waited for.
+    /// Starts an agent. Resolves with its report, or at once if it runs in the background. An error is a
+    /// text for the model that says why the agent was not started. Dropping the future stops an agent in
+    /// the foreground.
     fn spawn<'a>(
         &'a self,
         order: SubagentRequest,
@@ -27,72 +26,68 @@ pub trait SubagentSpawner: Send + Sync {
     ) -> BoxFuture<'a, Result<SubagentOutcome, String>>;
 }
 
-/// A kind of agent, as the model is told about it.
+/// An agent kind as described to the model.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AgentKindSummary {
-    /// Its name.
     pub name: String,
-    /// When to use it.
+    /// When to use this kind.
     pub description: String,
-    /// Its tools, in words.
+    /// Its tools, as text.
     pub tools: String,
 }
 
-/// What is to be started.
+/// Parameters for starting an agent.
 #[derive(Clone, Debug, Default)]
 pub struct SubagentRequest {
-    /// Which kind.
+    /// Name of the agent kind.
     pub kind: String,
-    /// What it does, in a few words.
+    /// Short description of the task, a few words.
     pub description: String,
-    /// The task.
+    /// The task, as the agent's first prompt.
     pub prompt: String,
-    /// Another model.
+    /// Overrides the model.
     pub model: Option<String>,
-    /// How hard it tries.
+    /// Overrides the reasoning effort.
     pub effort: Option<String>,
-    /// Whether the call goes on meanwhile; its kind and its caller decide when
-    /// nothing is said.
+    /// Whether to run in the background. `None`: the agent kind and the caller decide.
     pub background: Option<bool>,
-    /// A name to reach it by.
+    /// Name under which other agents can send it messages.
     pub name: Option<String>,
-    /// Whether it works in a worktree of its own.
+    /// Whether it works in its own git worktree.
     pub worktree: bool,
-    /// The skill it carries out, if one started it.
+    /// The skill that starts the agent, if any.
     pub skill: Option<String>,
-    /// What it may not use, beside what its kind says.
+    /// Tools it may not use, in addition to those its kind excludes.
     pub disallowed: Vec<String>,
 }
 
-/// What came of a start.
+/// The result of starting an agent.
 #[derive(Clone, Debug)]
 pub enum SubagentOutcome {
-    /// It has ended.
+    /// The agent has ended; its report.
     Ended(Box<AgentReport>),
-    /// It goes on in the background.
+    /// The agent is running in the background.
     Launched(Box<LaunchedAgent>),
 }
 
-/// An agent that goes on in the background.
+/// An agent that is running in the background.
 #[derive(Clone, Debug, Default)]
 pub struct LaunchedAgent {
-    /// The agent.
     pub agent_id: String,
-    /// This run of it.
+    /// Id of this run; an agent that is resumed has several.
     pub run_id: String,
-    /// Its kind.
+    /// Name of the agent kind.
     pub kind: String,
-    /// The name it is reached by, if it has one.
+    /// Name under which it receives messages, if it has one.
     pub name: Option<String>,
-    /// What it does, in a few words.
+    /// Short description of the task.
     pub description: String,
     /// The task.
     pub prompt: String,
-    /// Its model.
     pub model: String,
-    /// Who chose it, in words.
+    /// Where the choice of the model comes from, as text.
     pub model_from: String,
-    /// Its log, if there is one.
+    /// Its session log, if it has one.
     pub log: Option<PathBuf>,
 }
 
@@ -100,27 +95,27 @@ pub struct LaunchedAgent {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
-    /// It was done, and said so.
+    /// It finished and returned a final text.
     #[default]
     Completed,
-    /// It was done, but said nothing, also when it was asked to.
+    /// It finished without a final text, although it was asked for one.
     NoFinalText,
-    /// It used all of its turns.
+    /// It reached its maximum number of turns.
     MaxTurns,
-    /// The session's money or tokens were used up.
+    /// The session's budget of money or tokens was exhausted.
     TruncatedByBudget,
-    /// Somebody stopped it.
+    /// The user, its parent or the session stopped it.
     Interrupted,
-    /// A hook, or whoever was asked, ended it.
+    /// A hook or an approver ended it.
     Stopped,
-    /// It went round in circles, declined, or its answers were cut.
+    /// It repeated itself, refused the task, or its answers were truncated.
     Incomplete,
-    /// The provider could not answer, or Haft could not go on.
+    /// The provider failed, or Haft hit an internal error.
     Failed,
 }
 
 impl AgentStatus {
-    /// In words for the model, behind the agent's name.
+    /// Returns text for the model, to follow the agent's name.
     pub fn words(self) -> &'static str {
         match self {
             Self::Completed => "is done",
@@ -134,7 +129,7 @@ impl AgentStatus {
         }
     }
 
-    /// The public word: `completed`, `failed` or `killed`.
+    /// Returns the public status: `completed`, `failed` or `killed`.
     pub fn public(self) -> &'static str {
         match self {
             Self::Completed | Self::NoFinalText => "completed",
@@ -144,84 +139,78 @@ impl AgentStatus {
     }
 }
 
-/// Who ended an agent that was not done.
+/// Who stopped an agent before it finished.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KilledBy {
     /// The agent that started it.
     Parent,
-    /// The person: by stopping it, or the turn that waited for it.
+    /// The user, by stopping the agent or the turn that waited for it.
     User,
     /// The end of the session.
     System,
 }
 
-/// A call of an agent that was not allowed.
+/// A denied tool call of an agent.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SubagentDenial {
-    /// The tool.
     pub tool: String,
-    /// Why.
     pub reason: String,
 }
 
-/// What an agent comes back with.
+/// The result of an agent's run.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AgentReport {
-    /// The agent.
     pub agent_id: String,
-    /// This run of it.
+    /// Id of this run; an agent that is resumed has several.
     pub run_id: String,
-    /// Its kind.
+    /// Name of the agent kind.
     pub kind: String,
-    /// The name it is reached by, if it has one.
+    /// Name under which it receives messages, if it has one.
     pub name: Option<String>,
-    /// What it does, in a few words.
+    /// Short description of the task.
     pub description: String,
     /// The task.
     pub prompt: String,
-    /// How it ended.
     pub status: AgentStatus,
-    /// More about a bad end, in words.
+    /// Details of an unsuccessful ending.
     pub why: Option<String>,
-    /// Who ended it, if it was not done.
+    /// Who stopped it; `None` if it was not stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub killed_by: Option<KilledBy>,
-    /// The last thing it said.
+    /// Its last text.
     pub text: String,
-    /// What it handed over, where its kind says what that must follow.
+    /// Structured output, if its kind requires one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<serde_json::Value>,
-    /// Tokens of all of its requests.
+    /// Tokens of all its requests.
     pub usage: Usage,
-    /// Money, where prices are known.
+    /// Cost in US dollars, as far as prices are known.
     pub usd: f64,
-    /// Requests whose use the provider did not tell: the sums hold an estimate.
+    /// Number of requests whose token usage the provider did not report; the sums contain estimates for
+    /// them.
     #[serde(skip_serializing_if = "is_zero")]
     pub untold: u32,
-    /// Requests.
+    /// Number of model requests.
     pub turns: u32,
-    /// Its model.
     pub model: String,
-    /// Who chose it, in words.
+    /// Where the choice of the model comes from, as text.
     pub model_from: String,
-    /// How long it took.
     pub duration_ms: u64,
-    /// Calls by tool.
+    /// Number of calls per tool.
     pub tools_used: BTreeMap<String, u64>,
-    /// Files it changed.
     pub files_changed: Vec<PathBuf>,
-    /// Those of them that the one it works for had read before.
+    /// Changed files that its parent had read before, so the parent's knowledge is outdated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outdated_reads: Vec<PathBuf>,
-    /// Calls that were not allowed.
+    /// Its denied tool calls.
     pub denials: Vec<SubagentDenial>,
-    /// Commands it left running in the background.
+    /// Background commands it left running.
     pub left_running: Vec<String>,
-    /// Its log, if there is one.
+    /// Its session log, if it has one.
     pub log: Option<PathBuf>,
-    /// Its worktree, where one is left, and the branch.
+    /// Path and branch of its worktree, if it was kept.
     pub worktree: Option<(PathBuf, String)>,
 }
 
@@ -230,10 +219,10 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// There are no agents.
+/// No agents: starting one fails.
 #[derive(Clone, Debug, Default)]
 pub struct NoSubagents {
-    /// Kinds that are listed all the same, for descriptions.
+    /// Agent kinds to list nevertheless, for tool descriptions.
     pub listed: Vec<AgentKindSummary>,
 }
 

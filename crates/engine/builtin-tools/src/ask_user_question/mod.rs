@@ -1,4 +1,4 @@
-//! Asking the user.
+//! Asks the user questions.
 
 use std::collections::BTreeMap;
 
@@ -29,19 +29,16 @@ pub struct Input {
     pub metadata: Option<serde_json::Value>,
 }
 
-/// The answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Output {
-    /// The questions.
     pub questions: Vec<UserQuestion>,
-    /// The answers, by question.
+    /// The answers, by the text of the question.
     pub answers: BTreeMap<String, String>,
-    /// Notes beside answers.
+    /// Notes the user added to answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<serde_json::Value>,
 }
 
-/// Asks the user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AskUserQuestion;
 
@@ -79,7 +76,7 @@ impl Tool for AskUserQuestion {
         }
     }
 
-    /// Nobody answers in the user's place.
+    /// Always asks: nothing may answer for the user.
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
         Verdict::Insist(String::from("only the user can answer"))
     }

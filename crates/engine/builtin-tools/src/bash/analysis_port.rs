@@ -12,12 +12,12 @@ use super::{
     ports::{CommandInspector, InteractiveHint},
 };
 
-/// Facts from a full reading of the command line.
+/// Analyses command lines in full, with `haft_bash_analysis`.
 #[derive(Clone, Debug, Default)]
 pub struct BashInspector {
     /// The value of `$HOME`.
     pub home: Option<PathBuf>,
-    /// The workspace and what was added to it.
+    /// The workspace and additional directories.
     pub roots: Vec<PathBuf>,
 }
 
@@ -55,7 +55,7 @@ impl CommandInspector for BashInspector {
     fn exit_meaning(&self, reading: &SharedAnalysis, code: i32) -> Option<&'static str> {
         let last = reading.analysis.parts.last();
         match analysis::exit_meaning_of(&reading.analysis, code) {
-            // `false` answers nothing: it is how scripts fail.
+            // The exit code of `false` is no answer; scripts use it to fail.
             ExitMeaning::Answer(_) if last.is_some_and(|part| words(part).first() == Some(&"false")) => None,
             ExitMeaning::Answer(words) => Some(words),
             ExitMeaning::Success | ExitMeaning::Failure => None,
@@ -72,7 +72,7 @@ impl CommandInspector for BashInspector {
     }
 
     fn without_person(&self, reading: &SharedAnalysis) -> Option<InteractiveHint> {
-        // The last one is most likely the one that matters.
+        // The last program most likely determines the outcome.
         reading.analysis.parts.iter().rev().find_map(|part| interactive_programs::of(&words(part)))
     }
 
@@ -82,8 +82,7 @@ impl CommandInspector for BashInspector {
     }
 }
 
-/// The words as far as they are known, else as they were written: only names
-/// are looked for.
+/// Returns the words as far as they are known, else as written; only program names are matched.
 fn words(part: &AnalyzedCommand) -> Vec<&str> {
     part.words.iter().map(text_of).collect()
 }
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_code_means() {
+    fn exit_meaning_depends_on_the_program() {
         let facts = BashInspector { home: None, roots: vec![PathBuf::from("/w")] };
         for (command, code, want) in [
             ("grep x f", 1, Some("no matches")),
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_go_on() {
+    fn background_is_refused_for_sleep_git_and_unparsed_lines() {
         let facts = BashInspector { home: None, roots: vec![PathBuf::from("/w")] };
         for (command, want) in [
             ("npm run build", true),

@@ -1,56 +1,52 @@
 use std::time::Duration;
 
-/// How long commands may run and how much of them is shown.
+/// Limits of commands: time, output, background.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BashSettings {
-    /// A command may take this long unless it says otherwise.
+    /// Default timeout of a foreground command. Default 120 s.
     pub default_timeout: Duration,
-    /// And this long if it says so.
+    /// Maximum timeout a foreground command may request. Default 600 s, at least `default_timeout`.
     pub max_timeout: Duration,
-    /// The same in the background.
+    /// Default timeout of a background command. Default 30 minutes.
     pub background_timeout: Duration,
-    /// The same in the background, if it says so.
+    /// Maximum timeout a background command may request. Default 2 hours.
     pub max_background_timeout: Duration,
-    /// What a background command of a sub-agent gets at most.
+    /// Maximum timeout of a background command of a sub-agent. Default 1 hour.
     pub subagent_background_timeout: Duration,
-    /// Characters of output that are shown.
+    /// Maximum characters of output shown, 1,000 to 150,000. Default 30,000.
     pub shown_chars: usize,
-    /// The same of a background task that is looked at.
+    /// Maximum characters of output shown per look at a background task. Default as `shown_chars`.
     pub task_shown_chars: usize,
-    /// Whether commands run in the background at all.
     pub background: BackgroundPolicy,
-    /// What becomes of a command whose time is up.
+    /// What happens to a foreground command that exceeds its timeout.
     pub on_timeout: OnTimeout,
-    /// Whether `cd` has an effect on later commands.
+    /// Whether `cd` affects later commands.
     pub directory: CwdPersistence,
 }
 
 /// Whether commands may run in the background.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BackgroundPolicy {
-    /// When asked for, and when their time is up.
+    /// On request and after a timeout.
     Allowed,
-    /// Never.
     Disabled,
 }
 
-/// What becomes of a command that was to be waited for and did not end in time.
+/// What happens to a foreground command that exceeds its timeout.
 ///
-/// Whatever this says, a command is stopped that starts with a pause, uses git
-/// or was not understood.
+/// A command that starts with `sleep`, uses git or could not be analysed is always stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OnTimeout {
-    /// A limit the call names is an order: the command is stopped with everything
-    /// it started. The usual limit only says how long a call waits: the command
-    /// goes on in the background.
+    /// If the call sets a timeout, the command is stopped with everything it started. The default
+    /// timeout only limits how long the call waits: the command continues in the background.
     StopIfAsked,
-    /// It is always stopped.
+    /// The command is stopped.
     Stop,
-    /// It goes on in the background.
+    /// The command continues in the background.
     GoOn,
 }
 
-/// What becomes of the directory a command changed to.
+/// Whether the directory a command changed to is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CwdPersistence {
     /// The next command starts there, if it is inside the workspace.
@@ -77,7 +73,8 @@ impl Default for BashSettings {
 }
 
 impl BashSettings {
-    /// As these variables say; `HAFT_*` wins over the public names.
+    /// Reads the settings from environment variables. `HAFT_*` takes precedence over the public names.
+    /// Invalid values are ignored.
     pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name: &str| {
             variable(&format!(
@@ -120,19 +117,19 @@ impl BashSettings {
         }
     }
 
-    /// What a command gets that asked for this many milliseconds.
+    /// Returns the timeout of a foreground command that requested `asked` milliseconds.
     pub(crate) fn timeout(&self, asked: Option<u64>) -> Duration {
         asked.map_or(self.default_timeout, Duration::from_millis).min(self.max_timeout)
     }
 
-    /// The same in the background.
+    /// Returns the timeout of a background command that requested `asked` milliseconds.
     pub(crate) fn background_timeout(&self, asked: Option<u64>, is_main: bool) -> Duration {
         let most = if is_main { self.max_background_timeout } else { self.subagent_background_timeout };
         asked.map_or(self.background_timeout, Duration::from_millis).min(most)
     }
 }
 
-/// Numbers as people put them into variables: `120000`, `64_000`, `1e6`.
+/// Parses numbers as written in environment variables: `120000`, `64_000`, `1e6`.
 fn parse_number(text: &str) -> Option<u64> {
     let text = text.trim().replace('_', "");
     if let Ok(number) = text.parse() {
@@ -148,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_decide() {
+    fn env_overrides_bash_settings() {
         let made = BashSettings::from(|name| {
             let value = match name {
                 "BASH_DEFAULT_TIMEOUT_MS" => "1e6",

@@ -56,7 +56,7 @@ pub struct Input {
     pub(crate) reading: OnceLock<Arc<SharedAnalysis>>,
 }
 
-/// Programs know it without them.
+/// Programs do not expect the trailing newlines.
 fn without_last_newlines<S: serde::Serializer>(text: &str, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(text.trim_end_matches('\n'))
 }
@@ -140,17 +140,17 @@ pub struct Left {
     pub command: String,
 }
 
-/// What a person watches while a command runs.
+/// Progress of a running command.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// How long it has been running.
+    /// Time since the start in milliseconds.
     pub elapsed_ms: u64,
-    /// Bytes it printed.
+    /// Bytes printed so far.
     pub bytes: u64,
-    /// Lines it printed.
+    /// Lines printed so far.
     pub lines: u64,
-    /// The last of them.
+    /// The last lines printed.
     pub tail: Vec<String>,
 }
 
@@ -164,7 +164,7 @@ fn is_zero(it: &u64) -> bool {
     *it == 0
 }
 
-/// A path that is not UTF-8 must not take the rest of the data with it.
+/// Serializes a path that may not be UTF-8; failing would drop all other data.
 fn lossy_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }

@@ -1,8 +1,8 @@
-//! Programs that want a person, and what to do instead.
+//! Programs that need an interactive user, and alternatives to them.
 
 use super::ports::{InteractiveHint, Said};
 
-/// What is known about the program these words start.
+/// Returns the hint for the program that these words start.
 pub(super) fn of(words: &[&str]) -> Option<InteractiveHint> {
     let (program, arguments) = words.split_first()?;
     let name = program.rsplit('/').next()?;
@@ -21,13 +21,12 @@ pub(super) fn of(words: &[&str]) -> Option<InteractiveHint> {
     fits.then_some(InteractiveHint { when: found.when, instead: found.instead })
 }
 
-/// When a program wants a person.
+/// When a program needs an interactive user.
 enum InteractiveWhen {
-    /// Whatever its words are.
     Always,
-    /// Without words other than options, and without certain options.
+    /// Without arguments other than options, and without certain options.
     WithoutWords,
-    /// Without certain words.
+    /// Unless certain words are present.
     Unless,
 }
 
@@ -261,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_wants_a_person() {
+    fn interactive_programs_are_recognised_by_arguments() {
         for (line, want) in [
             ("vim f", Some("Edit or Write")),
             ("vim -es -c wq f", None),

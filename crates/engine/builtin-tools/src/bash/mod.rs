@@ -1,4 +1,4 @@
-//! Running commands.
+//! Runs shell commands.
 
 mod analysis_port;
 mod bash_settings;
@@ -30,10 +30,9 @@ pub use ports::{
 pub(crate) use result_text::words;
 use run_command::BashRun;
 
-/// Longer command lines do not fit through the kernel's door.
+/// Maximum bytes of a command line; the kernel limits the size of one argument.
 const LONGEST: usize = 128 << 10;
 
-/// Runs commands in bash.
 pub struct Bash {
     tasks: Arc<TaskRegistry>,
     facts: Arc<dyn CommandInspector>,
@@ -44,8 +43,8 @@ pub struct Bash {
 }
 
 impl Bash {
-    /// Runs the commands of a session. Nothing is undoable and nothing holds
-    /// them; see [`Bash::with_snapshots`] and [`Bash::with_confinement`].
+    /// Creates the tool. Commands cannot be undone and run without a sandbox; see
+    /// [`Bash::with_snapshots`] and [`Bash::with_confinement`].
     pub fn new(
         tasks: Arc<TaskRegistry>,
         facts: Arc<dyn CommandInspector>,
@@ -56,19 +55,18 @@ impl Bash {
         Self { tasks, facts, workspace, snapshots, confine, settings }
     }
 
-    /// Makes what commands change undoable.
+    /// Takes a snapshot before each command, so that its changes can be undone.
     pub fn with_snapshots(mut self, snapshots: Arc<dyn CommandSnapshots>) -> Self {
         self.snapshots = snapshots;
         self
     }
 
-    /// What is known about the command line: asked many times per call, found
-    /// out once.
+    /// Returns the analysis of the command line, computed once per call.
     fn reading<'a>(&self, input: &'a Input) -> &'a Arc<SharedAnalysis> {
         input.reading.get_or_init(|| self.facts.read(&input.command, &input.cwd))
     }
 
-    /// Puts commands behind walls.
+    /// Runs commands in a sandbox.
     pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
@@ -104,14 +102,14 @@ impl Tool for Bash {
         !is_special(input) && self.facts.is_read_only(self.reading(input))
     }
 
-    /// Where the shell is afterwards is where the next call runs: whoever changes
-    /// that is waited for.
+    /// The directory the shell ends in is where the next call runs, so a command that may change it runs
+    /// alone.
     fn is_concurrency_safe(&self, input: &Input) -> bool {
         self.is_read_only(input) && self.facts.stays(self.reading(input))
     }
 
-    /// `run_shell` counts in seconds. Nobody gives a command less than a second
-    /// in milliseconds, and nobody a quarter of an hour in seconds.
+    /// The alias `run_shell` takes seconds. Values below 1,000 are converted: they are too small for
+    /// milliseconds, and larger ones too long for seconds.
     fn translate(&self, alias: &str, input: &mut serde_json::Map<String, serde_json::Value>) {
         let seconds = input.get("timeout").and_then(serde_json::Value::as_u64).filter(|it| *it < 1000);
         if let Some(seconds) = seconds.filter(|_| alias == "run_shell") {
@@ -125,7 +123,8 @@ impl Tool for Bash {
 
     fn reach(&self, input: &Input, _cx: &CallContext) -> AccessSet {
         let line = CommandLine::new(&*input.command);
-        // Whoever lets it run has asked about it before. Whoever shows it does not need to know.
+        // Permission analyses the line itself; only special requests need the analysis here. Displaying
+        // a call does not.
         let reading = if is_special(input) { Some(self.reading(input)) } else { input.reading.get() };
         AccessSet::Declared(vec![Access::Command(match reading {
             Some(reading) => line.with_finding(Arc::clone(reading)),
@@ -193,7 +192,7 @@ impl Tool for Bash {
             Stage::Running(input) => {
                 let mut shown =
                     Rendered::headline(format!("$ {}", haft_types::text::one_line(&input.command, 200)));
-                // Several lines are read whole before they are agreed to.
+                // Show several lines, or a long one, in full before the user approves them.
                 if 1 < input.command.lines().count() || 200 < input.command.len() {
                     let lines = input.command.lines().map(|it| RenderedLine::new(LineStyle::Plain, it));
                     shown.lines.extend(lines);
@@ -213,7 +212,7 @@ impl Tool for Bash {
 }
 
 impl Bash {
-    /// Lines of files that a command printed count as read.
+    /// Reports file lines that the command printed; they count as read.
     async fn tell_what_was_shown(&self, input: &Input, output: &Output, cx: &CallContext) {
         let reading = self.reading(input);
         if output.stdout.is_empty() || output.exit_code.is_none() || !self.facts.shows_files(reading) {
@@ -230,7 +229,7 @@ impl Bash {
     }
 }
 
-/// Asks for more than to be run.
+/// Whether the call asks for more than running a command in the foreground and in the sandbox.
 fn is_special(input: &Input) -> bool {
     let asked = [input.run_in_background, input.interactive, input.detach, input.dangerously_disable_sandbox];
     asked.contains(&Some(true))

@@ -8,93 +8,90 @@ use haft_shell::sandbox::{Confinement, ReadOnlySandbox};
 use haft_tool::{CallId, ErrorKind, Permit, ToolError};
 use haft_types::AgentId;
 
-/// What is known about a command line without running it. Everything but the
-/// first is asked of the reading that [`CommandInspector::read`] made, so a line is
-/// analysed once per call.
+/// Analyses command lines without running them. All methods but the first take the analysis that
+/// [`CommandInspector::read`] returned, so a line is analysed once per call.
 pub trait CommandInspector: Send + Sync {
-    /// Analyses a command line that would run in this directory.
+    /// Analyses a command line that would run in `cwd`.
     fn read(&self, command: &str, cwd: &Path) -> Arc<SharedAnalysis>;
 
-    /// Whether it can do nothing but read.
+    /// Whether the line certainly changes nothing.
     fn is_read_only(&self, reading: &SharedAnalysis) -> bool;
 
-    /// Whether the shell is afterwards where it was before.
+    /// Whether the shell certainly ends in the directory it started in.
     fn stays(&self, reading: &SharedAnalysis) -> bool;
 
-    /// What a code other than zero means, where it is an answer and no failure.
+    /// Returns the meaning of a non-zero exit code that is a result rather than a failure, such as "no
+    /// matches".
     fn exit_meaning(&self, reading: &SharedAnalysis, code: i32) -> Option<&'static str>;
 
-    /// Whether it may go on unattended when its time is up. A pause has no
-    /// reason to, a half-done repository operation would get in the way of the
-    /// next, and what was not understood is stopped.
+    /// Whether the line may continue in the background after its timeout. Not if it starts with `sleep`,
+    /// uses git (which would block later git commands) or could not be analysed.
     fn may_go_on(&self, reading: &SharedAnalysis) -> bool;
 
-    /// What to do instead where it would ask a person at a terminal.
+    /// Returns the hint for a program in the line that needs an interactive user.
     fn without_person(&self, reading: &SharedAnalysis) -> Option<InteractiveHint>;
 
-    /// Returns the protected directory this command would delete, if any: `/`, any
-    /// directory directly below `/`, the home directory, a workspace root, or an
-    /// ancestor of one of these. Resolves symbolic links, so it reads the disk.
+    /// Returns the protected directory this line would delete, if any: `/`, any directory directly below
+    /// `/`, the home directory, a workspace root, or an ancestor of one of these. Resolves symlinks, so
+    /// it reads the disk.
     fn refused_removal(&self, reading: &SharedAnalysis) -> Option<PathBuf>;
 
-    /// Directories to guard while it runs, because what it removes is known only
-    /// then.
+    /// Returns directories to protect while the line runs, because what it deletes is not known in
+    /// advance.
     fn precious(&self, reading: &SharedAnalysis) -> Vec<PathBuf>;
 
-    /// What a person should see before they say yes: what would be written and
-    /// removed. Looks at the disk.
+    /// Returns a preview for the permission prompt: what would be written and removed. Reads the disk,
+    /// and may run `find` and `git clean` in dry-run mode.
     fn preview(&self, reading: &SharedAnalysis) -> Option<String>;
 
-    /// Whether success without a word is how it usually succeeds.
+    /// Whether success without output is normal for this line.
     fn is_silent(&self, reading: &SharedAnalysis) -> bool;
 
-    /// Whether what it prints shows something that somebody keeps track of. Pure;
-    /// nobody does unless told so.
+    /// Whether the output of the line shows file content that [`CommandInspector::printed`] wants to
+    /// see. Does not read the disk. Default false.
     fn shows_files(&self, _reading: &SharedAnalysis) -> bool {
         false
     }
 
-    /// A command that shows files has ended and printed this. Called beside the
-    /// runtime.
+    /// Called on a blocking thread when a line with [`CommandInspector::shows_files`] has ended.
     fn printed(&self, _printed: &PrintedOutput) {}
 }
 
-/// What a program does that wants a person, and what to do instead.
+/// A hint about a program that needs an interactive user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct InteractiveHint {
-    /// When to say it.
+    /// When to show the hint.
     pub when: Said,
-    /// What to do instead.
+    /// The alternative.
     pub instead: &'static str,
 }
 
-/// When a hint about a program that wants a person is worth its place.
+/// When a hint about an interactive program is shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Said {
-    /// When it failed and complained about missing input, or said nothing.
+    /// If the program failed and complained about missing input, or printed nothing.
     Failed,
-    /// Also when it succeeded without a word: it found no input.
+    /// Also if it succeeded without output, because it found no input.
     Silent,
-    /// Always: it behaved otherwise than it would have with a person.
+    /// Always, because it behaves differently without a user.
     Always,
 }
 
-/// What a command that has ended has shown.
+/// The shown output of a command that has ended.
 #[derive(Clone, Debug)]
 pub struct PrintedOutput {
-    /// The call it belongs to.
     pub call: CallId,
-    /// Who called.
+    /// The agent that made the call.
     pub agent: haft_types::AgentId,
-    /// The command line, and where it ran.
+    /// Analysis of the command line, with its working directory.
     pub reading: Arc<SharedAnalysis>,
-    /// What of its output is shown.
+    /// The part of the output that is shown to the model.
     pub output: String,
 }
 
-/// The directories a session works in. They change while it lives.
+/// The directories a session works in. They may change during the session.
 pub trait WorkingDirs: Send + Sync {
-    /// The workspace first, then what was added to it. Never empty.
+    /// Returns the workspace first, then additional directories. Never empty.
     fn roots(&self) -> Vec<PathBuf>;
 }
 
@@ -104,56 +101,54 @@ impl WorkingDirs for Vec<PathBuf> {
     }
 }
 
-/// Decides what holds a command, in the mode the session is in right now.
+/// Chooses the sandbox of a command, by the session's current mode and rules.
 pub trait CommandConfiner: Send + Sync {
-    /// For this command.
     fn choose(&self, about: &ConfinedCommand<'_>) -> ConfinementChoice;
 }
 
-/// A command that is to be held.
+/// A command to be confined.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfinedCommand<'a> {
-    /// The command line, or the code.
+    /// The command line, or the code for an interpreter.
     pub command: &'a str,
-    /// Where it will run.
+    /// Working directory of the command.
     pub cwd: &'a Path,
-    /// Who called.
+    /// The agent that made the call.
     pub agent: &'a AgentId,
-    /// Whether it asked to run outside, and was let.
+    /// Whether the call asked to run outside the sandbox, and was allowed to.
     pub outside: OutsideSandbox,
-    /// What the permission engine said: rules and mode of this very call, also
-    /// those of the agent that called.
+    /// The permission for this call, with the rules and the mode of the agent that made it.
     pub permit: &'a Permit,
 }
 
-/// Whether a command asked to run outside the sandbox. A person agreed: such a
-/// call asks in every mode.
+/// Whether a command asked to run outside the sandbox. Such a call asks in every mode, so the user has
+/// approved it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OutsideSandbox {
-    /// It did not ask.
     No,
-    /// It asked and was let.
+    /// It asked, and the user approved.
     Agreed,
 }
 
-/// What holds a command line: at most one of the two.
+/// The sandbox of a command line: at most one of the two is set.
 pub(crate) type ConfinedBy = (Option<Arc<Confinement>>, Option<Arc<ReadOnlySandbox>>);
 
-/// What holds a command.
+/// The sandbox of a command.
 #[derive(Clone, Debug)]
 pub enum ConfinementChoice {
-    /// Nothing.
+    /// No sandbox.
     Free,
-    /// These walls.
+    /// This sandbox.
     Walls(Arc<Confinement>),
-    /// Walls around what is believed to only read.
+    /// A sandbox that enforces that the command only reads.
     Reading(Arc<ReadOnlySandbox>),
-    /// It may not run, because the walls it needs cannot be built.
+    /// The command must not run, because its sandbox is not available; the text gives the reason.
     Refused(String),
 }
 
 impl ConfinementChoice {
-    /// The walls, if there are any, or why there is nothing to run.
+    /// Returns the sandbox, if there is one, or the error if the command must not run. A read-only
+    /// sandbox counts as none.
     pub(crate) fn walls(self) -> Result<Option<Arc<Confinement>>, ToolError> {
         match self {
             Self::Free | Self::Reading(_) => Ok(None),
@@ -165,7 +160,7 @@ impl ConfinementChoice {
         }
     }
 
-    /// The same for a command line, which may also be one that only reads.
+    /// Like [`ConfinementChoice::walls`], for a command line, which may have a read-only sandbox.
     pub(crate) fn held(self) -> Result<ConfinedBy, ToolError> {
         match self {
             Self::Reading(walls) => Ok((None, Some(walls))),
@@ -174,7 +169,7 @@ impl ConfinementChoice {
     }
 }
 
-/// Nothing holds commands.
+/// Runs commands without a sandbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoConfiner;
 

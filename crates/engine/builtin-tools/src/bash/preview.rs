@@ -1,5 +1,4 @@
-//! What a person should see before they say yes: what would be gone, and what
-//! would be written.
+//! Builds the preview for the permission prompt: what would be removed and written.
 
 mod dry_run;
 
@@ -9,12 +8,12 @@ use haft_bash_analysis::{
     AnalyzedCommand, EffectAccess, EffectOrigin, EffectTarget, LineAnalysis, Word, fits,
 };
 
-/// As many names as are counted.
+/// Maximum number of directory entries counted.
 const MOST: u64 = 100_000;
-/// As many paths as are named.
+/// Maximum number of paths named.
 const SHOWN: usize = 4;
 
-/// In a few words; nothing where nothing would be written or removed.
+/// Returns a short preview; `None` if nothing is removed or written.
 pub(super) fn preview(analysis: &LineAnalysis) -> Option<String> {
     let effects = || analysis.parts.iter().flat_map(|part| &part.effects);
     let known = |access: EffectAccess| -> Vec<PathBuf> {
@@ -51,7 +50,7 @@ pub(super) fn preview(analysis: &LineAnalysis) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("; "))
 }
 
-/// What the patterns of an `rm` find.
+/// Returns the paths matched by the globs of an `rm`.
 fn patterns_of_rm(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let is_rm = matches!(part.words.first(), Some(Word::Literal(name)) if name == "rm");
     let Some(dir) = part.directory.single().filter(|_| is_rm) else { return Vec::new() };
@@ -69,7 +68,7 @@ fn list(paths: &[PathBuf]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// What a target is on the disk now.
+/// Returns the existing paths of a target.
 fn paths_of(target: &EffectTarget) -> Vec<PathBuf> {
     match target {
         EffectTarget::Path(path) => vec![haft_paths::lexical(path)],
@@ -78,7 +77,7 @@ fn paths_of(target: &EffectTarget) -> Vec<PathBuf> {
     }
 }
 
-/// What a pattern finds, when only its last part is one.
+/// Returns the matches of a glob. Only its last component may contain wildcards.
 fn matching(pattern: &Path) -> Vec<PathBuf> {
     let (Some(parent), Some(name)) = (pattern.parent(), pattern.file_name().and_then(|it| it.to_str()))
     else {
@@ -100,7 +99,7 @@ struct Count {
 impl Count {
     fn of(paths: &[PathBuf]) -> Self {
         let mut count = Self::default();
-        // Nothing is counted twice.
+        // Nested paths are counted once.
         let inside = |path: &PathBuf| paths.iter().any(|it| it != path && path.starts_with(it));
         let mut open: Vec<PathBuf> = paths.iter().filter(|it| !inside(it)).cloned().collect();
         while let Some(path) = open.pop() {
@@ -135,8 +134,8 @@ impl Count {
     }
 }
 
-/// How many files below these paths git knows; nothing outside of a repository.
-/// The repository's own settings start nothing.
+/// Returns how many files below these paths git tracks; `None` outside a repository. Ignores the
+/// repository's own configuration, which could run programs.
 fn tracked(paths: &[PathBuf]) -> Option<u64> {
     let parent = paths.first()?.parent()?;
     let quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "ls-files", "-z", "--"];
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_gone_is_counted() -> std::io::Result<()> {
+    fn preview_counts_files_to_be_removed() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         let root = dir.path().canonicalize()?;
         std::fs::create_dir_all(root.join("a/b"))?;
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_would_clean_is_counted() -> std::io::Result<()> {
+    fn preview_counts_files_git_clean_would_remove() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         let root = dir.path().canonicalize()?;
         let git = |args: &[&str]| Command::new("git").args(args).current_dir(&root).output();

@@ -1,4 +1,4 @@
-//! What the model and programs are told about a command.
+//! Formats the result of a command for the model and for programs.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,10 +16,10 @@ use super::{
     ports::{InteractiveHint, Said},
 };
 
-/// Raw output up to this size is looked at for a picture.
+/// Maximum bytes of raw output that are checked for being an image.
 const MAX_PICTURE_BYTES: u64 = 8 << 20;
 
-/// What a command printed, as far as it is shown.
+/// Returns the shown output of a command, cut to `limit` characters.
 pub(crate) fn printed(job: &Job, limit: usize) -> Output {
     let mut output = Output::default();
     let total = job.printed().bytes;
@@ -63,7 +63,7 @@ fn persisted(job: &Job, output: &mut Output) {
     }
 }
 
-/// What the model is told about output that is longer than what it sees.
+/// Returns the note about the file that contains the whole output.
 fn where_all_is(path: &Path, bytes: u64, lines: u64) -> String {
     format!(
         "it printed {bytes} bytes in {lines} lines; the file {} has them: use Read with offset and limit, or Grep",
@@ -71,15 +71,14 @@ fn where_all_is(path: &Path, bytes: u64, lines: u64) -> String {
     )
 }
 
-/// Notes for a person, who opens the rest of the output instead of reading a
-/// file.
+/// Returns the notes for the user, who opens the rest of the output directly instead of reading a file.
 pub(super) fn notes_for_person(output: &Output) -> impl Iterator<Item = &String> {
     let told = output.persisted_output_path.as_ref().zip(output.persisted_output_size);
     let told = told.map(|(path, kept)| where_all_is(path, kept + output.dropped_bytes, output.printed_lines));
     output.notes.iter().filter(move |note| told.as_ref() != Some(*note))
 }
 
-/// Output that is one picture and nothing else.
+/// Returns the image if the output consists of exactly one.
 fn picture(job: &Job, total: u64) -> Option<String> {
     let head = job.raw_head(64);
     if !head.starts_with(b"data:image/") || MAX_PICTURE_BYTES < total {
@@ -93,7 +92,7 @@ fn picture(job: &Job, total: u64) -> Option<String> {
     (known && !data.is_empty() && data.bytes().all(is_base64)).then(|| text.trim().to_owned())
 }
 
-/// What a command left running, said once and by number.
+/// Adds a note about processes the command left running.
 pub(crate) fn left(end: &JobEnd, id: &str, output: &mut Output) {
     const SHOWN: usize = 5;
     let count = end.left.len();
@@ -110,7 +109,7 @@ pub(crate) fn left(end: &JobEnd, id: &str, output: &mut Output) {
         end.left.iter().map(|it| Left { pid: it.id.pid, command: it.command.clone() }).collect();
 }
 
-/// What the walls kept a command from, told apart from its own errors.
+/// Adds notes about accesses the sandbox blocked, to distinguish them from the command's own errors.
 pub(crate) fn blocked(job: &Job, end: &JobEnd, cwd: &Path, output: &mut Output) {
     if job.spec().reading.is_some() {
         behind_reading_walls(end, output);
@@ -128,8 +127,8 @@ pub(crate) fn blocked(job: &Job, end: &JobEnd, cwd: &Path, output: &mut Output) 
     ));
 }
 
-/// A command that was believed to only read, and met the walls that hold this
-/// belief.
+/// Adds a note for a command that was assumed to be read-only and was blocked by the sandbox that
+/// enforces it.
 fn behind_reading_walls(end: &JobEnd, output: &mut Output) {
     let refusals = ["Permission denied", "Operation not permitted"];
     let met = refusals.iter().any(|it| output.stdout.contains(it));
@@ -140,7 +139,7 @@ fn behind_reading_walls(end: &JobEnd, output: &mut Output) {
     }
 }
 
-/// The result as the model reads it.
+/// Formats the result for the model.
 pub(crate) fn content(output: &Output) -> Content {
     if output.is_image
         && let Some((head, data)) = output.stdout.split_once(";base64,")
@@ -170,7 +169,7 @@ fn footer(output: &Output) -> String {
     lines.join("\n")
 }
 
-/// The result of a command that failed.
+/// Builds the error for a command that failed.
 pub(crate) fn failure(
     end: &JobEnd,
     limit: Duration,
@@ -204,7 +203,7 @@ fn sentence(words: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// `2m 0s` for two minutes.
+/// Formats a duration such as `2m 0s`.
 pub(crate) fn words(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     match seconds {
@@ -216,7 +215,7 @@ pub(crate) fn words(duration: Duration) -> String {
     }
 }
 
-/// What programs say that wanted to ask somebody.
+/// Messages of programs that wanted to prompt the user.
 const ASKED: [&str; 18] = [
     "a terminal is required",
     "aborting commit due to empty commit message",
@@ -253,10 +252,10 @@ fn hint(end: &JobEnd, printed: &str, unattended: Option<InteractiveHint>) -> Opt
     Some(format!("{NOBODY}: {instead}; or run it with interactive: true and answer with TaskInput"))
 }
 
-/// Why programs that ask behave as they do.
+/// Why programs that prompt behave differently.
 const NOBODY: &str = "commands have no terminal and no input";
 
-/// What to say about a command that succeeded otherwise than with a person.
+/// Returns the hint for a command that succeeded but would have prompted an interactive user.
 pub(crate) fn unattended(printed: &str, unattended: Option<InteractiveHint>) -> Option<String> {
     let it = unattended?;
     let worth = match it.when {
@@ -267,13 +266,13 @@ pub(crate) fn unattended(printed: &str, unattended: Option<InteractiveHint>) -> 
     worth.then(|| format!("{NOBODY}: {}", it.instead))
 }
 
-/// Whether the last thing printed waits for an answer on the same line.
+/// Whether the last line of the output looks like a prompt.
 fn is_question(printed: &str) -> bool {
     let last = printed.rsplit('\n').next().unwrap_or_default();
     !last.trim().is_empty() && [": ", "? ", ") ", "] ", "> "].iter().any(|end| last.ends_with(end))
 }
 
-/// What is told about a command that goes on.
+/// Returns the note for a command that continues in the background.
 pub(crate) fn goes_on(id: &str, file: Option<&PathBuf>) -> String {
     let place = file.map(|path| format!(" and goes to {}", path.display())).unwrap_or_default();
     format!(
@@ -286,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn durations_are_formatted_in_two_units() {
         for (millis, want) in
             [(5, "5ms"), (1_000, "1s"), (1_500, "1.5s"), (120_000, "2m 0s"), (3_700_000, "1h 1m")]
         {

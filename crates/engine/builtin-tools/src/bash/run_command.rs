@@ -1,4 +1,4 @@
-//! One command, from where it starts to what is told about it.
+//! Runs one command and formats its result.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,22 +23,22 @@ use super::{
     result_text,
 };
 
-/// How often a watcher sees something new.
+/// Interval of progress updates.
 const GLANCE: Duration = Duration::from_millis(200);
-/// How long the walls of a command may take to come down.
+/// How long to wait for the sandbox of a command to be removed.
 const SETTLING: Duration = Duration::from_secs(1);
-/// A program that asked something is silent for at least this long.
+/// A program counts as waiting for input after this long without output.
 const PAUSE: Duration = Duration::from_millis(400);
-/// And has asked within this time.
+/// Maximum time until an interactive program's first pause; then the call returns.
 const ASKS_SOON: Duration = Duration::from_secs(10);
-/// What lets programs ask that are kept from it otherwise.
+/// Environment variables that make programs prompt.
 const ASKING: [(&str, &str); 4] = [
     ("DEBIAN_FRONTEND", "readline"),
     ("GCM_INTERACTIVE", "auto"),
     ("GIT_TERMINAL_PROMPT", "1"),
     ("PIP_NO_INPUT", "0"),
 ];
-/// How many lines a watcher sees.
+/// Number of output lines in a progress update.
 const TAIL: usize = 5;
 
 pub(crate) struct BashRun<'a> {
@@ -47,28 +47,28 @@ pub(crate) struct BashRun<'a> {
     pub(crate) cx: &'a ToolContext<Progress>,
 }
 
-/// How waiting for a command ended.
+/// Why waiting for a command ended.
 enum CommandWait {
     Ended(Arc<JobEnd>),
     TimeIsUp,
     SentAway,
 }
 
-/// Why nobody waits for a command any more.
+/// Why a command continues in the background.
 #[derive(Clone, Copy)]
 enum DetachReason {
-    /// It was asked to run in the background, or a person sent it there.
+    /// The call asked for it, or the user moved the command to the background.
     Asked,
-    /// It took longer than this.
+    /// The command exceeded this timeout.
     TimedOut(Duration),
-    /// It has a terminal, and waits for somebody to type.
+    /// The command has a terminal and waits for input.
     Asks,
 }
 
-/// Where a command runs, and what to say if that is not where it should.
+/// Where a command runs, with a note if that is not the current directory.
 struct RunStart {
     dir: PathBuf,
-    /// What the command line means there.
+    /// Analysis of the command line for this directory.
     reading: Arc<SharedAnalysis>,
     note: Option<String>,
 }
@@ -85,7 +85,7 @@ impl BashRun<'_> {
         }
         self.refuse_removal(&start.reading)?;
         let limit = self.limit(goes_on);
-        // What will be typed is not known yet.
+        // The input typed later is unknown.
         let reads_only = !self.is_interactive() && self.bash.facts.is_read_only(&start.reading);
         let about = PendingCommand {
             call: &self.cx.call_id,
@@ -98,7 +98,7 @@ impl BashRun<'_> {
         let walls = self.walls(&start)?;
         let coverage = self.bash.snapshots.before(about).await?;
         if let UndoCoverage::Partial(what) = &coverage {
-            // Before anything happens: afterwards it is too late to think again.
+            // Reported before the command runs, while the user can still stop it.
             self.cx.progress(&Progress { elapsed_ms: 0, bytes: 0, lines: 0, tail: vec![what.clone()] });
         }
         let job = self.bash.tasks.shell().start(self.spec(&start, limit, walls))?;
@@ -127,7 +127,7 @@ impl BashRun<'_> {
         }
     }
 
-    /// The current directory may be gone by now.
+    /// The current directory may have been deleted; then the command runs in the workspace.
     fn start(&self) -> Result<RunStart, ToolError> {
         let cwd = self.cx.cwd.as_ref();
         if cwd.is_dir() {
@@ -156,8 +156,8 @@ impl BashRun<'_> {
         }
     }
 
-    /// How long it may live in the background: as long as it asked for, if it
-    /// was started there.
+    /// Returns how long the command may run in the background: the requested time if it was started
+    /// there, else the default.
     fn life(&self) -> Duration {
         if self.input.run_in_background == Some(true) || self.is_interactive() {
             self.limit(true)
@@ -174,8 +174,7 @@ impl BashRun<'_> {
         self.cx.agent_id.is_main()
     }
 
-    /// No mode and no person lets a model remove these: whoever wants that has a
-    /// shell of their own.
+    /// Rejects a deletion that no mode and no approval permits. The user can do it in their own shell.
     fn refuse_removal(&self, reading: &SharedAnalysis) -> Result<(), ToolError> {
         let refused = self.bash.facts.refused_removal(reading);
         refused.map_or(Ok(()), |path| {
@@ -199,8 +198,8 @@ impl BashRun<'_> {
         self.bash.confine.choose(&about).held()
     }
 
-    /// The longer limit is the shell's; the shorter one is ours, because only
-    /// then it is known whether the command may go on.
+    /// The shell enforces the longer limit. The foreground timeout is enforced here, because only then
+    /// it is decided whether the command may continue.
     fn spec(&self, start: &RunStart, limit: Duration, (confinement, reading): ConfinedBy) -> JobSpec {
         let limit = self.life().max(limit);
         JobSpec {
@@ -223,7 +222,7 @@ impl BashRun<'_> {
         }
     }
 
-    /// Whether it goes on without anybody who waits when its time is up.
+    /// Whether the command may continue in the background after its timeout.
     fn may_go_on(&self) -> bool {
         let settings = &self.bash.settings;
         let wanted = match settings.on_timeout {
@@ -236,8 +235,7 @@ impl BashRun<'_> {
             && self.bash.facts.may_go_on(self.bash.reading(self.input))
     }
 
-    /// Waits until a command with a terminal has ended, or has nothing more to
-    /// say for now.
+    /// Waits until an interactive command has ended or pauses.
     async fn until_it_asks(
         &self,
         job: &Job,
@@ -285,7 +283,7 @@ impl BashRun<'_> {
         CommandWait::Ended(job.ended().await)
     }
 
-    /// Shows the last lines to whoever watches. Never ends.
+    /// Sends progress updates. Never returns.
     async fn report_progress(&self, job: &Job) {
         let mut shown = u64::MAX;
         loop {
@@ -377,7 +375,7 @@ impl BashRun<'_> {
         notes: Vec<String>,
     ) -> Result<Outcome<Output>, ToolError> {
         if end.left.is_empty() && job.spec().confinement.is_some() {
-            // What stood in for protected paths is gone then, too.
+            // Placeholders for protected paths have been removed by then.
             tokio::time::timeout(SETTLING, job.gone()).await.ok();
         }
         self.bash.snapshots.after(&self.cx.call_id).await;
@@ -429,7 +427,7 @@ impl BashRun<'_> {
         Ok(outcome)
     }
 
-    /// Where the next command runs, and what to say about it.
+    /// Determines the directory of the next command, and the note about it.
     fn settle_directory(
         &self,
         end: &JobEnd,
@@ -478,7 +476,7 @@ impl BashRun<'_> {
     }
 }
 
-/// The shell tells physical paths; ours may lead through links.
+/// The shell reports physical paths; the session's may contain symbolic links.
 fn same_place(told: &Path, start: &Path) -> bool {
     told == start || start.canonicalize().is_ok_and(|real| real == told)
 }
@@ -487,7 +485,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Nobody waits for the command any more, so it ends.
+/// Stops the command on drop, unless forgotten.
 struct StopUnlessDone<'a>(&'a Job);
 
 impl Drop for StopUnlessDone<'_> {

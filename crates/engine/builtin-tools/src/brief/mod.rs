@@ -1,4 +1,4 @@
-//! Words for the person outside of an answer, and what the session did so far.
+//! Messages to the user outside the answer, and summaries of the session.
 
 mod send_user_message;
 
@@ -12,31 +12,29 @@ use serde::{Deserialize, Serialize};
 
 pub use send_user_message::SendUserMessage;
 
-/// Characters of one message.
+/// Maximum characters of a message.
 const MAX_MESSAGE: usize = 20_000;
 
-/// Words for the person.
+/// A message to the user.
 #[derive(Clone, Debug, Default)]
 pub struct UserMessage {
-    /// What is said.
+    /// Text of the message.
     pub message: String,
-    /// Whether nobody asked for it.
+    /// Whether the message was sent without a request by the user.
     pub is_proactive: bool,
-    /// Files it is about.
     pub attachments: Vec<PathBuf>,
 }
 
-/// Speaks to the person, and knows what a session did. Whoever runs sessions
-/// implements this.
+/// Shows messages to the user and summarizes the session. Implemented by the session.
 pub trait UserMessenger: Send + Sync {
-    /// Shows a message. Says when, in the way of timestamps.
+    /// Shows a message. Returns the time as a timestamp.
     fn tell(&self, message: &UserMessage, cx: &CallContext) -> String;
 
-    /// What the session did so far, for a reader who was not there.
+    /// Returns a summary of the session so far, for a reader who does not know it.
     fn summary<'a>(&'a self, cx: &'a CallContext) -> BoxFuture<'a, String>;
 }
 
-/// There is nobody.
+/// No user: messages are dropped and the summary says that nothing happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoUser;
 
@@ -116,24 +114,23 @@ pub struct Input {
     pub attachments: Vec<MessageAttachment>,
 }
 
-/// What was shown.
+/// The message that was shown, or the summary.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// The summary, or the message.
     pub message: String,
-    /// When the message was shown.
+    /// Timestamp of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<String>,
 }
 
-/// Sums sessions up.
+/// Summarizes the session.
 pub struct Brief {
     user: Arc<dyn UserMessenger>,
 }
 
 impl Brief {
-    /// Those of this session.
     pub fn new(user: Arc<dyn UserMessenger>) -> Self {
         Self { user }
     }

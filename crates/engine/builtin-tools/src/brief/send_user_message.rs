@@ -23,13 +23,11 @@ pub struct Input {
     pub attachments: Vec<MessageAttachment>,
 }
 
-/// Shows messages.
 pub struct SendUserMessage {
     user: Arc<dyn UserMessenger>,
 }
 
 impl SendUserMessage {
-    /// To this person.
     pub fn new(user: Arc<dyn UserMessenger>) -> Self {
         Self { user }
     }

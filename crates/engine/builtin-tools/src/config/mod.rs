@@ -1,4 +1,4 @@
-//! Settings, as far as a model may touch them.
+//! Reads settings, and changes those a model may change.
 
 use std::sync::Arc;
 
@@ -48,26 +48,26 @@ pub struct Output {
     previous: Option<Value>,
 }
 
-/// A setting's value and its source.
+/// The value of a setting and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// The value in force.
+    /// The effective value.
     pub value: Value,
-    /// Which file or flag says so.
+    /// The file or flag that sets it.
     pub source: Option<String>,
 }
 
-/// Reads and changes settings; whoever knows the files implements it.
+/// Reads and changes settings. Implemented by the session, which knows the settings files.
 pub trait SettingsAccess: Send + Sync {
-    /// The value in force, or nothing when no layer speaks.
+    /// Returns the effective value; `None` if no settings layer sets it.
     fn get(&self, setting: &str) -> Option<Setting>;
-    /// Every name somebody may ask for, for suggestions.
+    /// Returns all setting names, for suggestions.
     fn known(&self) -> Vec<String>;
-    /// Changes the user's value.
+    /// Changes the value in the user's settings. An error says why it was rejected.
     fn set<'a>(&'a self, setting: &'a str, value: Value) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// Settings where there are none.
+/// No settings: nothing is set and changes fail.
 #[derive(Clone, Copy, Debug)]
 pub struct NoSettings;
 
@@ -85,8 +85,8 @@ impl SettingsAccess for NoSettings {
     }
 }
 
-/// What a model may change. Everything else decides what is allowed, or may one
-/// day: the list is closed.
+/// Settings a model may change. An allow list, because any other setting may affect permissions now or
+/// later.
 const CHANGEABLE: &[&str] = &[
     "alwaysThinkingEnabled",
     "autoCompactEnabled",
@@ -105,17 +105,15 @@ const CHANGEABLE: &[&str] = &[
     "verbose",
 ];
 
-/// Settings whose values are secrets, or may hold some.
+/// Settings whose values are or may contain secrets.
 const SECRET: &[&str] =
     &["env", "apiKeyHelper", "awsCredentialExport", "proxyAuthHelper", "otelHeadersHelper"];
 
-/// Reads and changes settings.
 pub struct Config {
     settings: Arc<dyn SettingsAccess>,
 }
 
 impl Config {
-    /// Works on these settings.
     pub fn new(settings: Arc<dyn SettingsAccess>) -> Self {
         Self { settings }
     }
@@ -151,8 +149,8 @@ impl Tool for Config {
         input.value.is_none()
     }
 
-    // A change outlives the session and is in a file no path of the call names: nothing is declared,
-    // so that it asks, and waits while somebody plans. What only reads does neither.
+    // A change outlives the session and affects a file that the call does not name. Declaring no
+    // accesses makes it ask and blocks it in plan mode. Reading does neither.
     fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
         AccessSet::Undeclared
     }

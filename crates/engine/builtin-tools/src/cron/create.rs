@@ -84,13 +84,12 @@ pub struct Output {
     pub note: String,
 }
 
-/// Stored jobs end by themselves after so many days.
+/// Stored jobs expire after this many days.
 const STORED_DAYS: i64 = 90;
 
-/// Those of a session do, too.
+/// Jobs of a session expire as well.
 const SESSION_DAYS: i64 = LIFE.as_secs().cast_signed() / (24 * 60 * 60);
 
-/// Schedules prompts.
 pub struct CronCreate {
     services: CronServices,
     jobs: Arc<SessionJobs>,
@@ -148,13 +147,13 @@ impl Tool for CronCreate {
     }
 
     fn reach(&self, input: &Input, _cx: &CallContext) -> AccessSet {
-        // A stored prompt is authority at a distance.
+        // A stored prompt can act later without the user, so rules distinguish it.
         let kind = if input.durable { "durable" } else { "session" };
         AccessSet::Declared(vec![Access::Named(kind.to_owned())])
     }
 
     fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
-        // What edits unattended is agreed to each time, whatever a rule says about scheduling.
+        // A job that edits files unattended asks each time, whatever the rules say about scheduling.
         match input.job_mode() {
             JobMode::AcceptEdits => Verdict::Ask(String::from("it would edit files while nobody watches")),
             JobMode::Plan | JobMode::Default => Verdict::Passthrough,

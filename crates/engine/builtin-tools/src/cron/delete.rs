@@ -21,7 +21,6 @@ pub struct Output {
     pub id: String,
 }
 
-/// Deletes scheduled prompts.
 pub struct CronDelete {
     services: CronServices,
     jobs: Arc<SessionJobs>,
@@ -52,7 +51,7 @@ impl Tool for CronDelete {
         }
     }
 
-    // Less is scheduled afterwards: nothing to ask about.
+    // Deleting a job only reduces what runs, so it never asks.
     fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
         AccessSet::nothing()
     }

@@ -46,7 +46,6 @@ pub struct ListedJob {
     pub next_fire_at: Option<String>,
 }
 
-/// Lists scheduled prompts.
 pub struct CronList {
     services: CronServices,
     jobs: Arc<SessionJobs>,
@@ -91,7 +90,7 @@ impl Tool for CronList {
 
     async fn call(&self, _input: Input, _cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let (now, zone) = (self.services.clock.now(), self.services.clock.zone());
-        // Ids are random: what fires first comes first.
+        // Ids are random, so jobs are sorted by their next run.
         let mut of_session = self.jobs.list();
         of_session.sort_by_cached_key(|job| {
             let next = self.jobs.next(job);

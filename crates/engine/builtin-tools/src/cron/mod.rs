@@ -1,5 +1,4 @@
-//! Prompts that run later: in this session while it is open, or stored and run
-//! by the person's timer.
+//! Scheduled prompts: run in this session while it is open, or stored and run by the user's timer.
 
 mod create;
 mod delete;
@@ -21,30 +20,29 @@ pub use schedule_wakeup::ScheduleWakeup;
 
 use session_jobs::SessionJobs;
 
-/// Jobs of one session.
+/// Maximum number of scheduled prompts per session.
 const MAX_IN_SESSION: usize = 50;
-/// Characters of a prompt.
+/// Maximum characters of a prompt.
 const MAX_PROMPT: usize = 8_000;
 
-/// What scheduling needs from above.
+/// What the scheduling tools need.
 #[derive(Clone)]
 pub struct CronServices {
-    /// Where jobs that outlive the session are stored.
+    /// Stores jobs that outlive the session.
     pub store: Arc<CronStore>,
-    /// What time it is.
     pub clock: Arc<dyn ScheduleClock>,
-    /// The session that makes jobs.
+    /// Id of the session that creates jobs.
     pub session: Option<String>,
 }
 
 impl CronServices {
-    /// Stored below a state directory, by the system's clock.
+    /// Creates services that store jobs below a state directory and use the system clock.
     pub fn at(state: &std::path::Path, session: Option<String>) -> Self {
         Self { store: Arc::new(CronStore::at(state.join("cron"))), clock: Arc::new(SystemClock), session }
     }
 }
 
-/// The tools of one session, which share its jobs.
+/// Returns the scheduling tools of one session, which share its jobs.
 pub fn tools(services: &CronServices, tasks: Arc<TaskRegistry>) -> Vec<Arc<dyn DynTool>> {
     let jobs = Arc::new(SessionJobs::new(tasks, Arc::clone(&services.clock)));
     let schedule = || services.clone();
@@ -56,12 +54,12 @@ pub fn tools(services: &CronServices, tasks: Arc<TaskRegistry>) -> Vec<Arc<dyn D
     ]
 }
 
-/// A moment as a person reads it, in a zone.
+/// Formats a time for the user.
 fn shown(at: Timestamp, zone: &TimeZone) -> String {
     at.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
-/// What an expression means, in a few words, where that is easy.
+/// Describes a cron expression; quotes it if there is no simple description.
 fn in_words(spec: &CronSpec) -> String {
     let fields: Vec<&str> = spec.text().split(' ').collect();
     match fields[..] {

@@ -46,7 +46,6 @@ pub struct Output {
     pub cancelled_wakeups: u32,
 }
 
-/// Wakes the model up.
 pub struct ScheduleWakeup {
     services: CronServices,
     jobs: Arc<SessionJobs>,
@@ -85,7 +84,7 @@ impl Tool for ScheduleWakeup {
         }
     }
 
-    // It says something to this very session, nothing else.
+    // It only sends a prompt to this session, so it never asks.
     fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
         AccessSet::nothing()
     }

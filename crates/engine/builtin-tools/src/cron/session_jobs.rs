@@ -1,5 +1,5 @@
-//! Jobs that live as long as the session: each is a feed whose lines reach the
-//! model like those of any watch.
+//! Scheduled prompts that live as long as the session. Each is a background task whose output lines
+//! reach the model.
 
 use std::{
     collections::BTreeMap,
@@ -17,30 +17,30 @@ use jiff::Timestamp;
 
 use super::MAX_IN_SESSION;
 
-/// A job ends by itself after this long.
+/// Maximum lifetime of a job; then it ends.
 pub(crate) const LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A job of the session.
+/// A scheduled prompt of the session.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionJob {
     pub(crate) id: String,
-    /// What it is called among the tasks.
+    /// Id of its background task.
     pub(crate) task: String,
     pub(crate) when: FireTime,
     pub(crate) prompt: String,
     pub(crate) recurring: bool,
 }
 
-/// When a job fires.
+/// When a job runs.
 #[derive(Clone, Debug)]
 pub(crate) enum FireTime {
-    /// By an expression.
+    /// Repeatedly, by a cron expression.
     Cron(CronSpec),
-    /// At one moment.
+    /// Once, at this time.
     At(Timestamp),
 }
 
-/// The jobs of one session.
+/// The scheduled prompts of one session.
 pub(crate) struct SessionJobs {
     tasks: Arc<TaskRegistry>,
     clock: Arc<dyn ScheduleClock>,
@@ -52,17 +52,17 @@ impl SessionJobs {
         Self { tasks, clock, jobs: Arc::default() }
     }
 
-    /// What runs, oldest name first.
+    /// Returns the running jobs, ordered by id.
     pub(crate) fn list(&self) -> Vec<SessionJob> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// When a job fires next.
+    /// Returns when the job runs next; `None` if never.
     pub(crate) fn next(&self, job: &SessionJob) -> Option<Timestamp> {
         next(&job.when, self.clock.now(), self.clock.as_ref())
     }
 
-    /// Starts a job.
+    /// Starts a job. Fails if the session already has [`MAX_IN_SESSION`].
     pub(crate) fn start(
         &self,
         when: FireTime,
@@ -107,7 +107,7 @@ impl SessionJobs {
         Ok(started)
     }
 
-    /// Ends a job; whether there was one.
+    /// Ends a job. Returns whether it existed.
     pub(crate) async fn stop(&self, id: &str) -> bool {
         let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         match job {
@@ -124,9 +124,9 @@ fn next(when: &FireTime, after: Timestamp, clock: &dyn ScheduleClock) -> Option<
     }
 }
 
-/// Says the prompt whenever its time comes. Times that passed while the machine
-/// slept are one, and so are those that passed while what was said before still
-/// waits for a turn to end: the next one says how many they were.
+/// Delivers the prompt each time it is due. Due times that passed while the machine slept count as one.
+/// The same holds while an earlier prompt waits for a turn to end; the next prompt says how many were
+/// skipped.
 async fn carry(job: &SessionJob, feed: FeedJob, tasks: &TaskRegistry, clock: Arc<dyn ScheduleClock>) {
     let mut after = clock.now();
     let (mut said, mut passed) = (0, 0_u64);

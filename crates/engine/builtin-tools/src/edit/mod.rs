@@ -86,7 +86,6 @@ pub struct Output {
     pub notes: Vec<String>,
 }
 
-/// The tool.
 pub struct Edit {
     files: Arc<SessionFiles>,
     config: Arc<dyn ConfigCheck>,
@@ -94,22 +93,21 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Edits the files of a session.
     pub fn new(files: Arc<SessionFiles>, config: Arc<dyn ConfigCheck>) -> Self {
         Self { files, config, news: Arc::new(NoEditObserver) }
     }
 
-    /// Says with each result what this one says about it.
+    /// Adds an observer, whose findings become part of each result.
     pub fn with_news(mut self, news: Arc<dyn EditObserver>) -> Self {
         self.news = news;
         self
     }
 }
 
-/// Larger files are not repeated in the result.
+/// Bytes above which the original file is not repeated in the result.
 pub(crate) const ORIGINAL_MAX: usize = 256 * 1024;
 
-/// How often an edit is tried again when somebody else writes in between.
+/// Maximum attempts when other programs write to the file at the same time.
 pub(crate) const ATTEMPTS: usize = 4;
 
 impl Tool for Edit {
@@ -232,7 +230,7 @@ impl EditJob {
             };
             match result {
                 Ok(output) => return Ok(output),
-                // Somebody wrote in between: look again and decide anew.
+                // The file was changed meanwhile: read it and plan again.
                 Err(Failure::File(err)) if err.is_race() && attempt < ATTEMPTS => (),
                 Err(Failure::File(err)) => return Err(explained(&err)),
                 Err(Failure::Tool(err)) => return Err(err),
@@ -304,7 +302,7 @@ impl EditJob {
 
     fn plan(&self, target: &EditTarget<'_>) -> Result<Planned, EditRefusal> {
         let wanted = if self.input.replace_all { MatchCount::All } else { MatchCount::One };
-        // What are no marks was refused before.
+        // Invalid marks were rejected during validation.
         let marks = self.input.lines.as_deref().and_then(|it| LineAnchors::parse(it).ok());
         let within = marks.map(|marks| target.marked(&marks)).transpose()?;
         target.plan(&EditRequest { old: &self.input.old_string, new: &self.input.new_string, wanted, within })
@@ -313,7 +311,7 @@ impl EditJob {
     fn check_config(&self, content: &Bytes<'_>, text: &Text) -> Result<(), ToolError> {
         let future = || text.literal(&content.to_vec());
         let name = self.real.extension().and_then(|it| it.to_str());
-        // Only settings are checked; there is no need to put others together.
+        // Only settings files (`.json`) are checked; do not build the new content for others.
         if !name.is_some_and(|it| it.eq_ignore_ascii_case("json")) {
             return Ok(());
         }
@@ -326,7 +324,7 @@ impl EditJob {
         }
     }
 
-    /// An empty `old_string` in an empty file: the text is put there.
+    /// An empty `old_string` in an empty file inserts the new text.
     fn fill_empty(
         &self,
         locked: &LockedFiles<'_>,

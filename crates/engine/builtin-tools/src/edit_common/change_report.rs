@@ -1,4 +1,4 @@
-//! What a change looks like to the model and to a person.
+//! Formats a change for the model and for users.
 
 use std::path::Path;
 
@@ -8,30 +8,26 @@ use serde::Serialize;
 
 use super::thousands;
 
-/// Sizes before and after.
+/// Size of a file before and after a change.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sizes {
-    /// Lines before.
     pub old_lines: u64,
-    /// Lines after.
     pub new_lines: u64,
-    /// Bytes before.
     pub old_bytes: u64,
-    /// Bytes after.
     pub new_bytes: u64,
 }
 
-/// How many lines of a diff the model is shown.
+/// Maximum lines of a diff sent to the model.
 const MODEL_LINES: usize = 60;
 
-/// How many lines of a diff a person is shown.
+/// Maximum lines of a diff shown to the user.
 pub(crate) const PERSON_LINES: usize = 120;
 
-/// How wide a line of a diff may be.
+/// Maximum characters of a diff line; the rest is cut.
 const WIDTH: usize = 300;
 
-/// `3,000 → 40 lines, 61,234 → 1,002 bytes`.
+/// Formats sizes as `3,000 → 40 lines, 61,234 → 1,002 bytes`.
 pub(crate) fn sizes(sizes: &Sizes) -> String {
     format!(
         "{} → {} lines, {} → {} bytes",
@@ -42,7 +38,7 @@ pub(crate) fn sizes(sizes: &Sizes) -> String {
     )
 }
 
-/// A diff for the model: whole where it is short.
+/// Formats a diff for the model; only a short one is complete.
 pub(crate) fn diff_for_model(hunks: &[Hunk]) -> String {
     let diff = unified(hunks);
     let lines: Vec<&str> = diff.lines().collect();
@@ -56,15 +52,15 @@ pub(crate) fn diff_for_model(hunks: &[Hunk]) -> String {
     format!("{}\n[{left_out} lines of the diff not shown]\n{}", head.join("\n"), tail.join("\n"))
 }
 
-/// Notes, one line each.
+/// Formats notes, one per line.
 pub(crate) fn notes(notes: &[String]) -> String {
     notes.iter().map(|note| format!("\nNote: {note}")).collect()
 }
 
-/// Lines of a change that is asked about, at most.
+/// Maximum lines of a planned change in a permission prompt.
 const PLANNED_LINES: usize = 10_000;
 
-/// A change that was not made yet, whole: it is read before it is agreed to.
+/// Formats a planned change in full, for the permission prompt.
 pub(crate) fn planned(before: &str, after: &str) -> Vec<RenderedLine> {
     let line = |mark: char, style, text: &str| RenderedLine::new(style, format!("{mark}{text}"));
     let mut lines: Vec<RenderedLine> = Vec::new();
@@ -82,14 +78,15 @@ pub(crate) fn planned(before: &str, after: &str) -> Vec<RenderedLine> {
     lines
 }
 
-/// A piece of a file that is to be another: where it ends, the file goes on.
+/// Like [`planned`], for a replacement within a file: the text before and after the piece is not part of
+/// it.
 pub(crate) fn planned_piece(before: &str, after: &str) -> Vec<RenderedLine> {
     let mut lines = planned(before, after);
     lines.retain(|line| !line.text.starts_with('\\'));
     lines
 }
 
-/// How a change to one file is shown to a person.
+/// Formats a change of one file for the user.
 pub(crate) fn render(verb: &str, path: &Path, hunks: &[Hunk]) -> Rendered {
     let (added, removed) = counts(hunks);
     let mut lines = Vec::new();

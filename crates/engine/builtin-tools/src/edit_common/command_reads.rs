@@ -8,12 +8,12 @@ use haft_workspace::{ReadBy, SessionFiles};
 
 use crate::bash::{CommandInspector, InteractiveHint, PrintedOutput};
 
-/// Facts about commands, and an eye on what they show: lines that `cat`,
-/// `sed -n` and their kind print count as read.
+/// A command inspector that also records file lines the model has seen in command output: lines printed
+/// by `cat`, `sed -n` and the like count as read.
 pub(crate) struct CommandReads {
-    /// What is known about a command before it runs.
+    /// Analyses the command line.
     pub(crate) facts: Arc<dyn CommandInspector>,
-    /// Whose files they are.
+    /// The files whose read state is updated.
     pub(crate) files: Arc<SessionFiles>,
 }
 
@@ -65,7 +65,7 @@ impl CommandInspector for CommandReads {
     fn printed(&self, printed: &PrintedOutput) {
         let viewer = ReadBy { agent: printed.agent.clone(), call: printed.call.clone() };
         for path in views_of(printed.reading.line(), &printed.reading.analysis) {
-            // What cannot be opened any more was not seen; a Read will say why.
+            // A file that can no longer be opened does not count as read; a later Read reports why.
             if let Ok(real) = haft_paths::real(&path) {
                 self.files.printed(&viewer, &real, &printed.output).ok();
             }

@@ -1,4 +1,4 @@
-//! Checks on what a file is about to hold.
+//! Checks the future content of configuration files.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use super::elision_check::{stand_in, stands_for_lost_lines};
 
-/// Judges the future content of files that a program reads as its settings: a
-/// broken one would take the session's rules, hooks or servers away. The
-/// composition root knows the real schemas and may pass its own.
+/// Validates the future content of files that programs read as settings. Writing invalid content would
+/// disable the session's rules, hooks or servers. The embedding program knows the real schemas and may
+/// supply its own check.
 pub trait ConfigCheck: Send + Sync {
-    /// The reason to refuse, or nothing.
+    /// Returns why the content must not be written; `None` if it is acceptable or the file is not known.
     fn problem(&self, path: &Path, content: &str) -> Option<String>;
 }
 
-/// Knows the shape of the settings files by their names.
+/// Checks settings files, recognised by name, for their basic structure.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownShapes;
 
@@ -93,8 +93,8 @@ impl Shape {
     }
 }
 
-/// Why a replacement is not real text, unless what it replaces has the same
-/// line already.
+/// Returns why a replacement is a placeholder instead of real text. `None` if the text it replaces has
+/// the same line.
 pub(crate) fn stub_in(new: &str, there: &str) -> Option<String> {
     let problem = stand_in(new).filter(|_| stand_in(there).is_none());
     problem.or_else(|| stands_for_lost_lines(new, there))
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_keep_their_shape() {
+    fn invalid_settings_structure_is_rejected() {
         for (path, content, want) in [
             ("/p/.claude/settings.json", r#"{"permissions":{"allow":["Read"]}}"#, None),
             ("/p/.claude/settings.json", r#"{"permissions":{"allow":"Read"}}"#, Some("permissions.allow")),

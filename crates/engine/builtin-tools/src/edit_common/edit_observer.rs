@@ -6,10 +6,10 @@ use std::{
 use haft_tool::BoxFuture;
 use haft_types::AgentId;
 
-/// Somebody who looks at files after they were edited.
+/// Inspects files after they were edited.
 pub trait EditObserver: Send + Sync {
-    /// What is to be said with the result of an edit of these files, and what
-    /// earlier edits of this agent were not told yet. Must be quick.
+    /// Returns the text to add to the result of an edit of these files, including findings about earlier
+    /// edits that this agent has not received. Delays the result of the edit, so it must be quick.
     fn after<'a>(
         self: Arc<Self>,
         paths: &'a [PathBuf],
@@ -18,7 +18,7 @@ pub trait EditObserver: Send + Sync {
     ) -> BoxFuture<'a, Option<String>>;
 }
 
-/// Nobody looks.
+/// Inspects nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEditObserver;
 

@@ -1,12 +1,12 @@
-//! Text that stands for other text instead of being it.
+//! Detects placeholders: text that stands for other text ("rest unchanged").
 
 use super::matching::without_line_numbers;
 
-/// How our own listings mark what they leave out. Whoever writes this into a
-/// file has copied a listing.
+/// Start of the marker with which the tools' own listings note omitted lines. Text that contains it was
+/// copied from a listing.
 pub(crate) const PARTIAL_MARK: &str = "[PARTIAL view: ";
 
-/// What makes a text a stand-in, in words.
+/// Returns why the text is a placeholder, for the error message.
 pub(crate) fn stand_in(text: &str) -> Option<String> {
     let line = text.lines().position(|line| is_marker(line) || is_placeholder(line));
     if let Some(at) = line {
@@ -21,7 +21,7 @@ pub(crate) fn stand_in(text: &str) -> Option<String> {
     numbered.then(|| "every line begins with a line number, as in a listing".to_owned())
 }
 
-/// A mark of our own listings.
+/// Whether the line is a truncation marker of the tools' own output.
 fn is_marker(line: &str) -> bool {
     let line = line.trim();
     let bracketed = line.starts_with('[') && line.ends_with(']');
@@ -31,7 +31,7 @@ fn is_marker(line: &str) -> bool {
         || (bracketed && line.contains("characters truncated"))
 }
 
-/// A comment such as `// … rest of code unchanged`.
+/// Whether the line is a comment such as `// … rest of code unchanged`.
 fn is_placeholder(line: &str) -> bool {
     let line = line.trim();
     let Some(body) = comment_body(line) else { return false };
@@ -71,12 +71,12 @@ fn is_placeholder(line: &str) -> bool {
         "other",
         "here",
     ]);
-    // Without dots it takes the whole phrase, and nothing else.
+    // Without dots, the phrase must be complete.
     let phrase = has(&["unchanged", "omitted"]) && has(&["rest", "remaining", "code", "existing"]);
     words.len() <= 12 && ((dotted && subject && state) || phrase)
 }
 
-/// What a line consists of when it is nothing but a comment, or dots.
+/// Returns the text of a line that consists only of a comment or begins with dots.
 fn comment_body(line: &str) -> Option<&str> {
     for mark in ["//", "#", "--", ";", "%", "<!--", "/*", "{/*", "(*", "\"\"\"", "*"] {
         if let Some(body) = line.strip_prefix(mark) {
@@ -87,7 +87,7 @@ fn comment_body(line: &str) -> Option<&str> {
         .then_some(line)
 }
 
-/// Words that say of other text that it is somewhere else, or as it was.
+/// Words that say that other text is somewhere else or unchanged.
 const LEAVING_OUT: &[&str] = &[
     "abbreviated",
     "above",
@@ -151,7 +151,7 @@ const LEAVING_OUT: &[&str] = &[
     "untouched",
 ];
 
-/// Words that may stand beside those without saying anything of their own.
+/// Filler words that may appear next to [`LEAVING_OUT`] words.
 const FILLING: &[&str] = &[
     "a",
     "all",
@@ -296,7 +296,8 @@ const FILLING: &[&str] = &[
     "your",
 ];
 
-/// Those of them that hardly anybody uses for anything but text that is left out.
+/// The subset of [`LEAVING_OUT`] that almost always marks omitted code. One of these makes a short
+/// comment a suspected placeholder even without dots.
 const PLAINLY: &[&str] = &[
     "abbreviated",
     "brevity",
@@ -316,8 +317,7 @@ const PLAINLY: &[&str] = &[
     "untouched",
 ];
 
-/// The same in other languages that people talk to models in; parts of words
-/// where a language does not put blanks between them.
+/// Phrases with the same meaning in other languages; parts of words for languages without spaces.
 const ELSEWHERE: &[&str] = &[
     "unverändert",
     "wie bisher",
@@ -355,24 +355,24 @@ const ELSEWHERE: &[&str] = &[
     "동일",
 ];
 
-/// How likely a line is to stand for other text.
+/// How likely a line is a placeholder.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum ElisionLikelihood {
-    /// It says something of its own.
+    /// The line has content of its own.
     None,
-    /// It may, beside something else: it counts where nothing but such lines come.
+    /// Possibly. Counts only if the replacement consists of such lines.
     Perhaps,
-    /// It is nothing but dots, or nothing but words that say so.
+    /// The line consists only of dots and words that mark omitted text.
     Plain,
 }
 
-/// Weighs a line. Alone it proves nothing; see [`stands_for_lost_lines`].
+/// Rates a line. The rating alone does not make it a placeholder; see [`stands_for_lost_lines`].
 fn weight(line: &str) -> ElisionLikelihood {
     let line = line.trim();
     let is_bracketed = [('[', ']'), ('<', '>'), ('(', ')')]
         .iter()
         .any(|(open, close)| line.starts_with(*open) && line.ends_with(*close));
-    // Dots alone are a statement in some languages.
+    // Dots alone are valid code in some languages.
     let is_bare = line.chars().all(|it| matches!(it, '.' | '…'));
     if is_bare || (!is_bracketed && comment_body(line).is_none() && other_comment(line).is_none()) {
         return ElisionLikelihood::None;
@@ -397,7 +397,7 @@ fn weight(line: &str) -> ElisionLikelihood {
     }
 }
 
-/// Comments of languages whose marks mean other things elsewhere.
+/// Returns the text of a comment whose marker has other meanings in most languages (`rem`, `'`, `!`).
 fn other_comment(line: &str) -> Option<&str> {
     let rem = line.get(..4).filter(|it| it.eq_ignore_ascii_case("rem ")).and(line.get(4..));
     rem.or_else(|| line.strip_prefix(['\'', '!']))
@@ -407,8 +407,8 @@ fn may_stand_in(line: &str) -> bool {
     weight(line) != ElisionLikelihood::None
 }
 
-/// Why a text that replaces another is not all of it: a comment that says so
-/// stands where several lines go and hardly any come.
+/// Returns why a replacement is incomplete: a placeholder comment takes the place of several lines while
+/// hardly any new ones are added.
 pub(crate) fn stands_for_lost_lines(new: &str, there: &str) -> Option<String> {
     let suspects: Vec<(usize, &str)> =
         new.lines().enumerate().filter(|(_, line)| may_stand_in(line)).collect();
@@ -423,7 +423,7 @@ pub(crate) fn stands_for_lost_lines(new: &str, there: &str) -> Option<String> {
         let Some((at, line)) = suspects.iter().find(|(at, _)| come.contains(at)) else { continue };
         let lost = old_lines[change.old_range()].iter().filter(is_text).count();
         let own = new_lines[come].iter().filter(|line| is_text(line) && !may_stand_in(line)).count();
-        // What only may stand for them does so where nothing else comes.
+        // A possible placeholder counts only if nothing else is added.
         let enough = match weight(line) {
             ElisionLikelihood::Plain => own + 2 <= lost,
             _ => own == 0 && 2 <= lost,
@@ -505,21 +505,21 @@ mod tests {
     ];
 
     #[test]
-    fn a_comment_in_place_of_lines_is_no_text() {
+    fn placeholder_comment_replacing_lines_is_rejected() {
         for line in STAND_INS {
             let new = format!("fn a() {{\n    {line}\n}}\n\nfn b() {{ a() }}\n");
             let found = stands_for_lost_lines(&new, THERE);
             assert!(found.as_ref().is_some_and(|it| it.contains("4 lines")), "{line}: {found:?}");
-            // As a line among others it is a comment.
+            // Among other lines it is an ordinary comment.
             let beside = THERE.replace("    run", &format!("    {line}\n    run"));
             assert_eq!(stands_for_lost_lines(&beside, THERE), None, "{line}");
         }
     }
 
     #[test]
-    fn a_comment_that_says_something_is_text() {
+    fn ordinary_comment_replacing_lines_is_accepted() {
         for (new, there) in [
-            // The lines are gone, and the comment says something else.
+            // Lines were removed, but the comment is not a placeholder.
             ("fn a() {\n    // Adds the rest of the list.\n}\n", THERE),
             ("fn a() {\n    // TODO\n}\n", THERE),
             ("fn a() {\n    // handled by the caller\n}\n", THERE),
@@ -531,9 +531,9 @@ mod tests {
             ("fn a() {\n    // The rest of the work is done by `b` in the background.\n}\n", THERE),
             ("fn a() {\n    unreachable()\n}\n", THERE),
             ("    ...\n", "    x = 1\n    y = 2\n    z = 3\n"),
-            // Nothing was there.
+            // Nothing was removed.
             ("// existing code\n", ""),
-            // As much comes as goes.
+            // As many lines are added as removed.
             ("// same as before\na\nb\nc\n", "x\ny\nz\n"),
         ] {
             assert_eq!(stands_for_lost_lines(new, there), None, "{new}");
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn stand_ins_are_told_from_text() {
+    fn placeholders_are_distinguished_from_text() {
         for text in [
             "a\n// … rest of code unchanged\n",
             "// ... rest of the file remains the same",

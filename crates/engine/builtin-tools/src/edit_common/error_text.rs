@@ -7,15 +7,15 @@ use haft_tool::ToolError;
 use haft_types::nearest;
 use haft_workspace::{FileError, FileKind};
 
-/// What a tool was about to do, for the words of an error.
+/// What the tool was doing, for the error message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FileOperation {
     Reading,
     Changing,
 }
 
-/// Turns a failure of the file system into words for the model. `may_read` says
-/// which neighbours may be named.
+/// Formats a file system error for the model. `may_read` decides which similar file names may be
+/// suggested.
 pub(crate) fn explain(
     error: &FileError,
     doing: FileOperation,
@@ -58,7 +58,7 @@ fn sentence(text: &str) -> String {
     if text.ends_with(['.', '?', '!', ')']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// Names in the same directory that look alike.
+/// Returns similar names in the same directory.
 fn suggestions(asked: &Path, may_read: &dyn Fn(&Path) -> bool) -> Vec<String> {
     let (Some(parent), Some(name)) = (asked.parent(), asked.file_name()) else { return Vec::new() };
     let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };

@@ -1,20 +1,19 @@
-//! Marks: a line number with a few letters that depend on what the line says.
+//! Line marks: a line number with letters derived from the line's content.
 //!
-//! A model that names lines by their marks need not copy them, and cannot mean
-//! a line that has become another one meanwhile: the letters would not fit.
+//! With marks a model can name lines without copying them. If a line has changed since, its letters no
+//! longer match, so a mark cannot refer to the wrong line.
 
 use std::ops::Range;
 
-/// Letters of a mark, five bits each.
+/// Number of letters in a mark, five bits each.
 const LETTERS: usize = 5;
 
-/// How far from its number a line may have moved.
+/// Maximum number of lines a marked line may have moved.
 const REACH: usize = 1000;
 
-/// The letters for a line.
+/// Returns the letters for a line.
 pub(crate) fn letters(line: &str) -> String {
-    // FNV-1a: anything that tells lines apart will do; nobody gains by forging
-    // the mark of a line.
+    // FNV-1a. A hash that can be forged is sufficient: nobody gains by forging a mark.
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = line.bytes().fold(0xcbf2_9ce4_8422_2325, fold);
     let mut rest = hash ^ (hash >> 25) ^ (hash >> 50);
@@ -27,36 +26,36 @@ pub(crate) fn letters(line: &str) -> String {
     letters
 }
 
-/// Whether a text could be the letters of a mark.
+/// Whether the text has the form of a mark's letters.
 pub(crate) fn is_letters(text: &str) -> bool {
     text.len() == LETTERS && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'v'))
 }
 
-/// The mark of a line: `12:4fk0a`.
+/// Returns the mark of a line, such as `12:4fk0a`.
 pub(crate) fn mark(number: u64, line: &str) -> String {
     format!("{number}:{}", letters(line))
 }
 
-/// Some lines, by the marks of the first and the last.
+/// A range of lines, given by the marks of its first and last line.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct LineAnchors {
     first: (usize, String),
     last: (usize, String),
 }
 
-/// Where marked lines are now.
+/// The current position of marked lines.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct AnchoredRange {
-    /// Their text, without the last line end.
+    /// Byte range of their text, without the last line end.
     pub(crate) span: Range<usize>,
-    /// Their numbers, from one.
+    /// Line numbers, counted from 1.
     pub(crate) lines: Range<u64>,
-    /// Whether they have other numbers than their marks say.
+    /// Whether the lines have moved since they were marked.
     pub(crate) moved: bool,
 }
 
 impl LineAnchors {
-    /// Reads `12:4fk0a` or `12:4fk0a-15:9m2qr`.
+    /// Parses `12:4fk0a` or `12:4fk0a-15:9m2qr`. The error is meant for the model.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let problem = || {
             format!(
@@ -82,13 +81,13 @@ impl LineAnchors {
         }
     }
 
-    /// The numbers the marks state, from one.
+    /// Returns the line numbers the marks state, counted from 1.
     pub(crate) fn stated(&self) -> Range<u64> {
         self.first.0 as u64..self.last.0 as u64 + 1
     }
 
-    /// Finds the lines: where their numbers say, or in the one place nearby where
-    /// they have moved to.
+    /// Finds the lines: at the stated numbers, else at the only matching place within [`REACH`] lines.
+    /// `None` if there is no such place, or more than one.
     pub(crate) fn find(&self, view: &str) -> Option<AnchoredRange> {
         let all: Vec<&str> = view.lines().collect();
         let count = self.last.0 - self.first.0;
@@ -125,28 +124,28 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_where_they_are() {
+    fn marked_lines_are_found_after_moving() {
         let text = "one\ntwo\n\nthree\ntwo\n";
         for (first, last, want) in [(1, 1, "one"), (2, 4, "two\n\nthree"), (4, 5, "three\ntwo"), (3, 3, "")] {
             let marks = of(text, first, last);
             let found = marks.find(text).unwrap();
             assert_eq!((&text[found.span.clone()], found.moved), (want, false));
-            // Others came before them.
+            // Lines were inserted before.
             let later = format!("zero\n{text}");
             let found = marks.find(&later).unwrap();
             assert_eq!((&later[found.span.clone()], found.moved), (want, true));
             assert_eq!(found.lines, first as u64 + 1..last as u64 + 2);
         }
-        // No longer there, or in two places.
+        // The lines are gone, or match in two places.
         assert_eq!(of(text, 1, 1).find("ONE\ntwo\n"), None);
         assert_eq!(of(text, 1, 1).find("x\none\none\n"), None);
         assert_eq!(of(text, 1, 2).find(""), None);
-        // White space counts.
+        // Whitespace counts.
         assert_eq!(of(text, 1, 1).find(" one\n"), None);
     }
 
     #[test]
-    fn what_is_no_mark_is_said() {
+    fn invalid_marks_are_rejected() {
         for bad in [
             "",
             "12",

@@ -1,4 +1,4 @@
-//! What the file tools share.
+//! Code shared by the file tools.
 
 pub(crate) mod change_report;
 pub(crate) mod command_reads;
@@ -17,17 +17,16 @@ use std::path::{Component, Path, PathBuf};
 use haft_tool::{CallContext, ErrorKind, ToolContext, ToolError};
 use haft_workspace::ReadBy;
 
-/// The canonical form of a path a model wrote. What cannot be one stays as it
-/// is, and [`check_path`] says why.
+/// Converts a path written by a model to its canonical form. A path that cannot be converted stays as it
+/// is; [`check_path`] then reports why.
 pub(crate) fn canonical(path: &mut PathBuf, cx: &CallContext) {
     if let Ok(expanded) = haft_paths::expand(path, &cx.cwd, cx.home.as_deref()) {
         *path = of_the_workspace(haft_paths::lexical(&expanded), &cx.cwd);
     }
 }
 
-/// Models write `/src/main.rs` for a file of the workspace. Where the root has
-/// no such directory and the workspace has, that is what is meant. Only names
-/// are looked at, and only of paths that cannot lead anywhere as they are.
+/// Interprets `/src/main.rs` as a path in the workspace if `/` has no such top-level directory and the
+/// workspace has. Checks names only, and only of paths that cannot exist as written.
 fn of_the_workspace(path: PathBuf, cwd: &Path) -> PathBuf {
     let mut components = path.components();
     let (Some(Component::RootDir), Some(Component::Normal(top))) = (components.next(), components.next())
@@ -41,7 +40,7 @@ fn of_the_workspace(path: PathBuf, cwd: &Path) -> PathBuf {
     path.strip_prefix("/").map(|below| cwd.join(below)).unwrap_or(path)
 }
 
-/// Says what is wrong with a path, without looking at the disk.
+/// Checks the syntax of a path, without file system access.
 pub(crate) fn check_path(path: &Path, cx: &CallContext) -> Result<(), ToolError> {
     match haft_paths::expand(path, &cx.cwd, cx.home.as_deref()) {
         Ok(_) => Ok(()),
@@ -49,12 +48,12 @@ pub(crate) fn check_path(path: &Path, cx: &CallContext) -> Result<(), ToolError>
     }
 }
 
-/// Who looks at files in this call.
+/// Returns the reader (agent and call) that file accesses of this call are recorded for.
 pub(crate) fn viewer(cx: &CallContext) -> ReadBy {
     ReadBy { agent: cx.agent_id.clone(), call: cx.call_id.clone() }
 }
 
-/// Runs something that waits for the disk beside the runtime.
+/// Runs blocking work on a thread of its own. A panic becomes an internal error.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
@@ -64,12 +63,12 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// The location of a declared path that was judged.
+/// Returns the resolved location of a path that this call declared and permission was granted for.
 pub(crate) fn granted<P>(cx: &ToolContext<P>, path: &Path) -> Result<PathBuf, ToolError> {
     cx.granted(path).map(Path::to_owned)
 }
 
-/// A number with separators, for people and models.
+/// Formats a number with thousands separators.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

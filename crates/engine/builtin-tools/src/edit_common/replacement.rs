@@ -1,4 +1,4 @@
-//! One replacement in one text: find, judge, plan.
+//! Plans one replacement in one text: find the place, check it, compute the splices.
 
 use std::{
     ops::Range,
@@ -17,34 +17,34 @@ use super::{
     matching::{Found, MatchCount, NotFound, find, find_within, nearest, rewrite},
 };
 
-/// What is asked for.
+/// A requested replacement.
 #[derive(Clone, Debug)]
 pub(crate) struct EditRequest<'a> {
     pub(crate) old: &'a str,
     pub(crate) new: &'a str,
     pub(crate) wanted: MatchCount,
-    /// The lines that are meant, where they are named by their marks: `old` is
-    /// looked for only in them, and without it all of them are replaced.
+    /// The lines to search, if the model named them by marks. With an empty `old`, all of them are
+    /// replaced.
     pub(crate) within: Option<AnchoredRange>,
 }
 
-/// A replacement ready to be made.
+/// A replacement that was checked and can be applied.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) splices: Vec<Splice>,
-    /// How many places it replaces.
+    /// Number of places that are replaced.
     pub(crate) places: usize,
     pub(crate) notes: Vec<String>,
 }
 
-/// Why a replacement cannot be made.
+/// Why a replacement was rejected.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct EditRefusal {
     pub(crate) kind: EditRefusalKind,
     pub(crate) message: String,
 }
 
-/// The short form of a [`EditRefusal`].
+/// The category of an [`EditRefusal`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum EditRefusalKind {
     NotFound,
@@ -57,7 +57,7 @@ pub(crate) enum EditRefusalKind {
 }
 
 impl EditRefusalKind {
-    /// The short form as text.
+    /// Returns the category as a stable identifier.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::NotFound => "not_found",
@@ -77,21 +77,21 @@ impl EditRefusal {
     }
 }
 
-/// The file a replacement is made in, and whose knowledge of it counts.
+/// The file a replacement is made in, and the agent whose read state counts.
 pub(crate) struct EditTarget<'a> {
     pub(crate) files: &'a SessionFiles,
     pub(crate) viewer: &'a ReadBy,
     pub(crate) snapshot: &'a FileSnapshot,
-    /// The text as it is on disk: what freshness is judged by.
+    /// The text on disk, which decides whether the agent has seen the current content.
     pub(crate) on_disk: &'a Text,
     /// The text after earlier replacements of the same batch.
     pub(crate) text: &'a Text,
 }
 
-/// Lines shown around a place in an error.
+/// Number of lines shown around a place in an error.
 const CONTEXT: u64 = 3;
 
-/// Lines of the file shown in an error at most.
+/// Maximum number of file lines shown in an error.
 const SHOWN: u64 = 24;
 
 impl EditTarget<'_> {
@@ -99,7 +99,7 @@ impl EditTarget<'_> {
         CurrentFile { version: self.snapshot.hash(), view: self.on_disk.view() }
     }
 
-    /// Finds the place and checks that it may be changed.
+    /// Finds the place and checks that it may be changed. Does not modify anything.
     pub(crate) fn plan(&self, request: &EditRequest<'_>) -> Result<Planned, EditRefusal> {
         let returns = request.old.contains("\r\n");
         let (old, new) = if returns {
@@ -143,7 +143,7 @@ impl EditTarget<'_> {
         Ok(Planned { splices: rewrite.splices, places: found.spans.len(), notes })
     }
 
-    /// Finds lines that are named by their marks.
+    /// Finds lines that are named by marks.
     pub(crate) fn marked(&self, marks: &LineAnchors) -> Result<AnchoredRange, EditRefusal> {
         marks.find(self.text.view()).ok_or_else(|| {
             let view = self.text.view();
@@ -212,9 +212,10 @@ impl EditTarget<'_> {
         }
     }
 
-    /// Where text is now that was there when the file was read.
+    /// Finds the current lines of text that was present when the agent read the file and has changed
+    /// since.
     fn drifted(&self, old: &str) -> Option<Range<u64>> {
-        // What an earlier edit of the batch took is not somebody else's doing.
+        // Text removed by an earlier edit of the same batch was not changed by someone else.
         if self.on_disk.view().contains(old) {
             return None;
         }
@@ -235,7 +236,7 @@ impl EditTarget<'_> {
         let mut place: Option<Range<usize>> = None;
         for op in touched {
             let range = match op.tag() {
-                // Only the asked part of what stayed.
+                // Of unchanged lines, only those inside the requested range.
                 DiffTag::Equal => {
                     let skip = wanted.start.saturating_sub(op.old_range().start);
                     let end = wanted.end.min(op.old_range().end) - op.old_range().start;
@@ -248,8 +249,9 @@ impl EditTarget<'_> {
         place.map(|it| it.start as u64 + 1..it.end as u64 + 1)
     }
 
-    /// Whether what is about to change is what was seen. Judged by the text on
-    /// disk; what an earlier replacement of the batch put there is known.
+    /// Checks that the agent has seen the current content of the place. Compares with the text on disk;
+    /// text inserted by an earlier replacement of the batch counts as seen. Returns notes about changes
+    /// elsewhere in the file.
     fn check_freshness(&self, found: &Found, old: &str) -> Result<Vec<String>, EditRefusal> {
         let spans = if std::ptr::eq(self.text, self.on_disk) {
             found.spans.clone()
@@ -301,7 +303,7 @@ impl EditTarget<'_> {
         Ok(self.foreign_changes(&changed))
     }
 
-    /// What somebody else changed meanwhile, as a note.
+    /// Returns a note about changes that others made elsewhere in the file.
     fn foreign_changes(&self, changed: &[Range<u64>]) -> Vec<String> {
         let shown: Vec<Range<u64>> = changed.iter().filter(|it| !it.is_empty()).take(4).cloned().collect();
         if changed.is_empty() {
@@ -334,8 +336,8 @@ impl EditTarget<'_> {
         }
     }
 
-    /// Lines of the file with their surroundings. What an error shows has been
-    /// seen, so the next attempt needs no further Read.
+    /// Formats lines of the file with their surroundings, for an error. These lines then count as seen,
+    /// so the next attempt needs no Read.
     fn show(&self, lines: &Range<u64>) -> String {
         let view = self.text.view();
         let total = haft_workspace::count_lines(view);
@@ -352,7 +354,7 @@ impl EditTarget<'_> {
         let skip = usize::try_from(lines.start - 1).unwrap_or(usize::MAX);
         let count = usize::try_from(lines.end.saturating_sub(lines.start)).unwrap_or(0);
         let shown: Vec<&str> = view.lines().skip(skip).take(count).collect();
-        // A line too long to be shown whole is not known.
+        // A line that is not shown in full does not count as seen.
         let clipped = shown.iter().any(|line| LINE_WIDTH < line.chars().count());
         let view = LinesView {
             path: self.snapshot.file().path(),
@@ -363,13 +365,12 @@ impl EditTarget<'_> {
             clipped,
             text: Some(view),
         };
-        // What an error shows is known, but it is no Read that a later one
-        // could refer to.
+        // The lines count as seen, but not as a Read that a later "unchanged" reply could refer to.
         self.files.reads().knows(self.viewer, &view);
     }
 }
 
-/// A replacement in a text that is nowhere yet: everything in it is known.
+/// Plans a replacement in text that is not on disk yet, so all of it counts as seen.
 pub(crate) fn plan_in(text: &Text, request: &EditRequest<'_>) -> Result<Planned, EditRefusal> {
     let found = find(text.view(), request.old, request.wanted).map_err(|err| match err {
         NotFound::Missing => {
@@ -384,15 +385,15 @@ pub(crate) fn plan_in(text: &Text, request: &EditRequest<'_>) -> Result<Planned,
     Ok(Planned { splices: rewrite.splices, places: found.spans.len(), notes: Vec::new() })
 }
 
-/// The index of a line that is counted from one.
+/// Converts a line number (from 1) to an index.
 fn index_of(line: u64) -> usize {
     usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX)
 }
 
-/// How much of a line an error shows.
+/// Maximum characters of a line shown in an error.
 const LINE_WIDTH: usize = 400;
 
-/// Lines as Read shows them.
+/// Formats lines with numbers, as Read does.
 fn numbered(view: &str, lines: Range<u64>) -> String {
     let skip = usize::try_from(lines.start - 1).unwrap_or(usize::MAX);
     let count = usize::try_from(lines.end.saturating_sub(lines.start)).unwrap_or(0);
@@ -408,15 +409,15 @@ fn is_exact(found: &Found) -> bool {
         && found.transform == super::matching::Transform::None
 }
 
-/// The number of the line a place is on.
+/// Returns the number of the line at a byte offset, counted from 1.
 pub(crate) fn line_of(view: &str, at: usize) -> u64 {
     memchr::memchr_iter(b'\n', &view.as_bytes()[..at]).count() as u64 + 1
 }
 
-/// The lines a span touches.
+/// Returns the numbers of the lines that a byte range touches.
 pub(crate) fn lines_of(view: &str, span: &Range<usize>) -> Range<u64> {
     let start = line_of(view, span.start);
-    // A line feed at the end belongs to the line before it.
+    // A line feed at the end of the range belongs to the line before it.
     let text = &view.as_bytes()[span.clone()];
     let breaks = memchr::memchr_iter(b'\n', text).count() as u64;
     let ends_line = text.last() == Some(&b'\n');
@@ -433,8 +434,8 @@ pub(crate) fn unencodable(err: &SpliceError) -> EditRefusal {
     EditRefusal::new(EditRefusalKind::Unencodable, format!("new_string: {err}.{advice}"))
 }
 
-/// What splices do to whole lines, for the read state: everything that came was
-/// written by the agent itself. The lines that came are in `middle`.
+/// Converts splices to edits of whole lines, for the read state. The inserted lines are collected in
+/// `middle`; they were written by the agent itself, so they count as seen.
 pub(crate) fn line_edits<'a>(view: &'a str, splices: &[Splice], middle: &'a mut String) -> Vec<LineEdit<'a>> {
     let (Some(first), Some(last)) = (splices.first(), splices.last()) else { return Vec::new() };
     let bytes = view.as_bytes();

@@ -1,4 +1,4 @@
-//! Going into plan mode.
+//! Enters plan mode.
 
 use haft_tool::{
     AccessSet, CallContext, Content, ContextChange, Exposure, Outcome, Tool, ToolContext, ToolError, Traits,
@@ -14,14 +14,13 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Input {}
 
-/// What follows.
+/// The result of entering plan mode.
 #[derive(Clone, Debug, Serialize)]
 pub struct Output {
-    /// In words.
+    /// Text for the model.
     pub message: String,
 }
 
-/// Goes into plan mode.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EnterPlanMode;
 
@@ -32,7 +31,7 @@ impl Tool for EnterPlanMode {
     const NAME: &'static str = "EnterPlanMode";
 
     fn traits(&self) -> Traits {
-        // Plan mode ends with the user's approval: without a user the model could not leave it again.
+        // Plan mode ends with the user's approval, so without a user the model could not leave it.
         Traits {
             search_hint: "plan mode enter",
             exposure: Exposure::Deferred,
@@ -41,7 +40,7 @@ impl Tool for EnterPlanMode {
         }
     }
 
-    /// It only takes rights away.
+    /// Entering plan mode only removes permissions.
     fn is_read_only(&self, _input: &Input) -> bool {
         true
     }

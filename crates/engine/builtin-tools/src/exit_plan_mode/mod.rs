@@ -1,4 +1,4 @@
-//! Handing a plan over for approval.
+//! Presents a plan for approval and leaves plan mode.
 
 use std::path::PathBuf;
 
@@ -34,20 +34,19 @@ pub struct AllowedPrompt {
     pub prompt: String,
 }
 
-/// The plan that was agreed to.
+/// The approved plan.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
-    /// The plan, as it was approved.
+    /// Text of the plan as approved.
     pub plan: Option<String>,
     /// Always false: only the main agent plans with the user.
     pub is_agent: bool,
-    /// Where it is kept, if it could be written.
+    /// File the plan was saved to; `None` if it could not be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_path: Option<PathBuf>,
 }
 
-/// Leaves plan mode.
 #[derive(Clone, Debug)]
 pub struct ExitPlanMode {
     dir: PathBuf,
@@ -55,7 +54,7 @@ pub struct ExitPlanMode {
 }
 
 impl ExitPlanMode {
-    /// Plans are kept in this directory, under this name.
+    /// Creates the tool. Plans are saved in `dir`, in a file named after `name`.
     pub fn new(dir: PathBuf, name: impl Into<String>) -> Self {
         Self { dir, name: name.into() }
     }
@@ -98,7 +97,7 @@ impl Tool for ExitPlanMode {
         }
     }
 
-    /// No mode and no rule agrees to a plan in the user's place.
+    /// Always asks: no mode and no rule may approve a plan for the user.
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
         Verdict::Insist(String::from("the plan needs the user's approval"))
     }

@@ -1,4 +1,4 @@
-//! Looking around by an agent that can only look.
+//! Explores the code base with a read-only agent.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{Output, SubagentOutcome, SubagentRequest, SubagentSpawner, report_outcome, report_text};
 
-/// The kind of agent this tool starts.
+/// The agent kind this tool starts.
 const KIND: &str = "Explore";
 
 /// Looks something up in the code by an agent that can only read, and waits for its report. For
@@ -39,13 +39,11 @@ pub enum Breadth {
     VeryThorough,
 }
 
-/// Starts agents that look around.
 pub struct Explore {
     spawner: Arc<dyn SubagentSpawner>,
 }
 
 impl Explore {
-    /// Agents are started there.
     pub fn new(spawner: Arc<dyn SubagentSpawner>) -> Self {
         Self { spawner }
     }

@@ -1,5 +1,5 @@
-//! A branch whose commits are in no other is not removed by mistake; one whose
-//! content is here already is.
+//! Deletes branches without losing commits: a branch with unmerged commits is kept, unless its content
+//! was merged in another way.
 
 use haft_git::{GitInvocation, RepositoryConfig};
 use haft_tool::ToolError;
@@ -12,10 +12,10 @@ use super::{
     write_operations::{LONG, locked},
 };
 
-/// Commits that are listed.
+/// Maximum number of commits listed.
 const LISTED: &str = "20";
 
-/// What becomes of the removal of a branch that git calls not merged.
+/// Handles the deletion of a branch that git reports as not merged.
 pub(super) async fn unmerged(
     run: &GitRun<'_>,
     facts: &RepositoryConfig,
@@ -48,8 +48,7 @@ pub(super) async fn unmerged(
     )))
 }
 
-/// Whether merging it would change nothing: its content came here otherwise, such
-/// as by a squashed merge.
+/// Whether merging the branch into `HEAD` would change nothing, for example after a squash merge.
 async fn brings_nothing(run: &GitRun<'_>, facts: &RepositoryConfig, branch: &str) -> Result<bool, ToolError> {
     let merged =
         GitInvocation::reading("merge-tree", &facts.sinks).flag("--write-tree").plain("HEAD").plain(branch);

@@ -1,5 +1,4 @@
-//! Commits: of what is named and nothing else, with hooks and signatures as git
-//! runs them.
+//! Commits exactly what was named, with hooks and signatures as git runs them.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ use super::{
     write_operations::{LONG, SIGNING, bounds, failed, has_hooks, locked},
 };
 
-/// The largest file of git's that is read here and not left to git.
+/// Maximum bytes of a git file (such as the index) parsed here; for larger ones git is run.
 const LARGEST: u64 = 64 << 20;
 
 pub(super) async fn commit(
@@ -34,7 +33,7 @@ pub(super) async fn commit(
             state.map_or("", haft_git::RepositoryOperation::operation)
         )));
     }
-    // Git commits named paths only if it knows them.
+    // Git commits named paths only if they are tracked.
     let announced = unknown_paths(run, facts, input).await?;
     if !announced.is_empty() {
         let add = GitInvocation::changing("add")
@@ -55,7 +54,7 @@ pub(super) async fn commit(
     }
     let line = line.paths(input.paths.iter().map(String::as_str));
     let patience = if facts.signs && !has_hooks(facts) { SIGNING } else { LONG };
-    // What was committed is told by the same shell, after a byte that a commit that fails prints nowhere.
+    // The same shell reports the new commit, after a NUL byte, which a failed commit never prints.
     let line = format!("{} && printf '\\0' && {{ {} || true; }}", line.text(), last_commit(facts).text());
     let ran = locked(run, &line, bounds(facts, patience)).await?;
     let Some(end) = ran.stdout.iter().position(|it| *it == 0) else {
@@ -69,7 +68,7 @@ pub(super) async fn commit(
     committed(run, facts, input, &ran.stdout[end + 1..]).await
 }
 
-/// What is named and exists, and git does not know yet.
+/// Returns the named paths that exist and are not tracked by git.
 async fn unknown_paths(
     run: &GitRun<'_>,
     facts: &RepositoryConfig,
@@ -88,8 +87,7 @@ async fn unknown_paths(
     Ok(names.map(haft_git::path_text).collect())
 }
 
-/// Whether each of these is surely in the index as a file, or not there at all.
-/// Waits for the disk.
+/// Whether each named path is certainly either a tracked file or missing. Reads the disk.
 fn are_known(index: &Path, top: Option<&Path>, dir: &Path, named: &[PathBuf]) -> bool {
     use std::os::unix::ffi::OsStrExt as _;
     if named.is_empty() {
@@ -147,8 +145,7 @@ fn commit_error(facts: &RepositoryConfig, ran: &GitRunResult) -> ToolError {
     ToolError::failed(format!("Nothing was committed. {hint}\n{said}"))
 }
 
-/// The line that tells what the last commit is: its tree, its name, and what it
-/// changed.
+/// Builds the command line that prints the last commit: tree, id, and changes.
 fn last_commit(facts: &RepositoryConfig) -> GitInvocation {
     GitInvocation::reading("log", &facts.sinks)
         .flag("-1")
@@ -158,7 +155,7 @@ fn last_commit(facts: &RepositoryConfig) -> GitInvocation {
         .flag("--no-textconv")
 }
 
-/// What is said of a commit; `told` is what [`last_commit`] printed.
+/// Formats the result of a commit. `told` is the output of [`last_commit`].
 async fn committed(
     run: &GitRun<'_>,
     facts: &RepositoryConfig,
@@ -185,16 +182,16 @@ async fn committed(
     })
 }
 
-/// How a repository is after a commit.
+/// The state of a repository after a commit.
 struct AfterCommit {
     branch: Option<String>,
-    /// Files that are staged and were not committed.
+    /// Number of staged files that were not committed.
     staged: usize,
 }
 
 impl AfterCommit {
-    /// Finds out, from git's files where they say so, by git where they do not. A
-    /// status would look at every file.
+    /// Determines the state from git's files where possible, else by running git. `git status` would
+    /// examine every file.
     async fn find(run: &GitRun<'_>, facts: &RepositoryConfig, tree: &str) -> Result<Self, ToolError> {
         let git_dir = facts.git_dir.clone();
         let read = tokio::task::spawn_blocking(move || {
@@ -218,7 +215,7 @@ impl AfterCommit {
         let line = GitInvocation::reading("diff", &facts.sinks)
             .flag("--cached")
             .flag("--name-only")
-            // What is in conflict is not staged.
+            // Conflicted files do not count as staged.
             .flag("--diff-filter=u")
             .flag("--no-ext-diff")
             .flag("--no-textconv")

@@ -1,4 +1,4 @@
-//! What still has the markers of a conflict is not committed by mistake.
+//! Rejects commits of files that still contain conflict markers.
 
 use haft_git::{GitInvocation, RepositoryConfig, split_patch};
 use haft_tool::ToolError;
@@ -8,7 +8,7 @@ use super::{
     run_git::{GitRun, GitRunLimits},
 };
 
-/// How much of what is staged is looked at.
+/// Maximum bytes of staged content that are checked.
 const LOOKED_AT: usize = 4 << 20;
 
 fn problem(place: &str) -> ToolError {
@@ -17,7 +17,7 @@ fn problem(place: &str) -> ToolError {
     ))
 }
 
-/// The files that are to be committed, as they are.
+/// Checks the files to be committed, as they are on disk.
 pub(super) async fn check_files(run: &GitRun<'_>, input: &Input) -> Result<(), ToolError> {
     let (dir, paths) = (run.dir.clone(), input.paths.clone());
     let found = tokio::task::spawn_blocking(move || {
@@ -37,7 +37,7 @@ pub(super) async fn check_files(run: &GitRun<'_>, input: &Input) -> Result<(), T
     }
 }
 
-/// What is staged, as far as it differs from the last commit.
+/// Checks the staged changes.
 pub(super) async fn check_staged(run: &GitRun<'_>, facts: &RepositoryConfig) -> Result<(), ToolError> {
     let line = GitInvocation::reading("diff", &facts.sinks)
         .flag("--cached")

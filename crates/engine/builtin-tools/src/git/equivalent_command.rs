@@ -1,5 +1,5 @@
-//! The command line that does the same, for rules that people wrote for git in
-//! a shell.
+//! Builds the shell command line equivalent to an operation, so that rules written for `git` in Bash
+//! apply.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use haft_git::quoted;
 
 use super::input::{GitAction, Input, Operation, ResetMode};
 
-/// The line that rules are about. Where a commit has the name of a file, dashes say
-/// that it is none: all of the commit is shown.
+/// Returns the command line that rules are matched against. Where a commit has the name of a file, `--`
+/// marks it as a commit.
 pub(super) fn judged(input: &Input, dir: &Path) -> String {
     let line = equivalent(input);
     let commits = [&input.from, &input.to].into_iter().flatten();
@@ -17,7 +17,7 @@ pub(super) fn judged(input: &Input, dir: &Path) -> String {
     if mistakable { format!("{line} --") } else { line }
 }
 
-/// A line such as `git commit -m 'message' -- path`.
+/// Returns a line such as `git commit -m 'message' -- path`.
 pub(super) fn equivalent(input: &Input) -> String {
     let mut words: Vec<String> = vec![String::from("git")];
     if let Some(dir) = &input.dir {

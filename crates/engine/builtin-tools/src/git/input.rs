@@ -184,7 +184,6 @@ pub enum ResetMode {
 }
 
 impl Operation {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
@@ -211,7 +210,7 @@ impl Operation {
         }
     }
 
-    /// Git's own word for it.
+    /// Returns git's subcommand.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::CherryPick => "cherry-pick",
@@ -219,7 +218,7 @@ impl Operation {
         }
     }
 
-    /// The parameters it has besides `operation` and `dir`.
+    /// Returns the parameters this operation accepts besides `operation` and `dir`.
     fn parameters(self) -> &'static [&'static str] {
         match self {
             Self::Status | Self::Add => &["paths"],
@@ -265,7 +264,7 @@ impl Operation {
 }
 
 impl Input {
-    /// Whether it changes nothing.
+    /// Whether the operation changes nothing.
     pub(super) fn reads(&self) -> bool {
         match self.operation {
             Operation::Status | Operation::Diff | Operation::Log | Operation::Show | Operation::Blame => true,
@@ -276,7 +275,7 @@ impl Input {
         }
     }
 
-    /// Whether it may change files of the person.
+    /// Whether the operation may change files of the working tree.
     pub(super) fn touches_files(&self) -> bool {
         match self.operation {
             Operation::Switch
@@ -294,12 +293,12 @@ impl Input {
         }
     }
 
-    /// Whether it talks to another machine.
+    /// Whether the operation accesses the network.
     pub(super) fn is_network(&self) -> bool {
         matches!(self.operation, Operation::Fetch | Operation::Pull | Operation::Push)
     }
 
-    /// What a schema cannot say.
+    /// Checks what the schema cannot express.
     pub(super) fn check(&self) -> Result<(), ToolError> {
         let wrong = |why: String| Err(ToolError::invalid(why));
         let name = self.operation.name();
@@ -339,7 +338,7 @@ impl Input {
         self.check_needs().map_or(Ok(()), wrong)
     }
 
-    /// What is missing, in words.
+    /// Returns which required parameter is missing.
     fn check_needs(&self) -> Option<String> {
         use Operation as Op;
         let name = self.operation.name();
@@ -389,7 +388,8 @@ impl Input {
     }
 }
 
-/// A branch, or one here and one there; nothing that overwrites or removes.
+/// Whether the text is a branch, or `local:remote`. Forced (`+`) and deleting (empty source) refspecs
+/// are rejected.
 fn is_refspec(text: &str) -> bool {
     let sides: Vec<&str> = text.split(':').collect();
     let proper = |it: &&str| !it.is_empty() && !it.starts_with(['+', '^', '-']) && !it.contains('*');

@@ -1,4 +1,4 @@
-//! Who holds a lock of git's.
+//! Finds out which process holds a git lock.
 
 use std::{
     fs,
@@ -6,8 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// What git's complaint about a lock means, and what to do. Nobody's lock is
-/// removed here.
+/// Explains git's error about a lock file and what to do. Never removes the lock.
 pub(super) async fn explained(said: &str) -> String {
     let lock = said.split('\'').find(|it| it.ends_with(".lock")).map(PathBuf::from);
     let Some(lock) = lock else {
@@ -45,7 +44,7 @@ fn words(age: Duration) -> String {
     }
 }
 
-/// Processes that have the file open, by number and name.
+/// Returns the processes that have the file open, as id and name.
 fn holders(lock: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {

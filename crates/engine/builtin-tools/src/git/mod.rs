@@ -1,4 +1,4 @@
-//! Works with a git repository, through the git binary.
+//! Runs git operations through the git binary.
 
 mod branch_delete;
 mod commit;
@@ -32,28 +32,27 @@ use self::{
 };
 use crate::bash::{CommandConfiner, CommandSnapshots, NoConfiner, NoSnapshots, PendingCommand, UndoCoverage};
 
-/// Branches that others build on: overwriting them is a question in every mode.
+/// Branches others build on: force-pushing to one asks in every mode.
 const SHARED: &[&str] = &["main", "master", "trunk", "develop", "release", "production"];
 
-/// Works with git.
 pub struct Git {
     tasks: Arc<TaskRegistry>,
     confine: Arc<dyn CommandConfiner>,
     snapshots: Arc<dyn CommandSnapshots>,
     known: Arc<RepositoryCache>,
-    /// One change of a repository at a time.
+    /// Serializes operations that change a repository.
     changing: tokio::sync::Mutex<()>,
 }
 
-/// How far an operation is.
+/// Progress of an operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct GitProgress {
-    /// What cannot be taken back, before it happens.
+    /// What undo will not cover, reported before the operation runs.
     pub note: String,
 }
 
 impl Git {
-    /// Runs git as commands of this session.
+    /// Creates the tool. Git runs as commands of this session.
     pub fn new(tasks: Arc<TaskRegistry>) -> Self {
         Self {
             tasks,
@@ -64,19 +63,19 @@ impl Git {
         }
     }
 
-    /// Puts git behind walls.
+    /// Runs git in a sandbox.
     pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
 
-    /// Makes what git changes undoable.
+    /// Takes a snapshot before git changes something, so that it can be undone.
     pub fn with_snapshots(mut self, snapshots: Arc<dyn CommandSnapshots>) -> Self {
         self.snapshots = snapshots;
         self
     }
 
-    /// Where the repository is and what it names, as known or found out.
+    /// Returns the location and configuration of the repository, from the cache if it is still valid.
     async fn facts(&self, run: &GitRun<'_>) -> Result<RepositoryConfig, ToolError> {
         let (known, dir) = (Arc::clone(&self.known), run.dir.clone());
         let found = tokio::task::spawn_blocking(move || known.get(&dir)).await;
@@ -92,7 +91,7 @@ impl Git {
         Ok(facts)
     }
 
-    /// Changes something, with what was there kept before.
+    /// Runs an operation that changes something, with a snapshot before and after.
     async fn changed(
         &self,
         run: &GitRun<'_>,
@@ -171,7 +170,7 @@ impl Tool for Git {
     fn reach(&self, input: &Input, cx: &CallContext) -> AccessSet {
         let dir = directory(input.dir.as_deref(), &cx.cwd, cx.home.as_deref());
         let line = CommandLine::new(equivalent_command::judged(input, &dir));
-        // What looks runs git and nothing that the repository names.
+        // Reading operations run only git itself, no programs that the repository configures.
         AccessSet::Declared(vec![Access::Command(if input.reads() { line.guarded() } else { line })])
     }
 

@@ -1,5 +1,5 @@
-//! Where a push goes: said outright, here and there, so that no setting of the
-//! repository makes more of it, such as a mirror or a push that overwrites.
+//! Determines the destination of a push. Both sides are named explicitly, so that no repository setting
+//! can turn it into a mirror or forced push.
 
 use haft_git::{GitInvocation, RepositoryConfig};
 use haft_tool::ToolError;
@@ -10,7 +10,8 @@ use super::{
     run_git::{GitRun, GitRunLimits},
 };
 
-/// The push with its remote, and its branch here and there.
+/// Adds the missing remote and branches to a push. Fails if the branch has no upstream and none is
+/// given.
 pub(super) async fn completed(
     run: &GitRun<'_>,
     facts: &RepositoryConfig,
@@ -41,7 +42,7 @@ pub(super) async fn completed(
     }
 }
 
-/// A name without its other side goes to the same name.
+/// A branch without a remote name is pushed to the same name.
 fn with(input: &Input, remote: &str, branch: &str, there: &str) -> Input {
     let branch = match (branch.contains(':'), there) {
         (true, _) => branch.to_owned(),

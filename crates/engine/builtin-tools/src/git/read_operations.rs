@@ -1,4 +1,4 @@
-//! Operations that only look.
+//! Operations that only read.
 
 use haft_git::{
     CommitInfo, GitInvocation, GitStatus, LOG_FORMAT, RepositoryConfig, RepositoryOperation, is_machine_made,
@@ -13,16 +13,16 @@ use super::{
     run_git::{GitRun, GitRunLimits, GitRunResult},
 };
 
-/// Characters of patches in one result.
+/// Maximum characters of patches in one result.
 const SHOWN: usize = 32_000;
-/// Bytes of a patch that are looked at for them.
+/// Maximum bytes of a patch that are read to fill it.
 const LOOKED_AT: usize = 512 << 10;
-/// Entries of a status.
+/// Maximum number of status entries listed.
 const ENTRIES: usize = 500;
-/// Files of a diff that are counted one by one.
+/// Maximum number of files of a diff listed with their line counts.
 const COUNTED: usize = 300;
 
-/// Looks.
+/// Runs a reading operation.
 pub(super) async fn look(
     run: &GitRun<'_>,
     facts: &RepositoryConfig,
@@ -49,7 +49,7 @@ fn reading(subcommand: &str, facts: &RepositoryConfig) -> GitInvocation {
     GitInvocation::reading(subcommand, &facts.sinks)
 }
 
-/// What a line printed, if it did what it should.
+/// Returns the result if git succeeded, else an error with its message.
 pub(super) fn ok(ran: GitRunResult, what: &str) -> Result<GitRunResult, ToolError> {
     if ran.is_success() {
         return Ok(ran);
@@ -83,8 +83,8 @@ fn paths(input: &Input) -> impl Iterator<Item = &str> {
     input.paths.iter().map(String::as_str)
 }
 
-/// The paths of a diff. Two that are not both in the repository git would compare
-/// with each other, whatever they are; of three it takes none that is outside.
+/// Returns the paths for a diff. Given two paths of which one is outside the repository, git would
+/// compare them with each other; repeating one avoids that, since it rejects outside paths among three.
 fn compared<'a>(paths: &[&'a str]) -> Vec<&'a str> {
     match paths {
         [first, second] => vec![first, second, second],
@@ -92,7 +92,7 @@ fn compared<'a>(paths: &[&'a str]) -> Vec<&'a str> {
     }
 }
 
-/// The state of a repository.
+/// Returns the status of the repository.
 pub(super) async fn status(
     run: &GitRun<'_>,
     facts: &RepositoryConfig,
@@ -110,7 +110,7 @@ pub(super) async fn status(
     Ok(parse_status(&ran.stdout))
 }
 
-/// What the repository is in the middle of.
+/// Returns the operation in progress, such as a merge or rebase.
 pub(super) fn work_state(facts: &RepositoryConfig) -> Option<RepositoryOperation> {
     state_of(|name| facts.git_dir.join(name).exists())
 }
@@ -135,8 +135,7 @@ async fn show_status(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) 
     Ok(Output { data, ..plain(input, text) })
 }
 
-/// That files stand there as they are on the disk, where filters would have made
-/// something else of them.
+/// Returns the note that files are shown as on disk, if filters would change them.
 fn unfiltered(facts: &RepositoryConfig) -> &'static str {
     if facts.sinks.iter().any(haft_git::ExecutableSetting::is_filter) {
         "[Filters did not run here, because the repository's own settings name or could direct them; \
@@ -165,7 +164,7 @@ fn branch_line(status: &GitStatus) -> String {
     format!("{at}{follows}{stash}\n")
 }
 
-/// The entries of a status, conflicts first.
+/// Formats status entries, conflicts first.
 pub(super) fn entries_text(status: &GitStatus) -> String {
     if status.entries.is_empty() {
         return String::from("Nothing is changed.\n");
@@ -199,7 +198,7 @@ pub(super) fn entries_text(status: &GitStatus) -> String {
     text
 }
 
-/// A path that may hold anything, on one line.
+/// Formats a path, which may contain any bytes, on one line.
 fn shown(path: &str) -> String {
     if haft_git::path_bytes(path) != path.as_bytes() {
         return path.to_owned();
@@ -261,7 +260,7 @@ async fn diff(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Resu
     if input.stat {
         return Ok(Output { data, ..plain(input, text) });
     }
-    // Named by the call, a file is shown whatever made it.
+    // A file the call names is shown even if it is generated.
     let asked = |path: &str| input.paths.iter().any(|it| it == path);
     let wanted: Vec<&str> = files
         .iter()
@@ -275,7 +274,7 @@ async fn diff(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Resu
     let top = facts.top.as_deref().map(|it| it.to_string_lossy().into_owned());
     let context = format!("-U{}", input.context.unwrap_or(3).min(200));
     let line = with_sides(diff_line(facts, input).flag(&context), input);
-    // Counted paths are named from the top of the repository.
+    // Paths from `--numstat` are relative to the top of the repository.
     let few: Vec<&str> = wanted.iter().copied().take(400).collect();
     let line = line.paths(compared(&few)).text();
     let line = match top {
@@ -288,7 +287,7 @@ async fn diff(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Resu
     Ok(Output { data, ..plain(input, text) })
 }
 
-/// Whole files while they fit, and the call for the rest.
+/// Returns whole files as long as they fit, and how to get the rest.
 fn fitting(patch: &str, files: &[haft_git::DiffFile], cut: bool, input: &Input) -> String {
     let pieces = split_patch(patch);
     let whole = if cut { pieces.len().saturating_sub(1) } else { pieces.len() };
@@ -438,7 +437,7 @@ async fn blame(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Res
     }
     let line = line.paths(paths(input)).text();
     let ran = run.run(&line, GitRunLimits::READING).await?;
-    // What git cannot read in a file of commits it quotes, whatever file that is.
+    // Git's error message quotes content of the file, whichever file it is.
     if !ran.is_success() && ran.stderr.contains("invalid object name") {
         return Err(ToolError::failed(
             "git blame failed: blame.ignoreRevsFile names a file whose lines are no commits of this repository.",
@@ -470,7 +469,7 @@ async fn blame(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Res
     Ok(plain(input, text))
 }
 
-/// Branches, tags, stashes, worktrees.
+/// Lists branches, tags, stashes or worktrees.
 async fn list(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Result<Output, ToolError> {
     let line = match input.operation {
         Operation::Branch => reading("branch", facts)

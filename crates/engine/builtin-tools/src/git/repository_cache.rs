@@ -1,5 +1,4 @@
-//! What was found out about a repository holds as long as nothing it came from
-//! has changed.
+//! Caches the configuration of repositories until one of the files it came from changes.
 
 use std::{
     collections::HashMap,
@@ -12,12 +11,12 @@ use std::{
 
 use haft_git::RepositoryConfig;
 
-/// Seconds after which a file that changed again shows another time.
+/// Seconds after which a further change of a file certainly changes its timestamp.
 const SETTLED: i64 = 2;
-/// Directories that are remembered.
+/// Maximum number of cached directories; beyond it the cache is cleared.
 const MOST: usize = 64;
 
-/// What is known, by the directory that was asked about.
+/// Cached configuration by the directory that was queried.
 #[derive(Default)]
 pub(super) struct RepositoryCache(Mutex<HashMap<PathBuf, Known>>);
 
@@ -27,8 +26,8 @@ struct Known {
     stamps: Vec<(PathBuf, CacheStamp)>,
 }
 
-/// How a file was: nothing where there was none. Who writes to it or replaces it
-/// changes this, and cannot change it back.
+/// Identity, size and change time of a file; `None` if it does not exist. Programs cannot set the change
+/// time, so any write or replacement shows.
 type CacheStamp = Option<(u64, u64, u64, i64, i64)>;
 
 fn stamp(path: &Path) -> CacheStamp {
@@ -37,15 +36,14 @@ fn stamp(path: &Path) -> CacheStamp {
 }
 
 impl RepositoryCache {
-    /// What is known of a directory and still holds. Looks at the disk.
+    /// Returns the configuration if it is still valid. Reads the disk.
     pub(super) fn get(&self, dir: &Path) -> Option<RepositoryConfig> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(dir).cloned()?;
         known.stamps.iter().all(|(path, was)| stamp(path) == *was).then_some(known.facts)
     }
 
-    /// Remembers what was found out from `began` on, where everything it came from
-    /// can be looked at again: not where the repository includes other files, not
-    /// where there are no files, and not what changed meanwhile or just before.
+    /// Stores the configuration that was read from `began` on. Not stored: configuration with includes,
+    /// bare repositories, and if a file changed since or shortly before.
     pub(super) fn put(&self, dir: &Path, home: Option<&Path>, facts: &RepositoryConfig, began: SystemTime) {
         let Some(stamps) = stamps(dir, home, facts) else { return };
         let began = began.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -61,7 +59,8 @@ impl RepositoryCache {
     }
 }
 
-/// Everything that decides which repository it is and how it is configured.
+/// Returns the stamps of all files that determine the repository and its configuration. `None` if they
+/// cannot all be listed.
 fn stamps(dir: &Path, home: Option<&Path>, facts: &RepositoryConfig) -> Option<Vec<(PathBuf, CacheStamp)>> {
     let top = facts.top.as_deref().filter(|it| !facts.includes && dir.starts_with(it))?;
     let mut paths = vec![
@@ -73,14 +72,14 @@ fn stamps(dir: &Path, home: Option<&Path>, facts: &RepositoryConfig) -> Option<V
         paths.extend([home.join(".gitconfig"), home.join(".config/git/config")]);
     }
     paths.extend(facts.origins.iter().cloned());
-    // A repository that comes nearer is another one.
+    // A repository created nearer to the directory would take precedence.
     for between in dir.ancestors().take_while(|it| it.starts_with(top)) {
         paths.extend([between.join(".git"), between.join("HEAD")]);
     }
     if paths.iter().any(|it| !it.is_absolute()) {
         return None;
     }
-    // The directory of git's changes all the time; that it is the same one is enough.
+    // A git directory itself changes all the time, so only files get stamps.
     let mut stamps: Vec<(PathBuf, CacheStamp)> = Vec::new();
     for path in paths.into_iter().filter(|it| !it.is_dir()) {
         let stamp = stamp(&path);

@@ -1,5 +1,4 @@
-//! Runs lines of git the way commands of the session run: with its environment,
-//! owned, behind its walls.
+//! Runs git command lines like commands of the session: same environment, process ownership and sandbox.
 
 use std::{
     os::{
@@ -23,38 +22,38 @@ use tokio::{io::AsyncReadExt as _, net::UnixStream};
 use super::{GitProgress, signing::SignatureWatch};
 use crate::bash::{CommandConfiner, ConfinedCommand, OutsideSandbox};
 
-/// Where git of the surroundings could be pointed to; none of it counts here.
+/// Environment variables that redirect git to another repository or configuration; they are unset.
 const POINTERS: &str = "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY \
     GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT GIT_CONFIG GIT_EXTERNAL_DIFF \
     GIT_NAMESPACE GIT_COMMON_DIR GIT_PREFIX GIT_ATTR_SOURCE";
 
-/// How long a reading line may take.
+/// Timeout of a command that only reads.
 pub(super) const READS: Duration = Duration::from_secs(60);
-/// How often it is looked whether a signature is waited for.
+/// Interval of checks whether git waits for a signature.
 const SIGNATURE_LOOKS: Duration = Duration::from_millis(250);
-/// How much of what a line prints is taken.
+/// Maximum bytes of output; then git is stopped.
 pub(super) const MOST: usize = 8 << 20;
 
-/// Runs lines in one directory for one call.
+/// Runs git in one directory for one call.
 pub(super) struct GitRun<'a> {
     pub(super) shell: &'a Arc<Shell>,
     pub(super) confine: &'a Arc<dyn CommandConfiner>,
     pub(super) cx: &'a ToolContext<GitProgress>,
     pub(super) dir: PathBuf,
-    /// What the person set up for ssh.
+    /// The user's ssh command.
     pub(super) ssh: Option<String>,
 }
 
-/// What a line printed and how it ended.
+/// Output and exit of a command.
 #[derive(Debug)]
 pub(super) struct GitRunResult {
     pub(super) code: Option<i32>,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
-    /// Whether it printed more than was wanted and was ended for that.
+    /// Whether the command was stopped because it printed more than the limit. Counts as success.
     pub(super) cut: bool,
     pub(super) timed_out: bool,
-    /// Whether it was ended because a signature took too long.
+    /// Whether the command was stopped because a signature took too long.
     pub(super) signature_waited: bool,
 }
 
@@ -68,14 +67,14 @@ impl GitRunResult {
     }
 }
 
-/// How a line is run.
+/// Limits of a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GitRunLimits {
     pub(super) patience: Duration,
     pub(super) most: usize,
-    /// Whether git may write down what it found out about files.
+    /// Whether git may take optional locks, for example to refresh the index.
     pub(super) locks: bool,
-    /// How long one signature may take, where the line may sign.
+    /// Timeout of one signature; `None` if the command signs nothing.
     pub(super) signature: Option<Duration>,
 }
 
@@ -88,7 +87,7 @@ impl GitRunLimits {
 }
 
 impl GitRun<'_> {
-    /// Where the repository is; an error where there is none.
+    /// Finds the repository and its configuration. An error explains why there is none.
     pub(super) async fn facts(&self) -> Result<RepositoryConfig, ToolError> {
         let ran = self.run(&facts_line(), GitRunLimits::READING).await?;
         if let Some(facts) = parse_facts(&ran.stdout).filter(|_| ran.is_success()) {
@@ -122,7 +121,7 @@ impl GitRun<'_> {
         }))
     }
 
-    /// Starts a line.
+    /// Starts a command.
     async fn begin(&self, line: &str, bounds: GitRunLimits) -> Result<RunningGit, ToolError> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -169,7 +168,7 @@ impl GitRun<'_> {
         Ok(RunningGit { job, channel: UnixStream::from_std(ours)?, signature })
     }
 
-    /// Runs a line to its end, or until it printed enough.
+    /// Runs a command until it exits, has printed enough, or exceeds a limit.
     pub(super) async fn run(&self, line: &str, bounds: GitRunLimits) -> Result<GitRunResult, ToolError> {
         let RunningGit { job, mut channel, mut signature } = self.begin(line, bounds).await?;
         let (mut stdout, mut cut, mut signature_waited) = (Vec::new(), false, false);
@@ -207,7 +206,7 @@ impl GitRun<'_> {
                 }
             }
         };
-        // What was printed at the very end is there, but the runtime may not have heard of it.
+        // After the exit, the last output may not have been reported to the async runtime yet.
         let mut channel = channel.into_std()?;
         while let Ok(len @ 1..) = std::io::Read::read(&mut channel, &mut buf) {
             stdout.extend_from_slice(&buf[..len]);
@@ -226,22 +225,22 @@ impl GitRun<'_> {
     }
 }
 
-/// A line that runs.
+/// A running command.
 struct RunningGit {
     job: Job,
-    /// What it prints.
+    /// Its output.
     channel: UnixStream,
-    /// Sees that a signature is waited for, and how long that may be.
+    /// Detects that it waits for a signature, with the timeout.
     signature: Option<(SignatureWatch, Duration)>,
 }
 
-/// Does something with files where that keeps nobody else waiting.
+/// Runs blocking work on a thread of its own; `None` if it panics.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-/// Whether the `.git` of a directory with files is this directory of git's, or
-/// says that it is there.
+/// Whether the `.git` of the working tree is this git directory or refers to it. If not, `core.worktree`
+/// points to a foreign directory.
 fn leads_back(top: &Path, git_dir: &Path) -> bool {
     let dot = top.join(".git");
     let same = |one: &Path| matches!((one.canonicalize(), git_dir.canonicalize()), (Ok(a), Ok(b)) if a == b);
@@ -257,7 +256,7 @@ fn leads_back(top: &Path, git_dir: &Path) -> bool {
     }
 }
 
-/// The directory a call is about.
+/// Returns the directory a call refers to.
 pub(super) fn directory(dir: Option<&str>, cwd: &Path, home: Option<&Path>) -> PathBuf {
     match dir {
         None => cwd.to_owned(),

@@ -1,5 +1,5 @@
-//! Sees that git waits for a signature, whatever else it runs: git itself says which
-//! programs it starts and when they end.
+//! Detects that git waits for a signing program. Uses git's trace2 events, which report the programs git
+//! starts and their exits.
 
 use std::{
     collections::HashMap,
@@ -12,23 +12,22 @@ use std::{
 
 use serde_json::Value;
 
-/// A longer line is none of git's.
+/// Maximum bytes of an event; longer lines are ignored.
 const LONGEST: usize = 64 << 10;
 
-/// What git says about the programs it starts, while a line runs.
+/// Reads trace2 events while a command runs.
 #[derive(Debug)]
 pub(super) struct SignatureWatch {
     file: File,
     path: PathBuf,
-    /// A line that is not whole yet.
+    /// An incomplete line.
     rest: Vec<u8>,
-    /// Programs that sign, by who started them, and since when they were seen.
+    /// Running signing programs, by their parent and child id, and when each was first seen.
     signing: HashMap<(String, u64), Instant>,
 }
 
 impl SignatureWatch {
-    /// Lets git write into a new file of a directory; nothing where that is not
-    /// possible.
+    /// Creates the event file in a directory; `None` if that fails.
     pub(super) fn in_directory(dir: &Path) -> Option<Self> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let unique = RandomState::new().hash_one(std::process::id());
@@ -38,7 +37,7 @@ impl SignatureWatch {
         Some(Self { file, path, rest: Vec::new(), signing: HashMap::new() })
     }
 
-    /// What makes git write there.
+    /// Returns the environment variables that make git write events.
     pub(super) fn variables(&self) -> [(String, String); 2] {
         [
             (String::from("GIT_TRACE2_EVENT"), self.path.display().to_string()),
@@ -46,8 +45,8 @@ impl SignatureWatch {
         ]
     }
 
-    /// How long the signature is waited for that is waited for longest. Reads a
-    /// file.
+    /// Returns how long the oldest running signing program has been running; `None` if there is none.
+    /// Reads a file.
     pub(super) fn waits(&mut self, now: Instant) -> Option<Duration> {
         let mut new = Vec::new();
         self.file.read_to_end(&mut new).ok()?;
@@ -87,8 +86,7 @@ impl Drop for SignatureWatch {
     }
 }
 
-/// Whether a program is started to sign: the words git calls programs for OpenPGP,
-/// X.509 and ssh keys with.
+/// Whether the event starts a signing program (OpenPGP, X.509 or ssh), recognised by its arguments.
 fn is_signer(event: &Value) -> bool {
     let words: Vec<&str> =
         event["argv"].as_array().into_iter().flatten().filter_map(Value::as_str).skip(1).collect();
@@ -100,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_signs_is_waited_for() {
+    fn signature_watch_waits_only_while_a_signer_runs() {
         let start = |id: u64, class: &str, argv: &str| {
             format!(
                 "{{\"event\":\"child_start\",\"sid\":\"a\",\"child_id\":{id},\"child_class\":\"{class}\",\"argv\":{argv}}}\n"
@@ -126,7 +124,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let mut watch = SignatureWatch::in_directory(dir.path()).unwrap();
             let began = Instant::now();
-            // However it comes in pieces.
+            // Events may arrive in arbitrary pieces.
             for piece in said.as_bytes().chunks(7) {
                 std::io::Write::write_all(
                     &mut OpenOptions::new().append(true).open(&watch.path).unwrap(),

@@ -1,5 +1,5 @@
-//! What an operation may change, said as a command line that removes it: that
-//! is what the journal of commands reads.
+//! Describes what an operation may change as a command line that removes it, the form that the undo of
+//! commands analyses.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use haft_git::{RepositoryConfig, quoted};
 
 use crate::bash::OPAQUE;
 
-/// Names in git's own directory that may come or go.
+/// Entries of the git directory that an operation may create or remove.
 const NAMES: &[&str] = &[
     "HEAD",
     "ORIG_HEAD",
@@ -37,7 +37,7 @@ const NAMES: &[&str] = &[
     "shallow",
 ];
 
-/// The line.
+/// Returns the command line. If the operation touches files, it covers the whole working tree.
 pub(super) fn line(
     facts: &RepositoryConfig,
     touches_files: bool,

@@ -1,5 +1,4 @@
-//! Operations that change something. Hooks run, nobody is asked, and conflicts
-//! are explained.
+//! Operations that change something. Hooks run, git never prompts, and conflicts are explained.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +13,14 @@ use super::{
     run_git::{GitRun, GitRunLimits, GitRunResult},
 };
 
-/// How long hooks and large checkouts may take.
+/// Timeout of operations with hooks or large checkouts.
 pub(super) const LONG: Duration = Duration::from_secs(600);
-/// How long a signature may take.
+/// Timeout of a signature.
 pub(super) const SIGNING: Duration = Duration::from_secs(20);
-/// How long a lock of somebody else is waited for.
+/// How long to retry while another process holds a lock.
 const LOCKED: Duration = Duration::from_secs(2);
 
-/// Changes something.
+/// Runs a changing operation.
 pub(super) async fn change(
     run: &GitRun<'_>,
     facts: &RepositoryConfig,
@@ -77,15 +76,15 @@ pub(super) async fn change(
     })
 }
 
-/// The same, and each signature has its own time where something may be signed:
-/// hooks and large checkouts take none of it.
+/// Returns the limits of a changing operation. If it may sign, each signature has a timeout of its own,
+/// independent of the time for hooks and checkouts.
 pub(super) fn bounds(facts: &RepositoryConfig, patience: Duration) -> GitRunLimits {
     let signature = (facts.signs || facts.signs_tags).then_some(SIGNING);
     GitRunLimits { signature, ..GitRunLimits::changing(patience) }
 }
 
-/// How long a change may take: what signs one thing and runs no hook is done
-/// soon, or waits for somebody.
+/// Returns the timeout of an operation. Without hooks, a signing operation either ends soon or waits for
+/// the user.
 fn patience(facts: &RepositoryConfig, input: &Input) -> Duration {
     let signs = match input.operation {
         Operation::Tag => facts.signs_tags && input.message.is_some(),
@@ -113,7 +112,7 @@ fn line_of(input: &Input) -> GitInvocation {
             let line = line.flag("--no-recurse-submodules").flag("--no-overwrite-ignore");
             match (input.create, &input.name) {
                 (true, Some(name)) => names(line.with("--create", name), &[&input.rev]),
-                // Whichever was given.
+                // Either parameter may name the branch.
                 _ => names(line, &[&input.name, &input.rev]),
             }
         }
@@ -163,7 +162,7 @@ fn line_of(input: &Input) -> GitInvocation {
     }
 }
 
-/// Lines that move branches, here or elsewhere.
+/// Builds lines that move branches or tags, locally or remotely.
 fn moving(line: GitInvocation, input: &Input) -> GitInvocation {
     let names = |line: GitInvocation, names: &[&Option<String>]| {
         line.names(names.iter().copied().flatten().map(String::as_str))
@@ -202,7 +201,7 @@ fn moving(line: GitInvocation, input: &Input) -> GitInvocation {
     }
 }
 
-/// Runs a line, and waits a little where somebody else holds the index.
+/// Runs a command, retrying for a short time while another process holds a lock.
 pub(super) async fn locked(
     run: &GitRun<'_>,
     line: &str,
@@ -219,7 +218,7 @@ pub(super) async fn locked(
     }
 }
 
-/// Why a change did not happen, and what to do.
+/// Builds the error of a failed operation, with advice.
 pub(super) async fn failed(
     run: &GitRun<'_>,
     facts: &RepositoryConfig,
@@ -288,7 +287,7 @@ pub(super) async fn failed(
     Err(ToolError::failed(format!("git {name} failed: {said}\n{hint}")))
 }
 
-/// What a change was, for whoever keeps count.
+/// Returns a structured summary of the change, for statistics.
 async fn kind_of(run: &GitRun<'_>, facts: &RepositoryConfig, input: &Input) -> Value {
     match (input.operation, input.action) {
         (Operation::Push, _) => {
@@ -318,7 +317,7 @@ pub(super) fn has_hooks(facts: &RepositoryConfig) -> bool {
     has_hook_of(facts, &["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"])
 }
 
-/// Whether a hook runs with an operation: it may write any file. Waits for the disk.
+/// Whether a hook runs with an operation, which may write any file. Reads the disk.
 pub(super) fn runs_a_hook(facts: &RepositoryConfig, operation: Operation) -> bool {
     let own = match operation {
         Operation::Commit => has_hooks(facts) || has_hook_of(facts, &["post-rewrite"]),
@@ -332,7 +331,7 @@ fn has_hook_of(facts: &RepositoryConfig, names: &[&str]) -> bool {
     let usual = facts.common_dir.join("hooks");
     let dir = match (&facts.hooks, &facts.top) {
         (None, _) => usual,
-        // Hooks run at the top of the files.
+        // A relative `core.hooksPath` is relative to the top of the working tree.
         (Some(hooks), Some(top)) => top.join(hooks),
         (Some(hooks), None) => facts.common_dir.join(hooks),
     };

@@ -18,10 +18,10 @@ use haft_tool::{ToolContext, ToolError};
 use super::{Input, Output};
 use crate::search_common::{OpenedTarget, Place, SearchToolSettings, counted, grouped, seconds, shown};
 
-/// How many files are listed.
+/// Maximum number of files listed.
 const LISTED: usize = 100;
 
-/// One call, ready to run on a thread of its own.
+/// One call, ready to run on a blocking thread.
 pub(super) struct Search {
     pub(super) plan: GlobPlan,
     pub(super) places: Vec<Place>,
@@ -44,7 +44,7 @@ impl Search {
     pub(super) fn run(&self, stop: &SearchStop) -> Result<Output, ToolError> {
         let started = Instant::now();
         let mut found = Found::default();
-        // Places below each other find the same files.
+        // Nested places find the same files, which must be listed once.
         let seen = (1 < self.places.len()).then(|| Mutex::new(HashSet::new()));
         for (index, place) in self.places.iter().enumerate() {
             self.place(index, place, seen.as_ref(), stop, &mut found)?;
@@ -101,8 +101,8 @@ impl Search {
         Ok(())
     }
 
-    /// Opens a place. That it is not there is an error only if it was given,
-    /// not if the pattern names it.
+    /// Opens a place. A missing directory is an error only if the call named it, not if it comes from
+    /// the pattern.
     fn open(&self, place: &Place, found: &mut Found) -> Result<Option<SearchRoot>, ToolError> {
         let name = || shown(&self.cx.cwd, &place.asked, b"");
         match place.open() {
@@ -118,7 +118,7 @@ impl Search {
         Ok(None)
     }
 
-    /// Whether this is the directory that was given, not one the pattern names.
+    /// Whether this is the directory the call named, rather than one from the pattern.
     fn is_base(&self, place: &Place) -> bool {
         lexical(self.input.path.as_deref().unwrap_or(&self.cx.cwd)) == place.asked
     }

@@ -1,4 +1,4 @@
-//! Finding files by name.
+//! Finds files by name.
 
 mod glob_search;
 
@@ -58,20 +58,18 @@ pub struct Output {
     notes: Vec<String>,
 }
 
-/// Finds files by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Glob {
     settings: SearchToolSettings,
 }
 
 impl Glob {
-    /// With these switches.
     pub fn new(settings: SearchToolSettings) -> Self {
         Self { settings }
     }
 
     fn filter(&self, pattern: &str) -> WalkFilter {
-        // Somebody who names such a directory wants to look into it.
+        // A pattern that names a version control directory is meant to search it.
         let names_vcs = pattern.split('/').any(|name| VCS_DIRS.contains(&name));
         WalkFilter {
             respect_ignore: !self.settings.glob_ignored,

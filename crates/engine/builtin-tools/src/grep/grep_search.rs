@@ -6,7 +6,7 @@ use haft_tool::{ToolContext, ToolError};
 use super::{Input, Output, result_text::GrepAnswer};
 use crate::search_common::{OpenedTarget, Place};
 
-/// One call, ready to run on a thread of its own.
+/// One call, ready to run on a blocking thread.
 pub(super) struct Search {
     pub(super) query: GrepQuery,
     pub(super) filter: WalkFilter,

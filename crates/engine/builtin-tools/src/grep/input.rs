@@ -82,23 +82,23 @@ pub enum OutputMode {
     Count,
 }
 
-/// The names alone: the parameter says what they mean.
+/// Reduces the schema to the names of the variants; the parameter's description explains them.
 fn plain_enum(schema: &mut schemars::Schema) {
     schema.remove("oneOf");
     schema.insert(String::from("type"), "string".into());
     schema.insert(String::from("enum"), serde_json::json!(["content", "files_with_matches", "count"]));
 }
 
-/// How many lines or files an answer has unless asked otherwise.
+/// Default maximum lines or files of an answer.
 const USUAL_LIMIT: usize = 250;
 
-/// No answer is as long.
+/// Upper bound of the offset parameter; no answer is as long.
 const MAX_OFFSET: usize = 1 << 40;
 
-/// More lines around a match are the file itself.
+/// Maximum lines of context around a match.
 const MAX_CONTEXT: usize = 10_000;
 
-/// More globs in one parameter are nothing anybody means.
+/// Maximum number of globs in one parameter; more are rejected.
 const MAX_GLOBS: usize = 64;
 
 impl Input {
@@ -190,8 +190,8 @@ impl Input {
     }
 }
 
-/// Several globs in one text: at commas outside of brackets, and at blanks if
-/// every part looks like a glob of its own (`*.ts *.tsx`, but not `my dir/*`).
+/// Splits several globs in one text: at commas outside braces, and at spaces if every part looks like a
+/// glob (`*.ts *.tsx`, but not `my dir/*`).
 fn split_globs(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut depth = 0_usize;
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_globs() {
+    fn glob_lists_are_split_at_commas_and_spaces() {
         for (text, want) in [
             ("*.ts", "*.ts"),
             ("*.ts,*.tsx", "*.ts|*.tsx"),

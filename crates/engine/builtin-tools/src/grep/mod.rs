@@ -1,4 +1,4 @@
-//! Finding text in files.
+//! Searches file contents.
 
 mod grep_search;
 mod input;
@@ -19,26 +19,24 @@ use serde_json::Value;
 use self::grep_search::Search;
 use crate::search_common::{self, Place, SearchToolSettings};
 
-/// Finds text in files.
 #[derive(Clone, Debug, Default)]
 pub struct Grep {
     settings: SearchToolSettings,
-    /// The files of the session, where some may be unsaved in an editor.
+    /// The files of the session, to mention those with unsaved changes in an editor.
     files: Option<Arc<SessionFiles>>,
 }
 
 impl Grep {
-    /// With these switches.
     pub fn new(settings: SearchToolSettings) -> Self {
         Self { settings, files: None }
     }
 
-    /// Says of which of these files an editor has another text, unsaved.
+    /// Adds notes about found files with unsaved changes in an editor.
     pub fn beside(self, files: Arc<SessionFiles>) -> Self {
         Self { files: Some(files), ..self }
     }
 
-    /// What an editor has unsaved was not searched.
+    /// Returns the note about unsaved changes, which were not searched.
     fn unsaved(&self, output: &Output) -> Option<String> {
         search_common::unsaved_note(self.files.as_ref()?, output.files())
     }

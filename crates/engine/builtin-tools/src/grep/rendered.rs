@@ -3,10 +3,10 @@ use haft_tool::{LineStyle, Rendered, RenderedLine};
 
 use super::Output;
 
-/// How many lines a person gets to see.
+/// Maximum number of lines shown to the user.
 const SHOWN: usize = 60;
 
-/// Matches grouped by file, lines around them dim.
+/// Formats matches for the user, grouped by file, with context lines dimmed.
 pub(super) fn rendered(output: &Output) -> Rendered {
     let mut lines = Vec::new();
     for (name, hits) in &output.groups {
@@ -22,7 +22,7 @@ pub(super) fn rendered(output: &Output) -> Rendered {
         }
     }
     let notes = output.notes.iter().map(|note| RenderedLine::new(LineStyle::Dim, note)).collect();
-    // What was looked through stands in the notes.
+    // The notes say what was searched.
     let headline = if lines.is_empty() { String::from("no matches") } else { output.headline() };
     Rendered { headline, lines, notes, ..Rendered::default() }.folded_to(SHOWN)
 }

@@ -67,7 +67,7 @@ pub struct Skipped {
 }
 
 impl Output {
-    /// What the model reads.
+    /// Formats the result for the model.
     pub(super) fn text(&self) -> String {
         let body = match self.mode {
             OutputMode::FilesWithMatches => self.filenames.join("\n"),
@@ -81,12 +81,12 @@ impl Output {
         parts.join("\n")
     }
 
-    /// The files with matches, as they are named in the answer.
+    /// Returns the files with matches, as named in the answer.
     pub(super) fn files(&self) -> &[String] {
         &self.filenames
     }
 
-    /// One line for a person.
+    /// Returns one line for the user.
     pub(super) fn headline(&self) -> String {
         let files = counted(self.total_files, "file", "files");
         match self.num_matches {
@@ -96,11 +96,11 @@ impl Output {
     }
 }
 
-/// What a search came to, on its way into words.
+/// The result of a search, before it is formatted.
 pub(super) struct GrepAnswer<'a> {
     pub(super) input: &'a Input,
     pub(super) cwd: &'a Path,
-    /// The directory that was searched; `None` if it was a file.
+    /// The directory that was searched; `None` if it was a single file.
     pub(super) dir: Option<&'a Path>,
     pub(super) limit: Duration,
     pub(super) grepped: GrepResult,
@@ -153,8 +153,8 @@ impl GrepAnswer<'_> {
         files.map(|(name, file)| format!("{name}:{}", file.count)).collect::<Vec<_>>().join("\n")
     }
 
-    /// As `rg` prints them: `path:12:text`, context with dashes, `--` between
-    /// what does not stand together. One file alone needs no path.
+    /// Formats lines like `rg`: `path:12:text`, dashes for context, `--` between groups. A single file
+    /// needs no path.
     fn lines(&self, names: &[String]) -> String {
         let mut out: Vec<String> = Vec::new();
         let query = self.input;
@@ -226,7 +226,7 @@ impl GrepAnswer<'_> {
         notes
     }
 
-    /// Where hardly anything was found: what ignore files left out and matches.
+    /// If there are few matches, returns a note about ignored files that match.
     fn matches_left_out(&self) -> Option<String> {
         let mut left_out = self.grepped.left_out.clone()?;
         left_out.by_need.retain(|needs, sum| 0 < sum.1 && needs.ignored && !needs.binary);
@@ -253,7 +253,7 @@ impl GrepAnswer<'_> {
         }
     }
 
-    /// Encodings and binary parts, of the first few files that have any.
+    /// Returns notes about encodings and binary content of the first few files.
     fn about_files(&self) -> Vec<String> {
         const NAMED: usize = 3;
         let files = &self.grepped.totals.files;
@@ -278,7 +278,7 @@ impl GrepAnswer<'_> {
         notes
     }
 
-    /// An answer without matches says what it means.
+    /// Explains an answer without matches.
     fn nothing(&self) -> String {
         let grepped = &self.grepped;
         let mut text = format!("0 matches in {}", counted(grepped.searched, "file", "files"));

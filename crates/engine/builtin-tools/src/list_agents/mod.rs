@@ -1,4 +1,4 @@
-//! The agents of a session, for those who want to reach one.
+//! Lists the agents of a session that can receive messages.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Input {
     pub q: Option<String>,
 }
 
-/// Agents by what they do right now.
+/// Agents grouped by status.
 #[derive(Clone, Debug)]
 pub struct Output {
     own_name: String,
@@ -65,13 +65,11 @@ impl Serialize for Output {
     }
 }
 
-/// Lists agents.
 pub struct ListAgents {
     post: Arc<dyn AgentMailer>,
 }
 
 impl ListAgents {
-    /// Those of this post.
     pub fn new(post: Arc<dyn AgentMailer>) -> Self {
         Self { post }
     }

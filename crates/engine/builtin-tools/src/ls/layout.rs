@@ -2,13 +2,13 @@ use haft_search::{ListedDir, ListedTree, TreeItem, display_text};
 
 use crate::search_common::{counted, grouped};
 
-/// How many lines a tree may have.
+/// Maximum number of lines of a tree.
 pub(super) const MAX_LINES: usize = 200;
 
-/// A tree as lines.
+/// Formats a tree as lines.
 ///
-/// Every directory gets its share of the lines, so that one with a thousand
-/// files does not hide the others.
+/// Every directory gets a share of the lines, so that one with a thousand files does not hide the
+/// others.
 pub(super) struct Layout<'a> {
     tree: &'a ListedTree,
     depth: usize,
@@ -23,8 +23,7 @@ impl<'a> Layout<'a> {
         layout
     }
 
-    /// Writes the entries of a directory, and hands back the lines it did not
-    /// use.
+    /// Formats the entries of a directory. Returns the number of lines it did not use.
     fn dir(&mut self, place: &[u8], budget: usize, level: usize) -> usize {
         let Some(dir) = self.tree.dirs.get(place) else { return budget };
         let total = dir.entries.len() as u64 + dir.more;
@@ -80,7 +79,7 @@ fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     if dir.is_empty() { name.to_vec() } else { [dir, b"/", name].concat() }
 }
 
-/// `512 B`, `1.2 KB`, `34 MB`.
+/// Formats a size as `512 B`, `1.2 KB`, `34 MB`.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KB", "MB", "GB", "TB", "PB"];
     if bytes < 1024 {
@@ -99,7 +98,7 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// What rules left out, by name as far as that is short.
+/// Describes what rules excluded, by name if the list is short.
 pub(super) fn left_out(tree: &ListedTree) -> Vec<String> {
     const NAMED: usize = 8;
     let mut notes = Vec::new();
@@ -131,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_short() {
+    fn sizes_are_formatted_with_units() {
         for (bytes, want) in [
             (0, "0 B"),
             (1023, "1023 B"),

@@ -1,4 +1,4 @@
-//! What is in a directory.
+//! Lists the content of a directory.
 
 mod layout;
 
@@ -67,20 +67,18 @@ pub struct Output {
     notes: Vec<String>,
 }
 
-/// Shows directories.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ls {
     settings: SearchToolSettings,
 }
 
-/// How deep a tree is shown unless asked otherwise.
+/// Default depth of the tree.
 const USUAL_DEPTH: usize = 3;
 
-/// Sums of huge trees are not worth waiting for.
+/// Maximum time to sum up sizes; totals are incomplete beyond it.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
 impl Ls {
-    /// With these switches.
     pub fn new(settings: SearchToolSettings) -> Self {
         Self { settings }
     }
@@ -183,7 +181,7 @@ impl Tool for Ls {
     }
 }
 
-/// One call, ready to run on a thread of its own.
+/// One call, ready to run on a blocking thread.
 struct LsListing {
     filter: WalkFilter,
     place: Place,
@@ -206,7 +204,7 @@ impl LsListing {
             cwd: &self.cx.cwd,
             filter: &self.filter,
             limits: self.place.limits(),
-            // One level more than is shown, for the sums of the last.
+            // One level deeper than shown, for the totals of the last level.
             depth: self.depth,
             keep: layout::MAX_LINES,
             may_show: &|rel| self.place.may_show(&self.cx, rel),

@@ -1,4 +1,4 @@
-//! What edits broke and fixed, told with their results or with the next
+//! Reports problems that edits introduced or fixed, with the result of the edit or with the next
 //! request.
 
 use std::{
@@ -20,35 +20,36 @@ use tokio::sync::oneshot;
 use super::{document_text::read_text, servers::LspServers};
 use crate::edit_common::edit_observer::EditObserver;
 
-/// How long an edit waits for a server that was as quick the last time.
+/// How long the result of an edit waits for a language server that answered as fast the last time.
 const WAITS: Duration = Duration::from_millis(150);
-/// Edits in a row without news after which none is waited for that can be told later.
+/// Number of consecutive edits without findings after which results no longer wait, if findings can be
+/// delivered later.
 const SILENT_EDITS: u32 = 3;
-/// How long news of an edit are waited for at all.
+/// Maximum time to wait for the diagnostics of a file.
 const COMES: Duration = Duration::from_secs(60);
-/// Problems told of one file, and in all.
+/// Maximum number of problems reported per file, and in total.
 const MAX_OF_FILE: usize = 10;
 const MAX_IN_ALL: usize = 30;
-/// Other files that are looked at after an edit.
+/// Maximum number of other files checked after an edit.
 const OTHERS: usize = 8;
-/// Files whose state is remembered.
+/// Maximum number of files whose diagnostics are remembered; beyond it the oldest is forgotten.
 const MAX_KNOWN: usize = 500;
 
-/// Says something to the main agent with its next request.
+/// Delivers a message to the main agent with its next request.
 pub type AgentNotifier = Box<dyn Fn(String) + Send + Sync>;
 
-/// What the model knows of problems.
+/// The diagnostics the model knows of.
 #[derive(Default)]
 pub(super) struct DiagnosticTracker {
-    /// What was said of each file, so that only news are told.
+    /// Last reported diagnostics per file; only differences are reported.
     known: Mutex<HashMap<PathBuf, KnownFile>>,
-    /// Edits of each file, so that only the last one is told of.
+    /// Number of edits per file; only the newest edit is reported.
     edits: Mutex<HashMap<PathBuf, u64>>,
-    /// How long a server last took to look at an edit, by its program and root.
+    /// How long a server took to check the last edit, by its program and root.
     pace: Mutex<HashMap<(PathBuf, PathBuf), Duration>>,
-    /// Edits in a row that servers looked at and had nothing to say about.
+    /// Number of consecutive edits that were checked without findings.
     silent: AtomicU32,
-    /// News nobody could be told yet.
+    /// Findings that could not be delivered yet, by agent.
     late: Mutex<HashMap<AgentId, Vec<String>>>,
     tell: OnceLock<AgentNotifier>,
 }
@@ -63,7 +64,7 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl DiagnosticTracker {
-    /// The model knows this of a file now. What it knew before, if anything.
+    /// Records the diagnostics the model now knows of a file. Returns those it knew before, if any.
     pub(super) fn knows(&self, path: &Path, items: &[Diagnostic]) -> Option<Vec<Diagnostic>> {
         let mut known = lock(&self.known);
         if MAX_KNOWN <= known.len() && !known.contains_key(path) {
@@ -78,7 +79,7 @@ impl DiagnosticTracker {
         lock(&self.known).contains_key(path)
     }
 
-    /// The files that were looked at last, without these.
+    /// Returns the files checked most recently, except `but`.
     fn others(&self, but: &[PathBuf]) -> Vec<PathBuf> {
         let known = lock(&self.known);
         let mut others: Vec<(&PathBuf, Instant)> =
@@ -87,7 +88,7 @@ impl DiagnosticTracker {
         others.into_iter().take(OTHERS).map(|it| it.0.clone()).collect()
     }
 
-    /// A server looked at an edit: whether it had something to say.
+    /// Records whether a checked edit had findings.
     fn was_looked_at(&self, has_news: bool) {
         if has_news {
             self.silent.store(0, Ordering::Relaxed)
@@ -96,9 +97,8 @@ impl DiagnosticTracker {
         }
     }
 
-    /// Whether the result of an edit of these files should wait for servers even
-    /// though they can be heard later: something may be new, or a file had errors
-    /// that the edit may have been meant to fix.
+    /// Whether the result of an edit should wait for servers although findings could be delivered later:
+    /// recent edits had findings, or a file has errors that the edit may have been meant to fix.
     fn is_worth_waiting(&self, paths: &[PathBuf]) -> bool {
         if self.silent.load(Ordering::Relaxed) < SILENT_EDITS {
             return true;
@@ -120,15 +120,15 @@ impl DiagnosticTracker {
     }
 }
 
-/// A file that was edited: what the server calls it, and which edit it was.
+/// An edited file: path, language id, number of the edit.
 type EditedFile = (PathBuf, String, u64);
 
-/// What is to be compared for one server after an edit.
+/// Diagnostics to compare for one server after an edit.
 struct Comparison {
     desk: Arc<LspServers>,
     client: Arc<LspClient>,
     cwd: PathBuf,
-    /// The files that were edited: what the server calls them, which edit it was.
+    /// Path, language id and number of each edit.
     edited: Vec<EditedFile>,
 }
 
@@ -137,7 +137,7 @@ impl Comparison {
         let began = Instant::now();
         let mut told = Vec::new();
         if !self.edited.iter().any(|(path, _, number)| self.desk.news.is_last(path, *number)) {
-            // Whoever looks at the later edits sees this one, too.
+            // The check of a later edit covers this one.
             return None;
         }
         for (path, language, number) in &self.edited {
@@ -173,7 +173,8 @@ impl Comparison {
         news
     }
 
-    /// What the server says about a file as it is on disk.
+    /// Returns the server's diagnostics for a file as it is on disk; `None` if they are not available in
+    /// time.
     async fn look(&self, path: &Path, language: &str) -> Option<Vec<Diagnostic>> {
         let file = path.to_owned();
         let text = tokio::task::spawn_blocking(move || read_text(&file).ok()).await.ok()??;
@@ -185,12 +186,12 @@ impl Comparison {
     }
 }
 
-/// What became of a file's problems.
+/// The changed diagnostics of one file.
 struct ProblemChange {
     path: PathBuf,
     new: Vec<Diagnostic>,
     fixed: usize,
-    /// Whether nothing is wrong with it any more.
+    /// Whether no errors or warnings are left.
     clean: bool,
 }
 
@@ -198,7 +199,7 @@ impl ProblemChange {
     fn compare(path: &Path, before: Option<Vec<Diagnostic>>, now: Vec<Diagnostic>) -> Self {
         let counts = |it: &Diagnostic| match &before {
             Some(_) => it.severity <= DiagnosticSeverity::Warning,
-            // What was there before the edit is not known: only what certainly matters.
+            // The state before the edit is unknown, so only errors are reported.
             None => it.severity == DiagnosticSeverity::Error,
         };
         let mut old: Vec<Diagnostic> = before
@@ -220,7 +221,7 @@ impl ProblemChange {
     }
 }
 
-/// The news in words; nothing where there are none.
+/// Formats the changes for the model; `None` if there are none.
 async fn words(told: &[ProblemChange], cwd: &Path, encoding: haft_lsp::ColumnEncoding) -> Option<String> {
     let mut lines = Vec::new();
     let mut room = MAX_IN_ALL;
@@ -249,7 +250,7 @@ async fn words(told: &[ProblemChange], cwd: &Path, encoding: haft_lsp::ColumnEnc
     (!lines.is_empty()).then(|| format!("<new-diagnostics>\n{}\n</new-diagnostics>", lines.join("\n")))
 }
 
-/// A problem on one line.
+/// Formats a diagnostic. Its first line has the position.
 pub(super) fn problem(it: &Diagnostic, text: &str, encoding: haft_lsp::ColumnEncoding) -> String {
     let line = line_at(text, it.line as usize).unwrap_or_default();
     let place = format!("{}:{}", it.line + 1, character_of(line, it.column as usize, encoding));
@@ -260,8 +261,7 @@ pub(super) fn problem(it: &Diagnostic, text: &str, encoding: haft_lsp::ColumnEnc
 }
 
 impl LspServers {
-    /// Follows what is read and changed in a session, and tells late news this
-    /// way.
+    /// Starts tracking the files of a session: the diagnostics of a file are recorded when it is read.
     pub fn follow(self: &Arc<Self>, files: &SessionFiles, cwd: &Path) {
         let (desk, cwd) = (Arc::downgrade(self), cwd.to_owned());
         files.reads().listen(move |event| {
@@ -271,13 +271,14 @@ impl LspServers {
         });
     }
 
-    /// Says late news this way.
+    /// Sets the channel for findings that arrive after the result of an edit. Only the first call has an
+    /// effect.
     pub fn tell_with(&self, tell: AgentNotifier) {
         self.news.tell.set(tell).ok();
     }
 
-    /// What is wrong with a file that was read is known from then on, so that an
-    /// edit can be compared with it.
+    /// Records the diagnostics of a file that was read, in the background, so that a later edit can be
+    /// compared with them.
     fn was_read(self: &Arc<Self>, path: &Path, cwd: &Path) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.all_running().is_empty() || self.news.is_known(path) || self.settings().quiet_edits {
@@ -291,7 +292,7 @@ impl LspServers {
             let number = lock(&desk.news.edits).get(&path).copied();
             let looking = Comparison { desk: Arc::clone(&desk), client, cwd, edited: Vec::new() };
             let Some(items) = looking.look(&path, &language).await else { return };
-            // An edit in the meantime knows better.
+            // An edit in the meantime has newer diagnostics.
             if lock(&desk.news.edits).get(&path).copied() == number && !desk.news.is_known(&path) {
                 desk.news.knows(&path, &items);
             }
@@ -307,7 +308,7 @@ impl LspServers {
         }
     }
 
-    /// Whether news can reach this agent when its call has ended.
+    /// Whether findings can reach this agent after its call has ended.
     fn can_tell_late(&self, agent: &AgentId) -> bool {
         *agent == AgentId::Main && self.news.tell.get().is_some()
     }
@@ -332,7 +333,7 @@ impl LspServers {
         (!told.is_empty()).then(|| told.join("\n"))
     }
 
-    /// What servers say about edits, told when they have said it.
+    /// Waits for the servers and delivers their findings with a later request.
     async fn heard_later(self: Arc<Self>, edits: Vec<(u64, PathBuf)>, cwd: PathBuf, agent: AgentId) {
         for (client, edited) in self.servers_of(edits, &cwd).await {
             let comparison = Comparison { desk: Arc::clone(&self), client, cwd: cwd.clone(), edited };
@@ -342,7 +343,7 @@ impl LspServers {
         }
     }
 
-    /// What servers say about edits within a short time; the rest is told later.
+    /// Waits briefly for the servers and returns their findings; the rest is delivered later.
     async fn heard_soon(
         self: &Arc<Self>,
         edits: Vec<(u64, PathBuf)>,
@@ -375,7 +376,7 @@ impl LspServers {
         told
     }
 
-    /// The servers that know these files, each with its files.
+    /// Returns the running servers that know these files, each with its files.
     async fn servers_of(
         self: &Arc<Self>,
         edits: Vec<(u64, PathBuf)>,
@@ -426,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_servers_are_not_waited_for() {
+    fn edits_stop_waiting_after_silent_checks() {
         let (state, a, b) =
             (DiagnosticTracker::default(), PathBuf::from("/w/a.py"), PathBuf::from("/w/b.py"));
         let waits = |paths: &[&PathBuf]| {
@@ -438,12 +439,12 @@ mod tests {
         assert!(waits(&[&a]));
         looks(&[false]);
         assert!(!waits(&[&a]));
-        // Whoever speaks is listened to again for some time.
+        // After findings, the next edits wait again.
         looks(&[true]);
         assert!(waits(&[&a]));
         looks(&[false, false, false, false]);
         assert!(!waits(&[&a, &b]));
-        // What has errors is probably edited to fix them; what has warnings, for any reason.
+        // An edit of a file with errors was probably meant to fix them; warnings say nothing.
         state.knows(&a, &items(&[(2, 1, "w")]));
         assert!(!waits(&[&a]));
         state.knows(&a, &items(&[(1, 1, "x"), (2, 1, "w")]));
@@ -453,14 +454,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_news_are_told() {
+    async fn only_changed_diagnostics_are_reported() {
         let check = async |before: Option<&[(u32, u32, &str)]>, now: &[(u32, u32, &str)]| {
             let change = ProblemChange::compare(Path::new("/w/a.py"), before.map(items), items(now));
             words(&[change], Path::new("/w"), haft_lsp::ColumnEncoding::Utf16).await.unwrap_or_default()
         };
         let told = |text: &str| format!("<new-diagnostics>\n{text}\n</new-diagnostics>");
         assert_eq!(check(Some(&[]), &[]).await, "");
-        // Lines that only moved are no news.
+        // Moved lines are not a change.
         assert_eq!(check(Some(&[(1, 3, "x")]), &[(1, 9, "x")]).await, "");
         assert_eq!(check(Some(&[]), &[(4, 3, "hint")]).await, "");
         assert_eq!(check(Some(&[]), &[(1, 3, "x")]).await, told("a.py: 1 new problem\n  error 4:1 x"));
@@ -469,12 +470,12 @@ mod tests {
             check(Some(&[(1, 3, "x"), (2, 1, "w")]), &[(1, 1, "y"), (2, 1, "w")]).await,
             told("a.py: 1 new problem, 1 fixed\n  error 2:1 y")
         );
-        // The same again is one more.
+        // A second identical problem counts as new.
         assert_eq!(
             check(Some(&[(1, 3, "x")]), &[(1, 3, "x"), (1, 4, "x")]).await,
             told("a.py: 1 new problem\n  error 5:1 x")
         );
-        // Without a state before only errors count.
+        // Without a previous state only errors count.
         assert_eq!(check(None, &[(2, 3, "w")]).await, "");
         assert_eq!(check(None, &[(1, 3, "x")]).await, told("a.py: 1 new problem\n  error 4:1 x"));
         let many: Vec<(u32, u32, &str)> = (0..40).map(|it| (1, it, "x")).collect();

@@ -1,13 +1,13 @@
-//! The text of a file, as servers are told it.
+//! Reads the text of a file as language servers receive it.
 
 use std::path::Path;
 
 use haft_workspace::{FileSnapshot, OpenFile, text::Text};
 
-/// Larger files are not sent to servers.
+/// Maximum bytes of a file sent to a server.
 const LARGEST: u64 = 8 << 20;
 
-/// Reads a file. Waits for the disk.
+/// Reads a file. Fails if it is too large or not text. Blocks.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
     let file = OpenFile::open(path).map_err(|err| err.to_string())?;
     if LARGEST < file.stamp().len {

@@ -73,7 +73,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The name models use.
+    /// Returns the name the model uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::GoToDefinition => "goToDefinition",
@@ -92,12 +92,12 @@ impl Operation {
         }
     }
 
-    /// Whether it is about a place in a file.
+    /// Whether the operation needs a position in a file.
     pub(super) fn needs_place(self) -> bool {
         !matches!(self, Self::DocumentSymbol | Self::WorkspaceSymbol | Self::Diagnostics)
     }
 
-    /// What is asked, and by which capability a server offers it.
+    /// Returns the LSP method, and the server capability it requires.
     pub(super) fn method(self) -> (&'static str, &'static str) {
         match self {
             Self::GoToDefinition => ("textDocument/definition", "definitionProvider"),
@@ -116,7 +116,7 @@ impl Operation {
         }
     }
 
-    /// Whether an answer depends on how much of the project was read.
+    /// Whether the answer depends on how much of the project the server has indexed.
     pub(super) fn needs_index(self) -> bool {
         !matches!(self, Self::DocumentSymbol | Self::Diagnostics)
     }

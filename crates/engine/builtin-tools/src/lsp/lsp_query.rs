@@ -1,5 +1,4 @@
-//! One question to one server: readiness, the asking, and answers that are not
-//! final yet.
+//! Sends one query to one server: waits until it is ready, and retries answers that are not final.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,44 +18,42 @@ use super::{
     result_text::{AnswerFormatter, Page},
 };
 
-/// How long a question waits for a server that reads the project.
+/// How long a query waits for a server that is indexing the project.
 const INDEXES: Duration = Duration::from_secs(30);
-/// How long one question may take.
+/// Timeout of one request.
 const ANSWERS: Duration = Duration::from_secs(30);
-/// How long a file may take to be looked at.
+/// Timeout for the diagnostics of a file.
 const CHECKS: Duration = Duration::from_secs(20);
-/// Between two tries for an answer that may not be final.
+/// Delay between retries of an answer that may not be final.
 const AGAIN: Duration = Duration::from_millis(700);
-/// A server that does not say how far it is counts as young for so long.
+/// How long after its start a server that reports no progress is assumed to be indexing.
 const YOUNG: Duration = Duration::from_secs(6);
-/// Actions whose changes are asked for.
+/// Maximum number of code actions that are resolved.
 const RESOLVED: usize = 10;
 
-/// One question.
 pub(super) struct LspQuery<'a> {
     pub(super) client: Arc<LspClient>,
     pub(super) input: &'a Input,
     pub(super) cx: &'a ToolContext<LspProgress>,
-    /// The file, where it is about one: its place, what the server calls it, its
-    /// text.
+    /// The file the query is about, if any.
     pub(super) file: Option<QueriedFile>,
 }
 
-/// The file a question is about.
+/// The file a query is about.
 pub(super) struct QueriedFile {
     pub(super) path: PathBuf,
     pub(super) language: String,
     pub(super) text: String,
 }
 
-/// An answer with what has to be said about it.
+/// A response, with a note for the model.
 struct LspAnswer {
     value: Value,
     note: Option<String>,
 }
 
 impl LspQuery<'_> {
-    /// Asks, and puts the answer into words.
+    /// Runs the query and formats the answer.
     pub(super) async fn answer(self) -> Result<Output, ToolError> {
         let mut output = Output {
             operation: self.input.operation.name().to_owned(),
@@ -95,7 +92,7 @@ impl LspQuery<'_> {
         known.map_err(|fault| ToolError::failed(fault.to_string()))
     }
 
-    /// Whether the server can be asked this at all.
+    /// Returns the LSP method; fails if the server lacks the capability.
     fn must_offer(&self) -> Result<&'static str, ToolError> {
         let (method, capability) = self.input.operation.method();
         if self.client.offers(capability) {
@@ -109,8 +106,7 @@ impl LspQuery<'_> {
         }
     }
 
-    /// Asks until the answer is final: one that is empty while the server still
-    /// reads the project is none.
+    /// Retries until the answer is final. An empty answer is not final while the server is indexing.
     async fn ask(&self, method: &str, params: &Value) -> Result<LspAnswer, ToolError> {
         let began = Instant::now();
         let deadline = began + INDEXES;
@@ -133,7 +129,7 @@ impl LspQuery<'_> {
                 Ok(value) if !waits && self.is_final(tries) => return Ok(LspAnswer { value, note: None }),
                 Ok(_) if busy && deadline <= Instant::now() => return Err(self.not_ready()),
                 Ok(value) if !busy && self.is_final(tries) => return Ok(LspAnswer { value, note: None }),
-                // Files are unknown until the project was read.
+                // A server may not know the file until it has indexed the project.
                 Err(fault @ LspError::Refused { .. }) if !busy && (self.is_final(tries) || !waits) => {
                     return Err(ToolError::failed(fault.to_string()));
                 }
@@ -267,7 +263,7 @@ impl LspQuery<'_> {
         Ok(shower.actions(&actions, answer.note).await)
     }
 
-    /// What an action would change, where the server says so when asked.
+    /// Returns the changes of a code action, resolving it if necessary.
     async fn resolved(&self, action: &CodeAction) -> Option<WorkspaceChange> {
         let answer = self.client.ask("codeAction/resolve", &action.raw, ANSWERS).await.ok()?;
         answer.get("edit").filter(|it| !it.is_null()).and_then(|it| workspace_change(it).ok())
@@ -285,7 +281,7 @@ impl LspQuery<'_> {
     async fn workspace_symbols(&self, shower: &AnswerFormatter<'_>) -> Result<Page, ToolError> {
         let method = self.must_offer()?;
         if self.file.is_some() {
-            // Some servers know no project before a file of it is open.
+            // Some servers load a project only when one of its files is opened.
             self.know().await?;
         }
         let query = self.input.query.as_deref().or(self.input.symbol.as_deref()).unwrap_or_default();
@@ -323,8 +319,7 @@ impl LspQuery<'_> {
         })
     }
 
-    /// What is known of a file's problems, so that later edits are compared with
-    /// it.
+    /// Returns the known diagnostics of a file, for comparison with later ones.
     pub(super) fn known(client: &LspClient, path: &Path) -> Option<Vec<haft_lsp::Diagnostic>> {
         client.report(path).map(|it| it.items)
     }

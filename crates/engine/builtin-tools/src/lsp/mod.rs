@@ -1,4 +1,4 @@
-//! Asks language servers about code.
+//! Queries language servers about code.
 
 mod diagnostic_changes;
 mod document_text;
@@ -22,26 +22,24 @@ pub use servers::{ExtraProgramDirs, LspServers, OpenServerShell, ServerShell};
 use self::lsp_query::{LspQuery, QueriedFile};
 use crate::edit_common::{blocking, canonical, check_path, granted};
 
-/// Asks language servers about code.
 #[derive(Debug)]
 pub struct Lsp {
     desk: Arc<LspServers>,
 }
 
-/// How far a question is.
+/// Progress of a query.
 #[derive(Clone, Debug, Serialize)]
 pub struct LspProgress {
-    /// What it waits for.
+    /// What the query waits for.
     pub note: String,
 }
 
 impl Lsp {
-    /// Asks the servers of this desk.
     pub fn new(desk: Arc<LspServers>) -> Self {
         Self { desk }
     }
 
-    /// A question that is about no file: to whom it goes is decided by what runs.
+    /// Runs a query that names no file. Goes to all running servers.
     async fn about_all(&self, input: &Input, cx: &ToolContext<LspProgress>) -> Result<Output, ToolError> {
         let inside = |it: &Arc<haft_lsp::LspClient>| {
             it.plan().root.starts_with(&*cx.cwd) || cx.cwd.starts_with(&it.plan().root)
@@ -96,7 +94,7 @@ impl Lsp {
             Ok((plan, QueriedFile { path: real, language, text }))
         })
         .await?;
-        // Sources of libraries belong to the server of the project that uses them.
+        // Library sources belong to the server of the project that uses them.
         let outside = !file.path.starts_with(&*cx.cwd);
         let elsewhere =
             self.desk.all_running().into_iter().find(|it| outside && it.plan().program == plan.program);
@@ -168,7 +166,7 @@ impl Tool for Lsp {
     fn reach(&self, input: &Input, cx: &CallContext) -> AccessSet {
         let Some(path) = &input.file_path else { return AccessSet::read(cx.cwd.to_path_buf()) };
         let mut accesses = vec![Access::Read(path.clone())];
-        // Starting a server runs a program, which may run code of the project.
+        // Starting a server runs a program that may execute code of the project.
         let line = self.desk.to_agree(path, &cx.cwd);
         accesses.extend(line.map(|line| Access::Command(line.into())));
         AccessSet::Declared(accesses)

@@ -1,5 +1,5 @@
-//! Answers in words: paths relative, lines with their text, lists bounded, and
-//! nothing of files the rules deny.
+//! Formats answers: relative paths, source lines, bounded lists, and no content of files that rules
+//! deny.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,19 +16,19 @@ use haft_types::text;
 
 use super::{LspProgress, Operation, diagnostic_changes::problem, document_text::read_text};
 
-/// Places, names and problems shown at once.
+/// Maximum number of locations, symbols and problems shown at once.
 const MOST: usize = 100;
-/// Characters of a line of a file.
+/// Maximum characters shown of a source line.
 const LINE: usize = 160;
-/// Characters of a hover.
+/// Maximum characters of a hover text.
 const HOVER: usize = 12_000;
-/// Changes shown of a proposal.
+/// Maximum number of changes shown of a refactoring.
 const CHANGES: usize = 60;
-/// Actions shown, and how many with what they change.
+/// Maximum number of code actions shown, and of those shown with their changes.
 const ACTIONS: usize = 30;
 const SHOWN_ACTIONS: usize = 5;
 
-/// An answer in words.
+/// A formatted answer.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) text: String,
@@ -43,7 +43,7 @@ impl Page {
     }
 }
 
-/// Puts answers into words for one call.
+/// Formats the answers of one call.
 pub(super) struct AnswerFormatter<'a> {
     cx: &'a ToolContext<LspProgress>,
     encoding: ColumnEncoding,
@@ -55,12 +55,12 @@ impl<'a> AnswerFormatter<'a> {
         Self { cx, encoding, texts: Mutex::default() }
     }
 
-    /// A path as it is shown.
+    /// Returns the path as it is displayed.
     pub(super) fn name(&self, path: &Path) -> String {
         path.strip_prefix(&*self.cx.cwd).unwrap_or(path).display().to_string()
     }
 
-    /// The text of a file the rules let this call read.
+    /// Returns the text of a file, if the rules allow this call to read it.
     async fn text(&self, path: &Path) -> Option<std::sync::Arc<str>> {
         let cached =
             |it: &Self| it.texts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(path).cloned();
@@ -142,7 +142,7 @@ impl<'a> AnswerFormatter<'a> {
         Page { text: lines.join("\n"), count: Some(found.len()), files: Some(files), notes }
     }
 
-    /// What the rules let this call see, and how much they do not.
+    /// Drops items in files that the rules deny. Returns the rest and the number dropped.
     fn readable<T>(&self, all: Vec<T>, path: impl Fn(&T) -> &PathBuf) -> (Vec<T>, usize) {
         let total = all.len();
         let mut verdicts: HashMap<PathBuf, bool> = HashMap::new();
@@ -302,8 +302,8 @@ impl<'a> AnswerFormatter<'a> {
         Page { text: lines.join("\n"), count: Some(told.len()), files: Some(1), notes }
     }
 
-    /// What is wrong in the project. `asked` says whether the server was asked
-    /// about all of it. What ignore files leave out was written by nobody here.
+    /// Formats all problems of a project, without those in ignored files, which are generated. `asked`
+    /// says whether the server was asked about the whole project.
     pub(super) async fn all_problems(
         &self,
         all: Vec<(PathBuf, Vec<Diagnostic>)>,
@@ -388,7 +388,7 @@ impl<'a> AnswerFormatter<'a> {
         Page { text: lines.join("\n"), count: Some(count), files: Some(files), notes }
     }
 
-    /// What a proposal would change, line by line.
+    /// Formats the changes of a refactoring line by line.
     async fn preview(&self, change: &WorkspaceChange, most: usize) -> Vec<String> {
         let mut lines: Vec<String> = change.moves.iter().map(|it| format!("would {it}")).collect();
         let (mut left, mut denied) = (most, 0);
@@ -446,8 +446,7 @@ impl<'a> AnswerFormatter<'a> {
     }
 }
 
-/// The lines that changes touch: number, before, after. Changes that make no
-/// sense are left out.
+/// Returns the changed lines as (number, before, after). Skips invalid changes.
 fn edited_lines(
     text: &str,
     changes: &[haft_lsp::TextChange],
@@ -458,7 +457,7 @@ fn edited_lines(
     let mut found: Vec<(usize, String, String)> = Vec::new();
     let mut at = 0;
     while at < changes.len() {
-        // All changes of one stretch of lines are shown at once.
+        // Changes on the same lines are shown together.
         let first = changes[at].start.0;
         let mut last = changes[at].end.0;
         let mut until = at + 1;
@@ -486,7 +485,7 @@ fn edited_lines(
     found
 }
 
-/// Appends what stands between two places.
+/// Appends the text between two positions.
 fn copy<'a>(to: &mut String, line: &impl Fn(u32) -> &'a str, from: (u32, usize), until: (u32, usize)) {
     if until < from {
         return;
@@ -506,7 +505,7 @@ fn files_word(count: usize) -> String {
     if count == 1 { String::from("1 file") } else { format!("{count} files") }
 }
 
-/// What is not shown, and how to see it.
+/// Returns a note about omitted items and how to see them.
 fn rest(total: usize, offset: usize, shown: usize) -> Option<String> {
     let next = offset + shown;
     match () {

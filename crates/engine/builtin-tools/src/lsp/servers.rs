@@ -1,5 +1,5 @@
-//! What a session knows about servers: which one serves a file, what holds it,
-//! and which were agreed to.
+//! The language servers of a session: which server handles a file, its sandbox, and which ones the user
+//! has approved.
 
 use std::{
     collections::BTreeSet,
@@ -29,21 +29,21 @@ use tokio::net::UnixStream;
 use super::diagnostic_changes::DiagnosticTracker;
 use crate::bash::{CommandConfiner, ConfinedCommand, NoConfiner, OutsideSandbox};
 
-/// Opens the shell that servers run in: one for all sessions that have the same
-/// environment, so that a server outlives the session that needed it first.
+/// Opens the shell that servers run in. Sessions with the same environment share it, so a server may
+/// outlive the session that started it.
 pub type OpenServerShell = Box<dyn Fn() -> io::Result<Arc<ServerShell>> + Send + Sync>;
 
-/// Says where programs may be beside the usual directories. May take seconds.
+/// Returns further directories with programs, such as those on the `PATH` of the login shell. May take
+/// seconds.
 pub type ExtraProgramDirs = Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
 
-/// The shell that servers run in. As long as somebody has it, they stay.
+/// The shell that servers run in. Servers run as long as a session holds a reference.
 #[derive(Debug)]
 pub struct ServerShell(pub Arc<Shell>);
 
-/// A server lives this long at most.
+/// Maximum lifetime of a server.
 const LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The servers of a session.
 pub struct LspServers {
     pub(super) pool: Arc<ServerPool>,
     open_shell: OpenServerShell,
@@ -51,19 +51,19 @@ pub struct LspServers {
     confine: Arc<dyn CommandConfiner>,
     settings: Arc<dyn Fn() -> LspSettings + Send + Sync>,
     programs: ProgramPath,
-    /// Where else programs may be. Takes its time.
+    /// Further directories with programs; slow to compute.
     further_dirs: ExtraProgramDirs,
-    /// The same programs and those there, once somebody looked.
+    /// `programs` plus the further directories, once they were computed.
     further: OnceLock<ProgramPath>,
-    /// Servers of plugins, after those of settings.
+    /// Servers from plugins, tried after those from settings.
     of_plugins: Mutex<Vec<ConfiguredServer>>,
-    /// Why servers of this project should not start unasked, if so.
+    /// Why servers of this project need approval (it is not trusted); `None` if they do not.
     distrust: Box<dyn Fn() -> Option<String> + Send + Sync>,
-    /// How many of those that were stopped for their memory this session knows of.
+    /// How many servers stopped for using too much memory have been reported to this session.
     stopped: AtomicUsize,
-    /// Command lines with their roots that were agreed to.
+    /// Approved command lines, with the root directory.
     agreed: Mutex<BTreeSet<(String, PathBuf)>>,
-    /// What holds the servers of this session.
+    /// Keys of the shell and sandbox combinations this session uses; see [`held`].
     held: Mutex<BTreeSet<String>>,
     pub(super) news: DiagnosticTracker,
 }
@@ -75,7 +75,8 @@ impl std::fmt::Debug for LspServers {
 }
 
 impl LspServers {
-    /// Servers of this pool, found in these directories.
+    /// Creates the servers of a session: they run in `pool` and their programs are searched in
+    /// `programs`.
     pub fn new(
         pool: Arc<ServerPool>,
         open_shell: OpenServerShell,
@@ -100,32 +101,32 @@ impl LspServers {
         }
     }
 
-    /// No server at all: for tools that are only described.
+    /// Never starts a server; for tools that are only described.
     pub fn closed() -> Arc<Self> {
         let refused = Box::new(|| Err(io::Error::other("this session starts no servers")));
         let settings = Arc::new(LspSettings::default);
         Arc::new(Self::new(ServerPool::of_process(), refused, settings, ProgramPath::default()))
     }
 
-    /// Puts servers behind walls.
+    /// Runs servers in a sandbox.
     pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
 
-    /// Asks before servers start as long as this says why.
+    /// Requires approval before a server starts, as long as `distrust` returns a reason.
     pub fn with_distrust(mut self, distrust: Box<dyn Fn() -> Option<String> + Send + Sync>) -> Self {
         self.distrust = distrust;
         self
     }
 
-    /// Looks for programs there, too, where they are nowhere else.
+    /// Also searches these directories for programs that are not found elsewhere.
     pub fn with_further_dirs(mut self, dirs: ExtraProgramDirs) -> Self {
         self.further_dirs = dirs;
         self
     }
 
-    /// The servers of plugins, from now on.
+    /// Replaces the servers that plugins provide.
     pub fn set_plugin_servers(&self, servers: Vec<ConfiguredServer>) {
         *self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner) = servers;
     }
@@ -138,20 +139,20 @@ impl LspServers {
         settings
     }
 
-    /// Why starting a server for this file is asked about whatever rules say.
+    /// Returns why starting a server for this file must ask, whatever the rules say.
     pub(super) fn distrusted(&self, file: &Path, top: &Path) -> Option<String> {
         let why = (self.distrust)()?;
         self.to_agree(file, top).map(|line| format!("{why}, and `{line}` may run code of the project"))
     }
 
-    /// Which servers were stopped for their memory since this was last asked.
+    /// Returns the servers stopped for using too much memory since the last call.
     pub(super) fn news_of_memory(&self) -> Vec<String> {
         let news = self.pool.stopped_for_memory(self.stopped.load(Ordering::Relaxed));
         self.stopped.fetch_add(news.len(), Ordering::Relaxed);
         news
     }
 
-    /// Which server a file needs. Looks at the disk.
+    /// Returns the server for a file. Reads the disk.
     pub(super) fn plan(&self, file: &Path, top: &Path) -> Result<ServerPlan, ServerUnavailable> {
         let settings = self.settings();
         match (self.programs.plan(file, top, &settings), self.further.get()) {
@@ -160,8 +161,8 @@ impl LspServers {
         }
     }
 
-    /// Which server a file needs, wherever it may be. One that was found only now is an
-    /// error: nobody was asked about it yet. May take seconds.
+    /// Like [`LspServers::plan`], but also searches the further directories. A program found only there
+    /// is an error for this call, because its command line has not been approved. May take seconds.
     pub(super) fn plan_for_call(&self, file: &Path, top: &Path) -> Result<ServerPlan, String> {
         let why = match self.plan(file, top) {
             Ok(plan) => return Ok(plan),
@@ -182,9 +183,8 @@ impl LspServers {
         }
     }
 
-    /// The command line that starting a server for this file would run, where
-    /// nobody agreed to it yet. A server may run code of the project, so that it
-    /// is asked for like any other command.
+    /// Returns the command line that starting a server for this file would run, if it has not been
+    /// approved yet. A server may execute code of the project, so it needs permission like any command.
     pub(super) fn to_agree(&self, file: &Path, top: &Path) -> Option<String> {
         let plan = self.plan(file, top).ok()?;
         let known = self.agreed().contains(&(plan.line(), plan.root.clone()));
@@ -205,7 +205,8 @@ impl LspServers {
         }
     }
 
-    /// The server of a plan; started if it does not run. The call was let do so.
+    /// Returns the server of a plan, starting it if necessary. The caller must have permission to run
+    /// it.
     pub(super) async fn client<P>(
         &self,
         plan: &ServerPlan,
@@ -236,8 +237,7 @@ impl LspServers {
         started.map_err(|fault| ToolError::failed(fault.to_string()))
     }
 
-    /// The server of this session that knows a file, if it runs. Looks at the
-    /// disk.
+    /// Returns the running server that handles a file, with the language id. Reads the disk.
     pub(super) fn running(&self, file: &Path, top: &Path) -> Option<(Arc<LspClient>, String)> {
         let helds = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if helds.is_empty() {
@@ -248,7 +248,7 @@ impl LspServers {
         Some((client, plan.language))
     }
 
-    /// All servers this session uses.
+    /// Returns all running servers this session uses.
     pub(super) fn all_running(&self) -> Vec<Arc<LspClient>> {
         let helds = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
         helds.iter().flat_map(|held| self.pool.held_by(held)).collect()
@@ -256,7 +256,7 @@ impl LspServers {
 }
 
 impl Drop for LspServers {
-    /// The last session that has the shell takes its servers along.
+    /// The last session that uses the shell stops its servers.
     fn drop(&mut self) {
         if self.shell.get().is_some_and(|shell| Arc::strong_count(shell) == 1) {
             for client in self.all_running() {
@@ -266,7 +266,8 @@ impl Drop for LspServers {
     }
 }
 
-/// What holds a server, in one word: the shell it runs in and its walls.
+/// Returns a key for the shell and sandbox a server runs in. Servers are shared only within the same
+/// key.
 fn held(shell: &Arc<Shell>, walls: Option<&Confinement>, reading: Option<&ReadOnlySandbox>) -> String {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
@@ -275,8 +276,7 @@ fn held(shell: &Arc<Shell>, walls: Option<&Confinement>, reading: Option<&ReadOn
     format!("{:x}-{:x}", Arc::as_ptr(shell).addr(), hasher.finish())
 }
 
-/// Starts servers as commands: with the environment, the walls and the
-/// ownership of those.
+/// Starts servers like commands: same environment, sandbox and process ownership.
 struct ShellLauncher {
     shell: Arc<Shell>,
     call: CallId,

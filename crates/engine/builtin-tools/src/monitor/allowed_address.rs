@@ -1,13 +1,13 @@
-//! Which addresses may be reached.
+//! Decides which addresses a socket may connect to.
 
 use std::{net::IpAddr, sync::Arc};
 
 use haft_net::{AddressRule, CheckedResolver, is_public};
 
-/// Whether a feed may come from this machine or its neighbourhood.
+/// Whether a socket may connect to this machine or its local network.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum LocalAddressPolicy {
-    /// Only public addresses.
+    /// Public addresses only.
     #[default]
     Refused,
     /// Any address.

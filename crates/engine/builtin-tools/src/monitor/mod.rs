@@ -1,4 +1,4 @@
-//! Watching something in the background, event by event.
+//! Watches a command or socket in the background; each output line is an event.
 
 mod allowed_address;
 mod input;
@@ -21,7 +21,6 @@ pub use input::{Input, Output, Socket};
 const USUAL: Duration = Duration::from_secs(300);
 const LONGEST: Duration = Duration::from_secs(1_800);
 
-/// Watches commands and sockets.
 pub struct Monitor {
     tasks: Arc<TaskRegistry>,
     neighbourhood: LocalAddressPolicy,
@@ -29,12 +28,12 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Watches as tasks of this session.
+    /// Creates the tool. Watches are tasks of this session.
     pub fn new(tasks: Arc<TaskRegistry>, neighbourhood: LocalAddressPolicy) -> Self {
         Self { tasks, neighbourhood, confine: Arc::new(NoConfiner) }
     }
 
-    /// Puts watched commands behind walls.
+    /// Runs watched commands in a sandbox.
     pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self

@@ -1,4 +1,4 @@
-//! A WebSocket as a feed of lines.
+//! Reads a WebSocket as a stream of lines.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ use super::{
     input::Socket,
 };
 
-/// A larger frame ends the watch.
+/// Maximum bytes of a frame; a larger one ends the watch.
 const LARGEST: usize = 1 << 20;
-/// How long a server may take to agree.
+/// Timeout of the connection and the WebSocket handshake.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The address as it will be connected to, if it is one.
+/// Validates the address of a socket against the policy.
 pub(crate) fn address(socket: &Socket, rule: LocalAddressPolicy) -> Result<Url, ToolError> {
     let text = socket.url.as_str();
     let wrong = |why: &str| ToolError::invalid(format!("{text} cannot be watched: {why}"));
@@ -50,7 +50,7 @@ pub(crate) fn address(socket: &Socket, rule: LocalAddressPolicy) -> Result<Url, 
     Ok(url)
 }
 
-/// Opens the socket.
+/// Connects to the socket.
 pub(crate) async fn open(
     socket: &Socket,
     rule: LocalAddressPolicy,
@@ -88,7 +88,7 @@ pub(crate) async fn open(
     Ok(WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await)
 }
 
-/// Carries frames into the feed until either side ends.
+/// Copies frames to the feed until either side ends.
 pub(crate) async fn carry(mut socket: WebSocketStream<Upgraded>, feed: FeedJob) {
     let stopped = loop {
         let frame = tokio::select! {
@@ -121,7 +121,7 @@ fn closed(frame: Option<&CloseFrame>) -> String {
     }
 }
 
-/// One frame is one event, whatever it holds.
+/// Formats a frame as one line, whatever it contains.
 fn one_line(text: &str) -> String {
     let mut line = text.trim_end_matches(['\r', '\n']).replace(['\r', '\n'], " ");
     line.push('\n');

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// What became of one edit.
+/// The outcome of planning one edit.
 #[derive(Clone, Debug)]
 pub(super) enum EditVerdict {
     Done { places: usize, notes: Vec<String> },
@@ -40,21 +40,21 @@ pub(super) struct MultiEditJob {
     pub(super) config: Arc<dyn ConfigCheck>,
     pub(super) viewer: ReadBy,
     pub(super) input: Input,
-    /// Where each path that was asked for really is.
+    /// Resolved location of each requested path.
     pub(super) real: BTreeMap<PathBuf, PathBuf>,
 }
 
-/// A file while the edits are tried out on it.
+/// A file on which edits are tried in memory.
 struct EditSheet {
-    /// As it was asked for first.
+    /// The path as the first edit named it.
     asked: PathBuf,
     real: PathBuf,
     snapshot: Option<FileSnapshot>,
-    /// As it is on disk; empty for a file that does not exist.
+    /// The text on disk; empty for a file that does not exist.
     on_disk: Text,
-    /// After the edits so far; nothing while there is none.
+    /// The text after the edits so far; `None` before the first.
     edited: Option<Text>,
-    /// The splices of each edit, and the text they were made in.
+    /// Index and splices of each edit, relative to the text before it.
     steps: Vec<(usize, Vec<Splice>)>,
 }
 
@@ -118,7 +118,7 @@ impl MultiEditJob {
         Ok(sheets)
     }
 
-    /// Makes the edits in memory, one after the other.
+    /// Applies the edits in memory, in order.
     fn try_out(&self, sheets: &mut [EditSheet]) -> Vec<EditOutput> {
         let mut outputs = Vec::new();
         for (at, edit) in self.input.edits.iter().enumerate() {
@@ -195,7 +195,7 @@ impl MultiEditJob {
         EditVerdict::Done { places: planned.places, notes: planned.notes }
     }
 
-    /// The earlier edit after which this text was no longer there.
+    /// Returns the earlier edit that removed this text.
     fn consumed_by(&self, sheet: &EditSheet, at: usize, edit: &EditInput) -> Option<usize> {
         let mut text = sheet.on_disk.clone();
         let found = |text: &Text| text.view().contains(&edit.old_string);
@@ -212,7 +212,7 @@ impl MultiEditJob {
         None
     }
 
-    /// Settings must stay valid after all edits together.
+    /// Configuration files must be valid after all edits.
     fn check_configs(&self, sheets: &[EditSheet], outputs: &mut [EditOutput]) {
         for sheet in sheets.iter().filter(|sheet| sheet.edited.is_some()) {
             let Some(problem) = self.config.problem(&sheet.real, sheet.text().view()) else { continue };
@@ -224,7 +224,7 @@ impl MultiEditJob {
         }
     }
 
-    /// Whether there is something to be written.
+    /// Returns the edits if all of them apply, else the error.
     fn judge<'a>(&self, edits: &'a [EditOutput]) -> Result<&'a [EditOutput], ToolError> {
         let failed = edits.iter().filter(|it| it.status != "ok").count();
         let invalid = edits.iter().any(|it| it.status == "invalid_settings");
@@ -278,8 +278,7 @@ impl MultiEditJob {
         match sheet.snapshot {
             None => reads.wrote(&self.viewer, &sheet.real, hash, sheet.text().view()),
             Some(_) => {
-                // Each step in turn: the lines of one are counted in the text
-                // before it.
+                // Steps are applied in order, because each counts lines in the text before it.
                 let mut text = sheet.on_disk.clone();
                 for (_, splices) in &sheet.steps {
                     let mut middle = String::new();

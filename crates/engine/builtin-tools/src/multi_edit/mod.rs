@@ -1,4 +1,4 @@
-//! Several replacements, in one file or in many, as one change.
+//! Applies several replacements, in one or more files, as one change.
 
 mod edit_plan;
 
@@ -65,7 +65,7 @@ impl Input {
         edit.file_path.as_ref().or(self.file_path.as_ref())
     }
 
-    /// Every file once, in the order of the edits.
+    /// Returns every file once, in the order of the edits.
     fn paths(&self) -> Vec<&PathBuf> {
         let mut paths = Vec::new();
         for path in self.edits.iter().filter_map(|edit| self.path_of(edit)) {
@@ -143,7 +143,6 @@ impl EditOutput {
     }
 }
 
-/// The tool.
 pub struct MultiEdit {
     files: Arc<SessionFiles>,
     config: Arc<dyn ConfigCheck>,
@@ -151,12 +150,11 @@ pub struct MultiEdit {
 }
 
 impl MultiEdit {
-    /// Edits the files of a session.
     pub fn new(files: Arc<SessionFiles>, config: Arc<dyn ConfigCheck>) -> Self {
         Self { files, config, news: Arc::new(NoEditObserver) }
     }
 
-    /// Says with each result what this one says about it.
+    /// Adds an observer, whose findings become part of each result.
     pub fn with_news(mut self, news: Arc<dyn EditObserver>) -> Self {
         self.news = news;
         self

@@ -118,14 +118,12 @@ pub struct Output {
     pub notes: Vec<String>,
 }
 
-/// The tool.
 #[derive(Debug)]
 pub struct NotebookEdit {
     files: Arc<SessionFiles>,
 }
 
 impl NotebookEdit {
-    /// Edits the notebooks of a session.
     pub fn new(files: Arc<SessionFiles>) -> Self {
         Self { files }
     }
@@ -228,7 +226,7 @@ struct NotebookJob {
     real: PathBuf,
 }
 
-/// A change of the text, and what it is about.
+/// A planned change of the file, with the cell it affects.
 struct Planned {
     splices: Vec<Splice>,
     cell_id: String,
@@ -266,8 +264,8 @@ impl NotebookJob {
         };
         let text = Text::decode(bytes).map_err(|_| self.refused("it is not a text file."))?;
         let notebook = Notebook::parse(text.view()).map_err(|why| self.refused(&why))?;
-        // One cell changes and the others are not shown, so it takes a Read of
-        // this very content, not of all of it.
+        // Only one cell changes and the result does not show the others, so a Read of exactly this
+        // version is required, but not of all cells.
         match self.files.reads().seen_version(&self.viewer.agent, &self.real) {
             Some(version) if version == snapshot.hash() => (),
             Some(_) => {

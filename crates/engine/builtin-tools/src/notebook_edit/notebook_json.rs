@@ -1,33 +1,32 @@
-//! The text of a notebook, with the place of every cell in it.
+//! Locates the cells in the JSON text of a notebook.
 //!
-//! Own code: a notebook is somebody's file under version control, and a JSON
-//! library would write all of it anew. This finds the few places that change.
+//! A JSON library would rewrite the whole file, which is usually under version control; this code
+//! changes only the necessary bytes.
 
 use std::ops::Range;
 
 use haft_workspace::text::Splice;
 use serde_json::{Value, value::RawValue};
 
-/// A notebook and where its cells are.
+/// A notebook and the positions of its cells.
 pub(super) struct Notebook<'a> {
     text: &'a str,
     value: Value,
     cells: Vec<CellSpan>,
-    /// The brackets of the list of cells, inclusive.
+    /// Byte range of the list of cells, from `[` to `]` inclusive.
     list: Range<usize>,
 }
 
 struct CellSpan {
-    /// The whole object.
+    /// Byte range of the object.
     object: Range<usize>,
-    /// Its members.
     members: Vec<Member>,
     id: String,
 }
 
 struct Member {
     key: String,
-    /// From the quote of the key to the end of the value.
+    /// Byte range from the quote of the key to the end of the value.
     whole: Range<usize>,
     value: Range<usize>,
 }
@@ -39,7 +38,7 @@ struct Outer<'a> {
 }
 
 impl<'a> Notebook<'a> {
-    /// Finds the cells.
+    /// Parses the notebook and locates the cells. The error says why it is not a valid notebook.
     pub(super) fn parse(text: &'a str) -> Result<Self, String> {
         let bad = |err: serde_json::Error| format!("it is not a valid notebook ({err}).");
         let value: Value = serde_json::from_str(text).map_err(bad)?;
@@ -63,7 +62,7 @@ impl<'a> Notebook<'a> {
         crate::read::language_of(&self.value)
     }
 
-    /// The cell of that id, or of that number (`cell-3`).
+    /// Returns the index of the cell with this id, or of `cell-N`.
     pub(super) fn find(&self, id: &str) -> Option<usize> {
         self.cells.iter().position(|cell| cell.id == id).or_else(|| {
             let number: usize = id.strip_prefix("cell-")?.parse().ok()?;
@@ -87,7 +86,7 @@ impl<'a> Notebook<'a> {
         crate::read::joined(self.cell(at).get("source"))
     }
 
-    /// An id that is not taken, if the notebook's format has ids (4.5 on).
+    /// Returns an unused cell id, if the notebook format has ids (4.5 or newer).
     pub(super) fn new_id(&self) -> Option<String> {
         let number = |key: &str| self.value.get(key).and_then(Value::as_u64).unwrap_or(0);
         let has_ids = (4, 5) <= (number("nbformat"), number("nbformat_minor"));
@@ -96,8 +95,8 @@ impl<'a> Notebook<'a> {
         has_ids.then(|| if self.ids().any(|it| it == id) { seed[8..24].to_owned() } else { id })
     }
 
-    /// Gives a cell another source, and maybe another type. Outputs belong to
-    /// the source that made them.
+    /// Replaces the source of a cell, and its type if one is given. Removes its outputs, which belong to
+    /// the old source.
     pub(super) fn replace(
         &self,
         at: usize,
@@ -144,7 +143,7 @@ impl<'a> Notebook<'a> {
         let members = &self.cells[at].members;
         let mut splices = Vec::new();
         for (index, member) in members.iter().enumerate().filter(|(_, it)| keys.contains(&it.key.as_str())) {
-            // With the comma before it, or after it if it is the first.
+            // Includes the comma before the cell; for the first cell, the one after it.
             let range = match (index.checked_sub(1).and_then(|it| members.get(it)), members.get(index + 1)) {
                 (Some(before), _) => before.whole.end..member.whole.end,
                 (None, Some(after)) => member.whole.start..after.whole.start,
@@ -168,7 +167,7 @@ impl<'a> Notebook<'a> {
         (!text.is_empty()).then_some(Splice { range: end..end, text })
     }
 
-    /// Puts a new cell before the cell of that number.
+    /// Inserts a new cell before the cell with this index.
     pub(super) fn insert(
         &self,
         at: usize,
@@ -189,7 +188,7 @@ impl<'a> Notebook<'a> {
         Splice { range: start..start, text }
     }
 
-    /// Takes a cell out, with one of its commas.
+    /// Removes a cell with one of its commas.
     pub(super) fn remove(&self, at: usize) -> Splice {
         let object = &self.cells[at].object;
         let before = at.checked_sub(1).and_then(|it| self.cells.get(it));
@@ -202,13 +201,13 @@ impl<'a> Notebook<'a> {
     }
 }
 
-/// Where a part of a text is in it. The part must be borrowed from the text.
+/// Returns the byte range of `part` in `text`. `part` must be a slice of `text`.
 fn place_of(text: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr() as usize - text.as_ptr() as usize;
     start..start + part.len()
 }
 
-/// The members of an object, found by running over valid JSON.
+/// Locates the members of an object in valid JSON.
 fn members(text: &str, object: Range<usize>) -> Vec<Member> {
     let bytes = text.as_bytes();
     let mut members = Vec::new();
@@ -241,7 +240,7 @@ fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The end of the value that starts here.
+/// Returns the end of the value that starts at `start`.
 fn skip_value(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     let mut depth = 0_usize;
@@ -271,13 +270,13 @@ fn skip_value(bytes: &[u8], start: usize) -> usize {
     at
 }
 
-/// How a notebook is laid out: what new parts have to look like.
+/// Formatting of a notebook, which new parts follow.
 pub(super) struct Layout {
-    /// One step of indentation; nothing for a notebook on one line.
+    /// One indentation step; `None` if the notebook is on one line.
     step: Option<String>,
-    /// Whether a blank follows a colon.
+    /// Whether a space follows a colon.
     spaced: bool,
-    /// Whether characters beyond ASCII are escaped.
+    /// Whether non-ASCII characters are escaped.
     escaped: bool,
 }
 
@@ -324,7 +323,7 @@ impl Layout {
         out
     }
 
-    /// A source, as a list of lines or as one string.
+    /// Formats a source as a list of lines or as one string.
     fn source(&self, source: &str, as_list: bool) -> String {
         if !as_list {
             return self.string(source);
@@ -340,7 +339,7 @@ impl Layout {
         }
     }
 
-    /// A whole cell, its members in the order of the notebook format.
+    /// Formats a whole cell, with members in the order of the notebook format.
     fn cell(&self, kind: &str, id: Option<&str>, source: &str) -> String {
         let code = kind == "code";
         let mut members = vec![("cell_type", format!("\"{kind}\""))];

@@ -1,13 +1,13 @@
-//! A page of lines that fits into a budget, and how to read on.
+//! Selects a page of lines that fits the token budget, and where the next one starts.
 
-/// What fits into one page.
+/// Limits of one Read result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReadLimits {
-    /// Tokens of one result, roughly.
+    /// Maximum tokens of a result, estimated. Default 25,000.
     pub max_tokens: usize,
-    /// Lines of one result when no limit is given and not all of them fit.
+    /// Maximum lines of a result if the call gives no limit and the file does not fit. Default 2,000.
     pub max_lines: u64,
-    /// Characters of one line that is shown alone.
+    /// Maximum characters of a line that is read alone. Default 10,000.
     pub widest: usize,
 }
 
@@ -18,8 +18,8 @@ impl Default for ReadLimits {
 }
 
 impl ReadLimits {
-    /// As these variables say: `HAFT_FILE_READ_MAX_OUTPUT_TOKENS`, or
-    /// the public name of the same setting.
+    /// Reads `HAFT_FILE_READ_MAX_OUTPUT_TOKENS`, else `CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS`. Invalid
+    /// values are ignored.
     pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let names = ["HAFT_FILE_READ_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS"];
         let tokens = names.iter().find_map(|name| variable(name)?.trim().parse().ok());
@@ -27,25 +27,25 @@ impl ReadLimits {
         Self { max_tokens: tokens.filter(|it| 0 < *it).unwrap_or(default.max_tokens), ..default }
     }
 
-    /// For a model that asked for more than usual.
+    /// Returns the limits for a call that asks for a large result: four times the tokens, any number of
+    /// lines.
     pub(super) fn large(self) -> Self {
         Self { max_tokens: self.max_tokens * 4, max_lines: u64::MAX, widest: usize::MAX }
     }
 
-    /// Bytes that surely hold a page.
+    /// Returns a number of bytes that certainly contains a page.
     pub(super) fn max_bytes(self) -> usize {
         self.max_tokens.saturating_mul(BYTES_PER_TOKEN).saturating_add(4096)
     }
 }
 
-/// No text has more bytes per token for long.
+/// Upper bound of the average bytes per token.
 const BYTES_PER_TOKEN: usize = 8;
 
-/// Characters of one line shown beside others. A longer line is read by column.
+/// Maximum characters of a line shown with others. The rest of a longer line is read by column.
 pub(super) const LINE_WIDTH: usize = 2000;
 
-/// A rough count: code has about three ASCII characters per token, other
-/// scripts about one.
+/// Estimates tokens: three ASCII characters per token, or one other character.
 pub(super) fn tokens(text: &str) -> usize {
     if text.is_ascii() {
         return text.len().div_ceil(3);
@@ -54,16 +54,16 @@ pub(super) fn tokens(text: &str) -> usize {
     text.chars().count() - narrow + narrow.div_ceil(3)
 }
 
-/// What one page shows.
+/// The content of one page.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Page<'a> {
-    /// The lines, without numbers; what is cut is cut.
+    /// The lines, without numbers; long ones are cut.
     pub(super) lines: Vec<&'a str>,
-    /// Lines of which only a part is shown, with how to see more.
+    /// The lines that are cut, and where they continue.
     pub(super) cuts: Vec<PartialLine>,
-    /// Where to go on; nothing when everything asked for is shown.
+    /// Start of the next page; `None` if everything requested is shown.
     pub(super) next: Option<NextPage>,
-    /// Whether the budget ended the page.
+    /// Whether the page ended early, because of the token budget or a long line.
     pub(super) over_budget: bool,
 }
 
@@ -71,9 +71,9 @@ pub(super) struct Page<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct PartialLine {
     pub(super) line: u64,
-    /// Column after the last character shown, from one.
+    /// Column after the last character shown, counted from 1.
     pub(super) next_column: u64,
-    /// Characters of the line that follow; nothing when nobody counted.
+    /// Number of characters that follow in the line; `None` if unknown.
     pub(super) more: Option<u64>,
 }
 
@@ -84,24 +84,23 @@ pub(super) struct NextPage {
     pub(super) column: Option<u64>,
 }
 
-/// Which page is asked for.
+/// A requested page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRequest {
-    /// Number of the first line given.
+    /// Number of the first line, counted from 1.
     pub(super) first: u64,
-    /// Lines wanted at most.
+    /// Maximum number of lines.
     pub(super) count: u64,
-    /// Column of the first line to start at, from one.
+    /// Column of the first line to start at, counted from 1.
     pub(super) column: u64,
-    /// Whether a long line may fill the page.
+    /// Whether the first line may fill the page.
     pub(super) alone: bool,
     pub(super) max_tokens: usize,
-    /// Characters of a line that is alone.
+    /// Maximum characters of the first line if it may fill the page.
     pub(super) widest: usize,
 }
 
-/// Puts lines on a page until it is full. The first line is taken from the
-/// column asked for.
+/// Fills a page with lines. The first line starts at the requested column.
 pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &PageRequest) -> Page<'a> {
     let mut page = Page::default();
     let mut left = ask.max_tokens;
@@ -132,7 +131,7 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &PageRequest) 
                 next_column,
                 more: Some(rest[shown.len()..].chars().count() as u64),
             });
-            // A line that fills the page is continued before the next one.
+            // A line that fills the page is continued before the next line.
             if left <= 2 || is_alone {
                 page.over_budget = true;
                 page.next = Some(NextPage { line: number, column: Some(next_column) });
@@ -143,13 +142,13 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &PageRequest) 
     page
 }
 
-/// The text after some characters.
+/// Skips the first `skip` characters.
 fn after(text: &str, skip: u64) -> &str {
     let skip = usize::try_from(skip).unwrap_or(usize::MAX);
     text.char_indices().nth(skip).map_or("", |(at, _)| &text[at..])
 }
 
-/// The longest beginning that fits.
+/// Returns the longest prefix of at most `max_tokens` tokens.
 pub(super) fn fit(text: &str, max_tokens: usize) -> &str {
     let mut narrow = 0;
     let mut wide = 0;
@@ -179,7 +178,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Following the continuations shows every character once.
+        /// Following the continuation notes shows every character exactly once.
         #[test]
         fn pages_have_no_gaps_and_no_overlaps(
             text in prop::collection::vec("[a日]{0,40}|x{2990,3100}", 1..8), budget in 4_usize..1500,
@@ -193,7 +192,7 @@ mod tests {
                 for (offset, line) in page.lines.iter().enumerate() {
                     let number = at.line as usize + offset;
                     seen[number - 1].push_str(line);
-                    // What is cut beside other lines is read on by column.
+                    // A line cut next to others is continued by column.
                     if let Some(cut) = page.cuts.iter().find(|it| it.line == number as u64)
                         && page.next.is_none_or(|next| next.line != cut.line)
                     {

@@ -1,4 +1,4 @@
-//! Shows pictures and PDFs: as they are unpacked, or described where this build cannot.
+//! Shows images and PDFs, or describes them in builds without decoders.
 
 use std::{
     fs, io,
@@ -25,20 +25,20 @@ use super::{
 };
 use crate::edit_common::thousands;
 
-/// About what a picture of a page costs, in tokens.
+/// Estimated tokens of an image of a page.
 const PICTURE_TOKENS: usize = 1600;
 
-/// How long pictures of pages are kept.
+/// How long images of pages are kept on disk.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where a session keeps pictures of pages. Nobody else's are there, so all of it
-/// may be read back.
+/// Returns the directory for images of pages of a session. It contains only files of this session, so
+/// all of it may be read.
 pub fn parts_dir(state: &Path, session: Option<&SessionId>) -> PathBuf {
     let session = session.map_or("none", SessionId::as_str);
     state.join("parts").join(ContentHash::hash(session.as_bytes()).short())
 }
 
-/// Removes what was kept long enough.
+/// Removes images older than [`LIFETIME`].
 fn remove_old(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let age = entry.metadata().and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
@@ -53,7 +53,7 @@ impl ReadJob {
         Failure::Tool(ToolError::failed(format!("{} {what}", self.input.file_path.display())))
     }
 
-    /// Does the work on a file.
+    /// Runs a job on a file.
     fn work(
         &self,
         file: &OpenFile,
@@ -80,7 +80,7 @@ impl ReadJob {
         answer.map_err(|why| self.failed(&format!("is {kind}, but {why}.")))
     }
 
-    /// Shows a picture, made as small as a provider takes it.
+    /// Shows an image, shrunk to what providers accept.
     pub(super) fn image(
         &self,
         file: &OpenFile,
@@ -110,7 +110,7 @@ impl ReadJob {
         Ok(TextReadResult { output, record: None })
     }
 
-    /// Shows pages of a PDF: as text where they have some, else as pictures.
+    /// Shows pages of a PDF: as text where they have any, else as images.
     pub(super) fn pdf(
         &self,
         file: &OpenFile,
@@ -141,7 +141,7 @@ impl ReadJob {
         Ok(TextReadResult { output, record: None })
     }
 
-    /// Without the libraries, pictures and documents are described.
+    /// Describes an image or PDF in a build without decoders.
     fn undecoded(&self, file: &OpenFile, what: &str) -> Result<TextReadResult, Failure> {
         let notices = vec![format!("[This build cannot show {what}.]")];
         self.binary(file.stamp().len, &file.head(64)?, notices)
@@ -172,8 +172,8 @@ impl ReadJob {
         }
     }
 
-    /// Puts pictures of pages where programs find them too. Where that cannot be
-    /// done, they are in the result alone.
+    /// Writes images of pages to files, so that programs can read them. If that fails, they are only in
+    /// the result.
     fn keep(&self, file: &OpenFile, pages: &[DocumentPage]) -> PathBuf {
         let parent = parts_dir(self.files.workspace().state_dir(), self.files.session());
         let done = (|| {
@@ -219,7 +219,7 @@ impl ReadJob {
         }
     }
 
-    /// Makes the pictures of a notebook fit; what is none is described.
+    /// Shrinks the images of a notebook; data that is not an image is described.
     pub(super) fn fit_pictures(&self, file: &mut NotebookFile, cancelled: &dyn Fn() -> bool) {
         for output in file.cells.iter_mut().flat_map(|cell| &mut cell.outputs) {
             let Some((kind, base64)) = output.image.take() else { continue };
@@ -239,7 +239,7 @@ impl ReadJob {
     }
 }
 
-/// As many pages as fit into the budget, and the ones that follow.
+/// Returns the pages that fit the token budget, and which ones follow.
 fn within(pages: Vec<DocumentPage>, max_tokens: usize) -> (Vec<DocumentPage>, Option<String>) {
     let mut left = max_tokens;
     let mut shown = Vec::new();
@@ -259,7 +259,7 @@ fn within(pages: Vec<DocumentPage>, max_tokens: usize) -> (Vec<DocumentPage>, Op
     (shown, (!rest.is_empty()).then(|| ranges(&rest)))
 }
 
-/// DocumentPage numbers as they are asked for.
+/// Formats page numbers as in the `pages` parameter.
 fn ranges(pages: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for page in pages {
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_named_exactly() {
+    fn pages_over_the_budget_are_named() {
         let page = |number, text: &str| DocumentPage { number, text: text.to_owned(), picture: None };
         let pages = || vec![page(2, "aaa aaa"), page(5, &"b".repeat(60)), page(6, "c"), page(9, "d")];
         let (shown, rest) = within(pages(), 10);

@@ -1,4 +1,4 @@
-//! Shows what is in a file.
+//! Shows the content of a file.
 
 mod line_page;
 mod media;
@@ -69,7 +69,6 @@ pub struct Input {
     pub allow_large: bool,
 }
 
-/// The tool.
 #[derive(Debug)]
 pub struct Read {
     files: Arc<SessionFiles>,
@@ -78,12 +77,11 @@ pub struct Read {
 }
 
 impl Read {
-    /// Reads the files of a session.
     pub fn new(files: Arc<SessionFiles>, limits: ReadLimits) -> Self {
         Self { files, limits, media: MediaWork::Thread }
     }
 
-    /// Unpacks pictures and documents elsewhere.
+    /// Sets where images and PDFs are decoded.
     pub fn with_media(mut self, media: MediaWork) -> Self {
         self.media = media;
         self
@@ -177,7 +175,7 @@ impl Tool for Read {
 
 fn outcome(reading: TextReadResult) -> Outcome<Output> {
     let mut outcome = Outcome::from(reading.output);
-    // The session log restores from this what was seen.
+    // When a session is resumed, the log restores from this what the agent has seen.
     outcome.meta = reading
         .record
         .and_then(|record| serde_json::to_value(record).ok())
@@ -185,7 +183,7 @@ fn outcome(reading: TextReadResult) -> Outcome<Output> {
     outcome
 }
 
-/// Pages of a PDF that are asked for, as ranges from one.
+/// Parses page ranges, counted from 1.
 fn parse_pages(text: &str) -> Result<Vec<std::ops::RangeInclusive<usize>>, String> {
     let problem = |what: &str| format!("pages: {what}; give \"3\", \"1-5\" or \"2,7-9\" (got \"{text}\").");
     let mut ranges = Vec::new();
@@ -213,12 +211,12 @@ struct ReadJob {
     media: MediaWork,
 }
 
-/// Files up to this size are read at once if they are in memory.
+/// Maximum bytes of a file that is read on the async thread if it is in the page cache.
 const SMALL: usize = 128 * 1024;
 
 impl ReadJob {
-    /// The usual case, a small text that is in memory, without the detour over a
-    /// thread that may wait. `None` leaves everything to the usual way.
+    /// Fast path for the common case: a small text file in the page cache, read without a blocking
+    /// thread. `None` means: use the normal path.
     fn at_hand(&self) -> Option<TextReadResult> {
         if self.input.pages.is_some()
             || self.is_notebook()
@@ -227,7 +225,7 @@ impl ReadJob {
             return None;
         }
         let (file, bytes) = haft_workspace::read_at_hand(&self.real, SMALL)?;
-        // What takes a closer look takes its time.
+        // Other formats need the normal path.
         if haft_media::format(&bytes) != Format::Other {
             return None;
         }
@@ -303,8 +301,7 @@ impl ReadJob {
         }
     }
 
-    /// Describes what cannot be shown. Whoever has seen the description may
-    /// replace the file.
+    /// Describes a file that cannot be shown. The agent may then replace the file.
     fn binary(&self, len: u64, head: &[u8], notices: Vec<String>) -> Result<TextReadResult, Failure> {
         if len <= haft_workspace::MAX_EDITABLE {
             let version = Some(hash_file(&self.real)?);
@@ -348,14 +345,14 @@ impl ReadJob {
             count: self.input.limit.and_then(|it| usize::try_from(it).ok()),
             max_tokens: self.limits.max_tokens,
         };
-        // What is no notebook, whatever its name, is shown as text.
+        // A file that is not a valid notebook is shown as text, whatever its name.
         let Some(mut shown) = notebook::show(&self.input.file_path, text.view(), &ask) else {
             return Ok(None);
         };
         self.fit_pictures(&mut shown.file, cancelled);
         let all: Vec<&str> = text.view().lines().collect();
         let total = all.len() as u64;
-        // The cells stand for the lines: all of them were seen, or some.
+        // For a notebook, all lines count as seen only if all cells were shown in full.
         let lines = if shown.complete { all } else { Vec::new() };
         let view = LinesView {
             path: &self.real,
@@ -393,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_ranges() {
+    fn page_ranges_are_parsed() {
         assert_eq!(parse_pages("3"), Ok(vec![3..=3]));
         assert_eq!(parse_pages(" 2, 7 - 9 "), Ok(vec![2..=2, 7..=9]));
         for bad in ["abc", "5-3", "", "0", "1-", "-2", "1,,2", "1-2-3"] {

@@ -1,4 +1,4 @@
-//! Cells and outputs of a Jupyter notebook.
+//! Shows cells and outputs of a Jupyter notebook.
 
 use std::path::Path;
 
@@ -10,38 +10,38 @@ use super::{
     output::{Cell, CellOutput, NotebookFile},
 };
 
-/// Larger notebooks are refused.
+/// Maximum bytes of a notebook; larger ones are rejected.
 pub(super) const MAX_BYTES: u64 = 100 * 1024 * 1024;
 
-/// Text of one output that is shown.
+/// Maximum characters shown of one output.
 const OUTPUT_CHARS: usize = 8000;
 
-/// Pictures of one result that are shown.
+/// Maximum number of images in one result.
 const MAX_IMAGES: usize = 10;
 
-/// Base64 of one picture that is looked at; it is made smaller if need be.
+/// Maximum base64 characters of an image that is decoded; it is shrunk if necessary.
 const IMAGE_CHARS: usize = 20 * 1024 * 1024;
 
-/// Characters of an id.
+/// Maximum characters of a cell id.
 const ID_CHARS: usize = 80;
 
-/// Which cells are asked for.
+/// The requested cells.
 pub(super) struct CellRange {
-    /// From one.
+    /// Number of the first cell, counted from 1.
     pub(super) first: usize,
     pub(super) count: Option<usize>,
     pub(super) max_tokens: usize,
 }
 
-/// A notebook as it is shown.
+/// A formatted notebook.
 pub(super) struct ShownNotebook {
     pub(super) file: NotebookFile,
-    /// Whether every cell is there, with all of its text.
+    /// Whether all cells are shown in full.
     pub(super) complete: bool,
 }
 
-/// What of a notebook matters here. Cells are read one by one, as far as they
-/// are shown: a notebook may have a million.
+/// The parts of a notebook used here. Cells are parsed only when shown, because a notebook may have a
+/// million.
 #[derive(Deserialize)]
 struct Notebook<'a> {
     #[serde(borrow)]
@@ -50,7 +50,7 @@ struct Notebook<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-/// Shows some cells; `None` when the text is no notebook.
+/// Shows the requested cells; `None` if the text is not a notebook.
 pub(super) fn show(path: &Path, text: &str, ask: &CellRange) -> Option<ShownNotebook> {
     let Notebook { cells, metadata } = serde_json::from_str(text).ok()?;
     let metadata = metadata.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or(Value::Null);
@@ -73,7 +73,7 @@ pub(super) fn show(path: &Path, text: &str, ask: &CellRange) -> Option<ShownNote
                 next = Some(at + 1);
                 break;
             }
-            // One cell that is too long for any page.
+            // A cell that does not fit on any page is cut.
             cut_cell(&mut cell, left);
             whole = false;
             notices.push(format!(
@@ -101,13 +101,13 @@ pub(super) fn show(path: &Path, text: &str, ask: &CellRange) -> Option<ShownNote
     Some(ShownNotebook { file: NotebookFile { file_path: path.to_owned(), cells: shown, notices }, complete })
 }
 
-/// About how many tokens a cell takes.
+/// Estimates the tokens of a cell.
 fn cost(cell: &Cell) -> usize {
     let outputs: usize = cell.outputs.iter().map(|it| tokens(&it.text) + 8).sum();
     tokens(&cell.source) + outputs + 12
 }
 
-/// Leaves of a cell what fits: half for the source, the rest for outputs.
+/// Cuts a cell to the budget: half for the source, the rest for outputs.
 fn cut_cell(cell: &mut Cell, max_tokens: usize) {
     let source = fit(&cell.source, max_tokens / 2).to_owned();
     let mut left = max_tokens.saturating_sub(tokens(&source) + 12);
@@ -129,7 +129,7 @@ fn cut_cell(cell: &mut Cell, max_tokens: usize) {
     cell.outputs = kept;
 }
 
-/// The language of the kernel.
+/// Returns the language of the notebook's kernel.
 pub(crate) fn language_of(notebook: &Value) -> String {
     let at = |pointer: &str| notebook.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     at("/metadata/language_info/name")
@@ -152,7 +152,7 @@ fn read_cell(cell: &Value, at: usize, language: &str, images: &mut usize) -> Cel
     }
 }
 
-/// An id or a type of somebody else's making, as it can stand in a tag.
+/// Sanitizes an id or type from the file for use in a tag.
 fn one_word(text: &str) -> String {
     let odd = |it: char| it.is_control() || matches!(it, '"' | '<' | '>');
     text.chars().take(ID_CHARS).map(|it| if odd(it) { '_' } else { it }).collect()
@@ -191,7 +191,7 @@ fn read_output(output: &Value, images: &mut usize) -> CellOutput {
     }
 }
 
-/// Text that may be one string or a list of them.
+/// Returns text that is stored as one string or as a list of strings.
 pub(crate) fn joined(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
@@ -206,7 +206,7 @@ fn joined_lines(value: Option<&Value>) -> String {
     lines.join("\n")
 }
 
-/// Long outputs keep their beginning and their end. Colours go.
+/// Cuts the middle of a long output and removes color codes.
 fn cut(text: &str) -> String {
     let text = without_escapes(text);
     let count = text.chars().count();
@@ -218,7 +218,7 @@ fn cut(text: &str) -> String {
     format!("{head}\n[{} characters not shown]\n{tail}", count - OUTPUT_CHARS)
 }
 
-/// Takes colour codes out of tracebacks.
+/// Removes terminal escapes, which tracebacks contain.
 fn without_escapes(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars();

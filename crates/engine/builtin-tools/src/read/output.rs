@@ -126,7 +126,6 @@ pub struct CellOutput {
 }
 
 impl CellOutput {
-    /// Adds a line to the text.
     pub(super) fn say(&mut self, line: &str) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');

@@ -1,11 +1,11 @@
-//! What the model reads, and what a person sees.
+//! Formats results for the model and the user.
 
 use haft_tool::{Block, Content, LineStyle, Rendered, RenderedLine};
 
 use super::output::{Cell, NotebookFile, Output, Parts, PdfFile, TextFile};
 use crate::edit_common::thousands;
 
-/// What the model reads.
+/// Formats a result for the model.
 pub(super) fn for_model(output: &Output) -> Content {
     match output {
         Output::Text(file) => Content::text(numbered(file)),
@@ -46,7 +46,7 @@ pub(super) fn for_model(output: &Output) -> Content {
     }
 }
 
-/// Lines with their numbers, then the notices.
+/// Formats lines with their numbers, followed by the notices.
 fn numbered(file: &TextFile) -> String {
     let mut text =
         String::with_capacity(file.content.len() + 8 * usize::try_from(file.num_lines).unwrap_or(0));
@@ -72,8 +72,7 @@ fn numbered(file: &TextFile) -> String {
     text
 }
 
-/// Writes a number without a detour over a text of its own: there is one per
-/// line.
+/// Appends a number without allocating; called once per line.
 fn push_number(text: &mut String, number: u64) {
     let rest = number / 10;
     if rest != 0 {
@@ -166,10 +165,10 @@ fn pages(parts: &Parts) -> Content {
     Content::from(blocks)
 }
 
-/// Lines a person is shown.
+/// Maximum number of lines shown to the user.
 const PREVIEW: usize = 12;
 
-/// What a person sees.
+/// Formats a result for the user.
 pub(super) fn for_person(output: &Output) -> Rendered {
     let file = match output {
         Output::Text(file) => file,

@@ -1,4 +1,4 @@
-//! Reading lines of text.
+//! Reads lines of text files.
 
 use std::path::Path;
 
@@ -14,27 +14,27 @@ use super::{
 };
 use crate::edit_common::{PARTIAL_MARK, line_anchors, thousands};
 
-/// Which lines are asked for.
+/// The requested lines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Range {
-    /// First line, from one; negative counts from the end.
+    /// First line, counted from 1; negative counts from the end.
     pub(super) offset: i64,
-    /// How many lines.
+    /// Maximum number of lines.
     pub(super) limit: Option<u64>,
-    /// First column of the first line, from one.
+    /// First column of the first line, counted from 1.
     pub(super) column: Option<u64>,
 }
 
-/// What stands before each line.
+/// The prefix of each line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum LineNumbering {
-    /// Its number.
+    /// The line number.
     Plain,
-    /// Its mark.
+    /// The mark: line number and content hash.
     Marks,
 }
 
-/// Everything a read of text needs.
+/// The parameters of reading a text file.
 pub(super) struct TextJob<'a> {
     pub(super) files: &'a SessionFiles,
     pub(super) viewer: &'a ReadBy,
@@ -45,21 +45,20 @@ pub(super) struct TextJob<'a> {
     pub(super) cancelled: &'a dyn Fn() -> bool,
 }
 
-/// Files up to this size are loaded whole: their version is known, and other
-/// encodings are recognised wherever they show.
+/// Maximum bytes of a file that is loaded as a whole. Only then its version is known, and its encoding
+/// is detected from all of its content.
 const LOADED: u64 = 8 * 1024 * 1024;
 
-/// What is looked at to recognise the encoding of a larger file.
+/// Bytes examined to detect the encoding of a larger file.
 const SAMPLE: usize = 256 * 1024;
 
-/// What was read, and what to remember about it.
+/// The result, and what to record as seen.
 pub(super) struct TextReadResult {
     pub(super) output: Output,
     pub(super) record: Option<SeenRecord>,
 }
 
-/// The lines of a text. Own code because the general splitting of strings takes
-/// longer than everything else about a small file.
+/// Splits text into lines. Faster than `str::lines`, which dominates the time for a small file.
 fn lines(text: &Text) -> Vec<&str> {
     let view = text.view();
     let mut lines = Vec::with_capacity(usize::try_from(text.line_count()).unwrap_or(0));
@@ -74,14 +73,13 @@ fn lines(text: &Text) -> Vec<&str> {
     lines
 }
 
-/// As `str::lines` has it: a carriage return before a line feed belongs to the
-/// line end.
+/// Removes a carriage return before the line end, like `str::lines`.
 fn without_return(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
 
 impl TextJob<'_> {
-    /// Reads a page; `None` when the file is no text.
+    /// Reads a page; `None` if the file is not text.
     pub(super) fn run(&self, file: OpenFile) -> Result<Option<TextReadResult>, FileError> {
         if file.stamp().len <= LOADED {
             let loaded = self.files.workspace().load(file)?;
@@ -96,14 +94,14 @@ impl TextJob<'_> {
         }
     }
 
-    /// A page of a text that is loaded.
+    /// Returns a page of a loaded text.
     pub(super) fn whole(&self, snapshot: &FileSnapshot, text: &Text) -> TextReadResult {
         let all = lines(text);
         let total = all.len() as u64;
         let first = self.first_line(total);
         let skip = usize::try_from(first - 1).unwrap_or(usize::MAX).min(all.len());
         let mut page = fill(all[skip..].iter().copied(), &self.ask(first, total, u64::MAX));
-        // What does not fit whole is read page by page, and pages have an end.
+        // Only a file that fits is shown without a limit of lines.
         if page.next.is_some() && self.range.limit.is_none() {
             page = fill(all[skip..].iter().copied(), &self.ask(first, total, self.limits.max_lines));
         }
@@ -127,7 +125,7 @@ impl TextJob<'_> {
         self.finish(page, &view, encoding)
     }
 
-    /// A file too large to load: only the page is in memory.
+    /// Reads a page of a file that is too large to load; only the page is in memory.
     fn streamed(&self, file: &OpenFile) -> Result<Option<TextReadResult>, FileError> {
         let head = file.head(SAMPLE)?;
         let Some(mut encoding) = detect(&head, SampleExtent::Head) else { return Ok(None) };
@@ -177,8 +175,7 @@ impl TextJob<'_> {
         Ok(Some(self.finish(page, &view, described)))
     }
 
-    /// Corrects what the page could not know: it was given only a part of the
-    /// last line, or the first line from a later column on.
+    /// Corrects the positions of a page that was built from a part of its first or last line.
     fn mend(&self, page: &mut Page<'_>, first: u64, column: u64, cut: bool) {
         for cut in page.cuts.iter_mut().filter(|cut| cut.line == first) {
             cut.next_column += column - 1;
@@ -206,7 +203,7 @@ impl TextJob<'_> {
         }
     }
 
-    /// A page of so many lines at most, where the call does not say how many.
+    /// Builds the request for a page. `most` is the maximum number of lines if the call gives none.
     fn ask(&self, first: u64, total: u64, most: u64) -> PageRequest {
         let count = self.range.limit.unwrap_or(most);
         PageRequest {
@@ -221,7 +218,7 @@ impl TextJob<'_> {
 
     fn finish(&self, page: Page<'_>, view: &LinesView<'_>, encoding: Option<String>) -> TextReadResult {
         let reads = self.files.reads();
-        // An earlier result may have been without marks.
+        // An earlier result may not have contained marks.
         if self.numbers == LineNumbering::Plain
             && !view.clipped
             && !view.lines.is_empty()
@@ -248,7 +245,7 @@ impl TextJob<'_> {
         TextReadResult { output, record }
     }
 
-    /// The marks of the lines that are shown whole.
+    /// Returns the marks of the lines that are shown in full.
     fn marks(&self, page: &Page<'_>, view: &LinesView<'_>) -> Vec<Option<String>> {
         if self.numbers == LineNumbering::Plain {
             return Vec::new();
@@ -261,7 +258,7 @@ impl TextJob<'_> {
         lines.map(|(line, number)| is_whole(number).then(|| line_anchors::letters(line))).collect()
     }
 
-    /// What the model has to know beside the lines.
+    /// Returns the notices for the model.
     fn notices(&self, page: &Page<'_>, view: &LinesView<'_>, encoding: Option<&str>) -> Vec<String> {
         let mut notices = Vec::new();
         let total = view.total;
@@ -289,7 +286,7 @@ impl TextJob<'_> {
                 "{PARTIAL_MARK}line {line} of {total} goes on. Continue with offset={line} column={column}]"
             )),
             Some(NextPage { line, column: None }) => {
-                // A page that was asked for is not partial.
+                // A page is not partial if the call asked for exactly these lines.
                 let asked = self.range.limit.is_some_and(|limit| limit <= page.lines.len() as u64);
                 let mark = if asked { "[" } else { PARTIAL_MARK };
                 notices.push(format!(

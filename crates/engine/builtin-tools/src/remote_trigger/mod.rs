@@ -1,4 +1,4 @@
-//! Fires prompts the person set up to be fired.
+//! Starts prompts that the user has configured as triggers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,19 +11,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What triggers need from above.
+/// What the trigger tool needs.
 #[derive(Clone)]
 pub struct TriggerServices {
-    /// Where runs wait.
+    /// Queue of runs.
     pub store: TriggerStore,
-    /// What the person set up, as it is now.
+    /// Returns the configured triggers by name.
     pub triggers: Arc<dyn Fn() -> BTreeMap<String, Trigger> + Send + Sync>,
-    /// The session that fires.
+    /// Id of the session that starts runs.
     pub session: Option<String>,
 }
 
 impl TriggerServices {
-    /// Nothing is set up.
+    /// Creates services without triggers.
     pub fn none(state: &std::path::Path) -> Self {
         Self {
             store: TriggerStore::at(state.join("triggers")),
@@ -75,18 +75,16 @@ pub struct Output {
     pub summary: String,
 }
 
-/// Characters of a log that are shown.
+/// Maximum characters shown of a run's log.
 const LOG: usize = 20_000;
-/// Runs that are shown.
+/// Maximum number of runs listed.
 const RUNS: usize = 50;
 
-/// Fires triggers.
 pub struct RemoteTrigger {
     services: TriggerServices,
 }
 
 impl RemoteTrigger {
-    /// Of this person.
     pub fn new(services: TriggerServices) -> Self {
         Self { services }
     }
@@ -220,7 +218,7 @@ impl Tool for RemoteTrigger {
         }
     }
 
-    // A run is work nobody watches: it is asked for in every mode.
+    // A run is unattended work, so starting one asks in every mode.
     fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
         match (input.action, &input.trigger_id) {
             (Action::Run, Some(name)) => {

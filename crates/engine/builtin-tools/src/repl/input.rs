@@ -43,7 +43,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// For people.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::JavaScript => "JavaScript",
@@ -52,7 +52,7 @@ impl Language {
         }
     }
 
-    /// What starts it, and what it runs.
+    /// Returns the command that starts the interpreter, and the driver program it runs.
     pub(crate) fn driver(self) -> (&'static str, &'static str) {
         match self {
             Self::JavaScript => ("exec node -e \"$HAFT_DRIVER\"", include_str!("driver.js")),

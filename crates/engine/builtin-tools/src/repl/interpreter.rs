@@ -1,4 +1,4 @@
-//! One interpreter and the conversation with it.
+//! One interpreter process and the protocol with it.
 
 use std::{
     io,
@@ -22,24 +22,24 @@ use tokio::{
 
 use super::input::Language;
 
-/// An interpreter lives this long at most.
+/// Maximum lifetime of an interpreter.
 const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
-/// After an interruption it has this long to come back.
+/// How long an interpreter may take to respond to an interrupt; then it is killed.
 const COMES_BACK: Duration = Duration::from_millis(1_500);
-/// More than this is no answer.
+/// Maximum bytes of a response; the interpreter is stopped beyond it.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// A process that reads code and answers.
+/// A process that receives code and returns results.
 pub(crate) struct Interpreter {
     language: Language,
     job: Job,
     channel: UnixStream,
-    /// What came after the last answer.
+    /// Bytes received after the last response.
     waiting: Vec<u8>,
     pub(crate) used: Instant,
 }
 
-/// What came of a piece of code.
+/// The result of running a piece of code.
 #[derive(Debug)]
 pub(crate) struct Evaluated {
     pub(crate) printed: String,
@@ -49,15 +49,15 @@ pub(crate) struct Evaluated {
 /// How a piece of code ended.
 #[derive(Debug)]
 pub(crate) enum CodeEnding {
-    /// It came to its end.
+    /// It ran to the end; the value of its last expression, if any.
     Value(Option<String>),
-    /// The shell's last command returned this.
+    /// Exit code of the shell's last command.
     Code(i32),
-    /// It failed.
+    /// It raised an error.
     Error(String),
-    /// It was interrupted; the interpreter lives.
+    /// It was interrupted; the interpreter is still running.
     Interrupted,
-    /// The interpreter is gone, for this reason.
+    /// The interpreter has exited, for this reason.
     Gone(String),
 }
 
@@ -98,7 +98,7 @@ impl Interpreter {
         Ok(Self { language, job, channel, waiting: Vec::new(), used: Instant::now() })
     }
 
-    /// Whether what holds it is what should; more than that is no harm.
+    /// Whether the interpreter runs in the required sandbox. True also if no sandbox is required.
     pub(crate) fn is_behind(&self, walls: Option<&Confinement>) -> bool {
         let own = self.job.spec().confinement.as_ref();
         walls.is_none_or(|walls| own.is_some_and(|own| own.policy() == walls.policy()))
@@ -112,7 +112,8 @@ impl Interpreter {
         self.job.stop(Stop::Asked);
     }
 
-    /// Runs code for at most this long, or until `interrupted` says otherwise.
+    /// Runs code until it ends, `patience` has passed, or `interrupted` resolves; in the last two cases
+    /// the code is interrupted.
     pub(crate) async fn evaluate(
         &mut self,
         code: &str,
@@ -171,7 +172,7 @@ impl Interpreter {
         CodeEnding::Gone(end.describe())
     }
 
-    /// The next answer; `None` when the interpreter is gone.
+    /// Waits for the next response; `None` if the interpreter has exited or its response is too large.
     async fn answer(&mut self) -> Option<Vec<u8>> {
         let mut buf = vec![0; 16 << 10];
         loop {
@@ -183,7 +184,7 @@ impl Interpreter {
             }
             let read = tokio::select! {
                 read = self.channel.read(&mut buf) => read,
-                // A child of the interpreter may hold the channel open.
+                // A child process of the interpreter may keep the channel open.
                 _ = self.job.ended() => return None,
             };
             match read {

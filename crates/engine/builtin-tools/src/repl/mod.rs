@@ -1,4 +1,4 @@
-//! Interpreters that live on between calls.
+//! Interpreters that keep their state between calls.
 
 mod input;
 mod interpreter;
@@ -25,12 +25,12 @@ use interpreter::{CodeEnding, Evaluated, Interpreter};
 
 const USUAL: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(600);
-/// More interpreters than this are too many to keep.
+/// Maximum number of interpreters per session. A further one replaces the one idle longest.
 const MOST: usize = 8;
 
 type ReplSlot = Arc<Mutex<Option<Interpreter>>>;
 
-/// Keeps interpreters and runs code in them.
+/// Runs code in persistent interpreters.
 pub struct Repl {
     shell: Arc<Shell>,
     shown_chars: usize,
@@ -40,21 +40,20 @@ pub struct Repl {
 }
 
 impl Repl {
-    /// Interpreters of this session; shows at most this many characters at
-    /// once.
+    /// Creates the tool. Results show at most `shown_chars` characters of output.
     pub fn new(shell: Arc<Shell>, shown_chars: usize) -> Self {
         let (confine, snapshots) = (Arc::new(NoConfiner), Arc::new(NoSnapshots));
         Self { shell, shown_chars, confine, snapshots, slots: std::sync::Mutex::default() }
     }
 
-    /// Puts interpreters behind walls. One that runs behind other walls than it
-    /// should by now is started anew.
+    /// Runs interpreters in a sandbox. An interpreter whose sandbox no longer matches the rules is
+    /// restarted and loses its state.
     pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
 
-    /// Makes what code changes undoable.
+    /// Takes a snapshot before code runs, so that its changes can be undone.
     pub fn with_snapshots(mut self, snapshots: Arc<dyn CommandSnapshots>) -> Self {
         self.snapshots = snapshots;
         self
@@ -71,7 +70,8 @@ impl Repl {
         self.confine.choose(&about).walls()
     }
 
-    /// The place of one interpreter. The one that was idle longest makes room.
+    /// Returns the slot of an interpreter. If all slots are taken, evicts the interpreter idle longest;
+    /// busy ones stay.
     fn slot(&self, language: Language, session: &str) -> ReplSlot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (language, session.to_owned());

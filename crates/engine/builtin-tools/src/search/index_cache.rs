@@ -5,9 +5,9 @@ use std::{
 
 use haft_search::TreeIndex;
 
-/// The indexes of the last few trees, most recent first. They live in memory:
-/// building one takes seconds for tens of thousands of files and is done once a
-/// session, and what is not stored cannot be stale, foreign or broken.
+/// Search indexes of the most recently searched trees, newest first. Kept in memory only: building one
+/// takes seconds for tens of thousands of files and happens once per session, and an index that is not
+/// stored cannot be stale or corrupt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Indexes {
     known: Arc<Mutex<Vec<(PathBuf, SharedIndex)>>>,
@@ -15,11 +15,11 @@ pub(super) struct Indexes {
 
 type SharedIndex = Arc<Mutex<TreeIndex>>;
 
-/// As many trees are kept in mind.
+/// Maximum number of indexes kept.
 const KEPT: usize = 3;
 
 impl Indexes {
-    /// The index of a tree; an empty one if it is new.
+    /// Returns the index of a tree, an empty one if there is none, and marks it as most recently used.
     pub(super) fn of(&self, root: &Path) -> SharedIndex {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().position(|(path, _)| path == root);
@@ -34,11 +34,10 @@ impl Indexes {
     }
 }
 
-/// Calls about the same tree wait for each other: the second finds the index up
-/// to date.
+/// Locks an index. Concurrent calls about the same tree wait; the second one finds it up to date.
 pub(super) fn lock(index: &SharedIndex) -> MutexGuard<'_, TreeIndex> {
     index.lock().unwrap_or_else(|poisoned| {
-        // Whoever broke it may have left it half changed.
+        // A panic may have left the index half updated, so it is discarded.
         let mut index = PoisonError::into_inner(poisoned);
         *index = TreeIndex::default();
         index

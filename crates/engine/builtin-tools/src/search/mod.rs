@@ -45,25 +45,24 @@ pub struct Input {
     pub limit: Option<usize>,
 }
 
-/// Finds things in the code base.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     settings: SearchToolSettings,
     indexes: Indexes,
-    /// The files of the session, where some may be unsaved in an editor.
+    /// The files of the session, to mention those with unsaved changes in an editor.
     files: Option<Arc<SessionFiles>>,
 }
 
-/// How many lines an answer has unless asked otherwise.
+/// Default maximum lines of an answer.
 const USUAL_LIMIT: usize = 40;
 
 impl Search {
-    /// With these switches. Clones share their indexes.
+    /// Creates the tool. Clones share their indexes.
     pub fn new(settings: SearchToolSettings) -> Self {
         Self { settings, indexes: Indexes::default(), files: None }
     }
 
-    /// Says of which of these files an editor has another text, unsaved.
+    /// Adds notes about found files with unsaved changes in an editor.
     pub fn beside(self, files: Arc<SessionFiles>) -> Self {
         Self { files: Some(files), ..self }
     }
@@ -86,7 +85,7 @@ impl Input {
             .map_err(|problem| ToolError::invalid(format!("glob is not valid: {problem}")))
     }
 
-    /// Definitions are few, usages many, mentions the least.
+    /// Splits the lines of an answer: 30 % definitions, 20 % passages, the rest usages.
     fn limits(&self) -> AnswerLimits {
         let lines = self.limit.unwrap_or(USUAL_LIMIT);
         let definitions = (lines * 3 / 10).max(1);
@@ -174,7 +173,7 @@ impl Tool for Search {
     }
 }
 
-/// One call, ready to run on a thread of its own.
+/// One call, ready to run on a blocking thread.
 struct SearchLookup {
     input: Input,
     ask: RankQuery,
@@ -198,7 +197,7 @@ impl SearchLookup {
         let shared = self.indexes.of(root.path());
         let mut index = index_cache::lock(&shared);
         let limits = self.place.limits();
-        // Some time is kept for the answer.
+        // A quarter of the time is reserved for the answer.
         let refresh_stop = stop.within(self.limit * 3 / 4);
         let filter = WalkFilter::default();
         let refresh = IndexRefreshOptions {

@@ -76,7 +76,7 @@ impl Mention {
 }
 
 impl Output {
-    /// The files in it, as they are shown.
+    /// Returns the files in the answer, as displayed.
     pub(super) fn files(&self) -> Vec<String> {
         let lines = self.usages.iter().chain(&self.mentions).map(|it| &it.file);
         let mut files: Vec<String> =
@@ -86,12 +86,12 @@ impl Output {
         files
     }
 
-    /// Something the model has to know besides.
+    /// Adds a note for the model.
     pub(super) fn note(&mut self, note: Option<String>) {
         self.notes.extend(note);
     }
 
-    /// What the model reads.
+    /// Formats the result for the model.
     pub(super) fn text(&self) -> String {
         let mut lines = Vec::new();
         for (title, body) in self.sections() {
@@ -102,7 +102,7 @@ impl Output {
         lines.join("\n")
     }
 
-    /// A title and its lines, of what there is.
+    /// Returns the non-empty sections: title and lines.
     fn sections(&self) -> Vec<(String, Vec<String>)> {
         let of = |shown: usize, total: u64| match total {
             total if total <= shown as u64 => grouped(total),
@@ -127,7 +127,7 @@ impl Output {
         sections
     }
 
-    /// What a person sees.
+    /// Formats the result for the user.
     pub(super) fn rendered(&self) -> Rendered {
         let mut lines = Vec::new();
         for (title, body) in self.sections() {
@@ -147,7 +147,7 @@ impl Output {
     }
 }
 
-/// What a lookup came to, on its way into words.
+/// The result of a lookup, before it is formatted.
 pub(super) struct Found<'a> {
     pub(super) answer: RankedAnswer,
     pub(super) refreshed: RefreshStats,

@@ -3,12 +3,12 @@ use std::time::Duration;
 use haft_search::SearchStop;
 use haft_tool::{ErrorKind, ToolContext, ToolError};
 
-/// How long a cancelled search has to hand back what it has. A disk that does
-/// not answer keeps its thread, not the call.
+/// How long a cancelled search may take to return partial results. A hanging disk then blocks its
+/// thread, not the call.
 const GRACE: Duration = Duration::from_millis(80);
 
-/// Runs a search on a thread of its own. Cancelling the call, or dropping it,
-/// stops the search; what it found until then is handed back.
+/// Runs a search on a blocking thread. Cancelling or dropping the call stops the search; cancelling
+/// returns partial results.
 pub(crate) async fn run<P, T: Send + 'static>(
     cx: &ToolContext<P>,
     limit: Duration,

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-/// `1 file`, `2 files`.
+/// Formats `1 file`, `2 files`.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { many })
 }
 
-/// `1,234`.
+/// Formats `1,234`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -18,7 +18,7 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
-/// `20 s`, `0.5 s`.
+/// Formats `20 s`, `0.5 s`.
 pub(crate) fn seconds(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{} s", time.as_secs()),
@@ -26,8 +26,8 @@ pub(crate) fn seconds(time: Duration) -> String {
     }
 }
 
-/// Files are searched as they are on disk; of which of those that were found an
-/// editor has another text, unsaved.
+/// Returns a note naming the found files that have unsaved changes in an editor, because searches read
+/// the files on disk.
 pub(crate) fn unsaved_note(files: &haft_workspace::SessionFiles, found: &[String]) -> Option<String> {
     let unsaved = files.workspace().unsaved_files();
     let is_found = |path: &&std::path::PathBuf| found.iter().any(|name| path.ends_with(name));
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_words() {
+    fn numbers_are_formatted_for_display() {
         for (number, want) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), want);
         }

@@ -1,5 +1,5 @@
-//! What the tools that find things have in common: running off the async
-//! threads, showing paths, and asking what may be shown.
+//! Code shared by the search tools: running off the async threads, formatting paths, and checking what
+//! may be shown.
 
 mod blocking_run;
 mod format;

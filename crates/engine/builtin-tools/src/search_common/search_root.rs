@@ -11,8 +11,7 @@ use haft_search::{SearchRoot, WalkLimits, display_text, open_file};
 use haft_tool::{CallContext, ToolContext, ToolError};
 use haft_workspace::text::{Charset, SampleExtent, detect};
 
-/// A place to search: as it was asked for, and where the permission engine said
-/// it is.
+/// A place to search: its path as requested, and the location that permission was granted for.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) asked: PathBuf,
@@ -20,7 +19,7 @@ pub(crate) struct Place {
     home: Option<PathBuf>,
 }
 
-/// What is there.
+/// What an opened place is.
 #[derive(Debug)]
 pub(crate) enum OpenedTarget {
     Dir(SearchRoot),
@@ -34,7 +33,7 @@ impl Place {
         Ok(Self { asked: asked.to_owned(), real, home })
     }
 
-    /// Opens it without following links: it is resolved already.
+    /// Opens the place. Does not follow symbolic links, since its location is already resolved.
     pub(crate) fn open(&self) -> io::Result<OpenedTarget> {
         match SearchRoot::open(&self.real) {
             Ok(root) => Ok(OpenedTarget::Dir(root)),
@@ -45,33 +44,32 @@ impl Place {
         }
     }
 
-    /// From the home directory or above it, a walk stays on one file system:
-    /// there are mounts of anything.
+    /// From the home directory or above, a walk stays on one file system, because anything may be
+    /// mounted there.
     pub(crate) fn limits(&self) -> WalkLimits {
         let holds_home = self.home.as_ref().is_some_and(|home| is_inside(home, &self.real));
         let is_top = self.real == Path::new("/");
         WalkLimits { one_file_system: holds_home || is_top, ..WalkLimits::default() }
     }
 
-    /// Whether a file below may be shown: under the name it was asked for, and
-    /// under the one it has.
+    /// Whether a file below may be shown, under both its requested and its real path.
     pub(crate) fn may_show<P>(&self, cx: &ToolContext<P>, rel: &[u8]) -> bool {
         let rel = Path::new(OsStr::from_bytes(rel));
         let below = |dir: &Path| if rel.as_os_str().is_empty() { dir.to_owned() } else { dir.join(rel) };
         cx.may_read(&below(&self.asked)) && (self.asked == self.real || cx.may_read(&below(&self.real)))
     }
 
-    /// The path of a file below, as it was asked for.
+    /// Returns the path of a file below, as requested.
     pub(crate) fn path_of(&self, rel: &[u8]) -> PathBuf {
         self.asked.join(OsStr::from_bytes(rel))
     }
 
-    /// Where a link below leads.
+    /// Returns the target of a symbolic link below.
     pub(crate) fn link_target(&self, rel: &[u8]) -> Option<PathBuf> {
         haft_paths::real(&self.real.join(OsStr::from_bytes(rel))).ok()
     }
 
-    /// What an error about it says to the model.
+    /// Describes an error for the model.
     pub(crate) fn failure(&self, error: &io::Error) -> ToolError {
         let path = display_text::path_text(self.asked.as_os_str().as_bytes());
         let text = error.to_string();
@@ -88,8 +86,7 @@ impl Place {
     }
 }
 
-/// A path as the model sees it: relative to the working directory if it is in
-/// it.
+/// Formats a path for the model: relative to the working directory if it is inside.
 pub(crate) fn shown(cwd: &Path, dir: &Path, rel: &[u8]) -> String {
     let path = if rel.is_empty() { dir.to_owned() } else { dir.join(OsStr::from_bytes(rel)) };
     let path = match path.strip_prefix(cwd) {
@@ -100,16 +97,15 @@ pub(crate) fn shown(cwd: &Path, dir: &Path, rel: &[u8]) -> String {
     display_text::path_text(path.as_os_str().as_bytes())
 }
 
-/// Makes a given path absolute, before hooks and rules look at it. What is no
-/// path stays what it is: opening it fails with the reason.
+/// Makes a path absolute before hooks and rules see it. An invalid path is left unchanged; opening it
+/// then reports the reason.
 pub(crate) fn absolute(path: &mut Option<PathBuf>, cx: &CallContext) {
     if let Some(given) = path {
         crate::edit_common::canonical(given, cx);
     }
 }
 
-/// Tells the encoding of a file as Read and Edit do, so that what is found can
-/// be edited.
+/// Detects the encoding of a file as Read and Edit do, so that what is found can be edited.
 pub(crate) fn guess(bytes: &[u8]) -> Option<&'static encoding_rs::Encoding> {
     match detect(bytes, SampleExtent::Head)?.charset {
         Charset::Legacy(encoding) => Some(encoding),

@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-/// Switches of the tools that find things.
+/// Settings of the search tools.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SearchToolSettings {
-    /// Glob lists names that begin with a dot.
+    /// Whether Glob lists names that begin with a dot. Default true.
     pub glob_hidden: bool,
-    /// Glob lists what ignore files name.
+    /// Whether Glob lists files excluded by ignore files. Default true.
     pub glob_ignored: bool,
-    /// How long a search may take before it answers with what it has.
+    /// Maximum duration of a search; then it returns what it has found. Default 20 s, on WSL 60 s.
     pub timeout: Duration,
 }
 
@@ -17,13 +17,13 @@ impl Default for SearchToolSettings {
     }
 }
 
-/// File systems of the other side are slow under WSL.
+/// Windows file systems are slow under WSL.
 const WSL_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl SearchToolSettings {
-    /// Reads the switches from the environment: `HAFT_GLOB_HIDDEN`,
-    /// `HAFT_GLOB_NO_IGNORE`, `HAFT_GLOB_TIMEOUT_SECONDS`, or the same with
-    /// `CLAUDE_CODE_` in front.
+    /// Reads the settings from `HAFT_GLOB_HIDDEN`, `HAFT_GLOB_NO_IGNORE` and
+    /// `HAFT_GLOB_TIMEOUT_SECONDS`, or the same names with the prefix `CLAUDE_CODE_`. Invalid values are
+    /// ignored.
     pub fn from_env(get: impl Fn(&str) -> Option<String>) -> Self {
         let value = |name: &str| get(&format!("HAFT_{name}")).or_else(|| get(&format!("CLAUDE_CODE_{name}")));
         let is_off = |name| value(name).is_some_and(|it| matches!(it.trim(), "false" | "0" | "no" | "off"));
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switches() {
+    fn environment_overrides_search_settings() {
         let of = |pairs: &[(&str, &str)]| {
             SearchToolSettings::from_env(|name| {
                 pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())

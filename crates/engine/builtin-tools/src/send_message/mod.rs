@@ -90,7 +90,7 @@ pub enum AnswerKind {
 }
 
 impl RequestAnswer {
-    /// As the other agent reads it.
+    /// Returns the text for the receiving agent.
     pub fn words(&self) -> String {
         let what = match self.kind {
             AnswerKind::ShutdownResponse => "the request to end",
@@ -103,47 +103,46 @@ impl RequestAnswer {
     }
 }
 
-/// What became of a message.
+/// The outcome of sending a message.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DeliveryReceipt {
-    /// Whether it is on its way.
+    /// Whether the message was accepted for delivery.
     pub success: bool,
-    /// In words.
+    /// Text for the model.
     pub message: String,
-    /// The agent that goes on because of it.
+    /// The agent that was resumed to receive the message.
     #[serde(rename = "resumedAgentId", skip_serializing_if = "Option::is_none")]
     pub resumed: Option<String>,
 }
 
 impl DeliveryReceipt {
-    /// It was not sent, for this reason.
+    /// Builds the receipt of a message that was not sent.
     pub fn refused(message: impl Into<String>) -> Self {
         Self { success: false, message: message.into(), resumed: None }
     }
 }
 
-/// An agent, as others see it.
+/// An agent as listed for other agents.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct ListedAgent {
-    /// The name it is reached by; its id where it has none.
+    /// The name under which it receives messages; its id if it has none.
     pub name: String,
-    /// Its id.
     pub id: String,
-    /// Its kind.
+    /// Name of the agent kind.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it does, in a few words.
+    /// Short description of its task.
     pub description: String,
     /// `running`, `resumable` or `stopped`.
     pub status: String,
 }
 
-/// Carries messages between agents. Whoever runs agents implements this.
+/// Delivers messages between agents. Implemented by the session.
 pub trait AgentMailer: Send + Sync {
-    /// Whether there are agents at all.
+    /// Whether this session has agents.
     fn is_open(&self) -> bool;
 
-    /// Sends a message in the name of a call.
+    /// Sends a message on behalf of a call.
     fn send<'a>(
         &'a self,
         to: &'a str,
@@ -151,11 +150,11 @@ pub trait AgentMailer: Send + Sync {
         cx: &'a CallContext,
     ) -> BoxFuture<'a, DeliveryReceipt>;
 
-    /// The name of the agent that calls, and all agents of the session.
+    /// Returns the name of the calling agent, and all agents of the session.
     fn list(&self, cx: &CallContext) -> (String, Vec<ListedAgent>);
 }
 
-/// There are no agents.
+/// No agents: sending fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMailer;
 
@@ -178,13 +177,11 @@ impl AgentMailer for NoMailer {
     }
 }
 
-/// Sends messages.
 pub struct SendMessage {
     post: Arc<dyn AgentMailer>,
 }
 
 impl SendMessage {
-    /// Messages go that way.
     pub fn new(post: Arc<dyn AgentMailer>) -> Self {
         Self { post }
     }
@@ -204,7 +201,7 @@ impl Tool for SendMessage {
         self.post.is_open()
     }
 
-    /// Messages of one answer arrive in their order.
+    /// Messages of one answer are delivered in order.
     fn is_concurrency_safe(&self, _input: &Input) -> bool {
         false
     }
@@ -225,8 +222,7 @@ impl Tool for SendMessage {
         }
     }
 
-    /// It stays inside the session, and the one that reads it has its own
-    /// rights.
+    /// A message stays inside the session, and its receiver has its own rights.
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
         Verdict::Allow
     }

@@ -1,4 +1,4 @@
-//! Waiting.
+//! Waits for a time or for events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,13 +45,12 @@ pub enum EndedBy {
 
 const LONGEST: f64 = 3600.0;
 
-/// Waits.
 pub struct Sleep {
     tasks: Arc<TaskRegistry>,
 }
 
 impl Sleep {
-    /// Wakes up for news of these tasks.
+    /// Creates the tool. Events of these tasks end the wait.
     pub fn new(tasks: Arc<TaskRegistry>) -> Self {
         Self { tasks }
     }

@@ -1,4 +1,4 @@
-//! A pull request that somebody could open: written down, never sent.
+//! Records a suggestion for a pull request. Never opens one.
 
 use std::{
     io::Write as _,
@@ -35,20 +35,18 @@ pub struct Input {
     pub files: Vec<String>,
 }
 
-/// Where it was written down.
 #[derive(Clone, Debug, Serialize)]
 pub struct Output {
-    /// The file.
+    /// File the suggestion was appended to.
     pub path: PathBuf,
 }
 
-/// Writes suggestions down.
 pub struct SuggestBackgroundPr {
     file: PathBuf,
 }
 
 impl SuggestBackgroundPr {
-    /// In this file, a line each.
+    /// Creates the tool, which appends one line per suggestion to `file`.
     pub fn new(file: PathBuf) -> Self {
         Self { file }
     }
@@ -73,7 +71,7 @@ impl Tool for SuggestBackgroundPr {
         AccessSet::Undeclared
     }
 
-    /// Somebody agrees, whatever rules say.
+    /// Always asks, whatever the rules say.
     fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
         Verdict::Insist(format!("suggests a pull request: {}", haft_types::text::one_line(&input.title, 100)))
     }

@@ -1,4 +1,4 @@
-//! Typing at the terminal of a task.
+//! Types into the terminal of a task.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -32,18 +32,17 @@ pub struct Input {
     pub timeout: Option<u64>,
 }
 
-/// A terminal loses what is longer.
+/// Maximum bytes of a line; terminals discard longer ones.
 const LONGEST_LINE: usize = 4_000;
-/// As much as is typed at once.
+/// Maximum bytes per call.
 const LONGEST: usize = 64 << 10;
-/// A program that has answered is silent for at least this long.
+/// A program counts as waiting after this long without output.
 const PAUSE: Duration = Duration::from_millis(400);
-/// An answer begins within this time, or there is none.
+/// How long to wait for the first output; without any, the call returns.
 const BEGINS: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Types at terminals of tasks.
 pub struct TaskInput {
     tasks: Arc<TaskRegistry>,
     confine: Arc<dyn CommandConfiner>,
@@ -51,19 +50,18 @@ pub struct TaskInput {
 }
 
 impl TaskInput {
-    /// Shows at most this many characters of an answer.
+    /// Creates the tool. Results show at most `shown_chars` characters of output.
     pub fn new(tasks: Arc<TaskRegistry>, shown_chars: usize) -> Self {
         Self { tasks, confine: Arc::new(NoConfiner), shown_chars }
     }
 
-    /// Types only at tasks that are held as they would have to be held now.
+    /// Rejects input to tasks whose sandbox no longer matches the rules.
     pub fn with_confinement(mut self, confine: Arc<dyn CommandConfiner>) -> Self {
         self.confine = confine;
         self
     }
 
-    /// What is typed is done by the task, so the walls of now must be the walls
-    /// around it.
+    /// The task executes what is typed, so its sandbox must be the one required now.
     fn check_walls(&self, job: &Job, cx: &ToolContext<()>) -> Result<(), ToolError> {
         let spec = job.spec();
         let own = spec.confinement.as_ref();
@@ -135,7 +133,7 @@ impl Tool for TaskInput {
         if input.enter != Some(false) {
             typed.push('\r');
         }
-        // What the terminal shows of what was typed is no answer.
+        // The terminal's echo of the input does not count as output.
         let echo = if job.echoes() { u64::try_from(typed.len()).unwrap_or(0) + 1 } else { 0 };
         let shown = job.printed().bytes + echo;
         job.send(typed.into_bytes()).await.map_err(|err| not_typed(id, &job, &err))?;
@@ -163,8 +161,7 @@ impl Tool for TaskInput {
     }
 }
 
-/// Waits for an answer to begin, which not every program gives, and then for a
-/// pause in it.
+/// Waits for the first output, which not every program prints, and then for a pause.
 async fn answered(job: &Job, shown: u64, input: &Input) {
     let patience = input.timeout.map_or(TIMEOUT, Duration::from_millis).min(MAX_PATIENCE);
     let begins = if input.timeout.is_some() { patience } else { BEGINS };

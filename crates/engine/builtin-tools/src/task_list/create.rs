@@ -31,7 +31,6 @@ pub struct Input {
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// The new task.
 #[derive(Clone, Debug)]
 pub struct Output {
     id: u64,
@@ -47,13 +46,11 @@ impl Serialize for Output {
     }
 }
 
-/// Makes tasks.
 pub struct TaskCreate {
     services: TaskServices,
 }
 
 impl TaskCreate {
-    /// On these lists.
     pub fn new(services: TaskServices) -> Self {
         Self { services }
     }
@@ -82,7 +79,7 @@ impl Tool for TaskCreate {
         }
     }
 
-    /// The list is Haft's own; nothing of the project is touched.
+    /// The list belongs to Haft; no project file changes.
     fn is_read_only(&self, _input: &Input) -> bool {
         true
     }
@@ -101,7 +98,7 @@ impl Tool for TaskCreate {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let lists = || Arc::clone(&self.services.lists);
-        // The number is taken first, so that hooks can name the task.
+        // Reserve the number first, so that hooks can refer to the task.
         let taken = lists();
         let reserved = on_disk(move || {
             taken.change(|board| {
@@ -144,7 +141,7 @@ impl Tool for TaskCreate {
     }
 }
 
-/// Whether texts of a task fit.
+/// Checks the length of a task's texts.
 pub(super) fn check_texts(subject: Option<&str>, description: Option<&str>) -> Result<(), ToolError> {
     if subject.is_some_and(|it| it.trim().is_empty()) {
         return Err(ToolError::invalid("subject is empty: say in a few words what is to be done"));

@@ -15,7 +15,7 @@ pub struct Input {
     pub task_id: String,
 }
 
-/// The task, if there is one of that number.
+/// The task, if one with this number exists.
 #[derive(Clone, Debug)]
 pub struct Output {
     asked: String,
@@ -46,13 +46,11 @@ impl Serialize for Output {
     }
 }
 
-/// Shows tasks.
 pub struct TaskGet {
     services: TaskServices,
 }
 
 impl TaskGet {
-    /// Of these lists.
     pub fn new(services: TaskServices) -> Self {
         Self { services }
     }

@@ -16,7 +16,7 @@ use super::{TaskServices, TaskStatus, on_disk};
 #[serde(deny_unknown_fields)]
 pub struct Input {}
 
-/// A task as the list shows it.
+/// A task in the list.
 #[derive(Clone, Debug)]
 struct ListedTask {
     id: u64,
@@ -43,7 +43,6 @@ impl ListedTask {
     }
 }
 
-/// All tasks.
 #[derive(Clone, Debug)]
 pub struct Output {
     tasks: Vec<ListedTask>,
@@ -69,13 +68,11 @@ impl Serialize for Output {
     }
 }
 
-/// Lists tasks.
 pub struct TaskList {
     services: TaskServices,
 }
 
 impl TaskList {
-    /// Of these lists.
     pub fn new(services: TaskServices) -> Self {
         Self { services }
     }

@@ -1,5 +1,5 @@
-//! Tasks with numbers, owners and an order, shared by all agents of a session
-//! and by whoever uses the same list.
+//! Tasks with numbers, owners and dependencies, shared by all agents of a session and all sessions that
+//! use the same list.
 
 mod create;
 mod get;
@@ -19,42 +19,41 @@ pub use task_board::{BoardTask, TaskBoard, TaskEvent, TaskPatch, TaskStatus};
 pub use task_store::TaskLists;
 pub use update::TaskUpdate;
 
-/// Tasks of one list.
+/// Maximum number of tasks in a list.
 const MAX_TASKS: usize = 1_000;
-/// Characters of a subject.
+/// Maximum characters of a subject.
 const MAX_SUBJECT: usize = 300;
-/// Characters of a description.
+/// Maximum characters of a description.
 const MAX_DESCRIPTION: usize = 20_000;
 
-/// A task, as hooks hear of it.
+/// A task as passed to hooks.
 #[derive(Clone, Debug, Default)]
 pub struct HookTask {
-    /// Its number.
+    /// Task number.
     pub id: u64,
-    /// What is to be done.
+    /// Short description.
     pub subject: String,
-    /// All that is known about it.
     pub description: String,
-    /// Who does it.
+    /// The agent that works on it.
     pub owner: Option<String>,
 }
 
-/// Hears of tasks, and knows agents. Whoever runs sessions implements this.
+/// Runs the task hooks and knows the agents. Implemented by the session.
 pub trait TaskObserver: Send + Sync {
-    /// A task is about to be new. An error keeps it from being so.
+    /// Called before a task is created. An error prevents it; its text is shown to the model.
     fn created<'a>(&'a self, task: &'a HookTask, cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>>;
 
-    /// A task is about to be done. An error keeps it from being so.
+    /// Called before a task is completed. An error prevents it; its text is shown to the model.
     fn completed<'a>(&'a self, task: &'a HookTask, cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>>;
 
-    /// What the agent that calls is called, if it is not the main one.
+    /// Returns the name of the calling agent; `None` for the main agent.
     fn caller(&self, cx: &CallContext) -> Option<String>;
 
-    /// Whether an owner is an agent that has ended.
+    /// Whether the owner is an agent that has ended.
     fn has_ended(&self, owner: &str) -> bool;
 }
 
-/// Nobody listens.
+/// Runs no hooks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTaskObserver;
 
@@ -80,24 +79,23 @@ impl TaskObserver for NoTaskObserver {
     }
 }
 
-/// What the four tools share.
+/// The services that the four task tools share.
 #[derive(Clone)]
 pub struct TaskServices {
-    /// The lists.
     pub lists: Arc<TaskLists>,
-    /// Who hears of tasks.
+    /// Observes changes of tasks.
     pub watch: Arc<dyn TaskObserver>,
 }
 
 impl TaskServices {
-    /// A list of nobody else below a directory.
+    /// Creates services with a private list below `dir` and no hooks.
     pub fn alone(dir: &std::path::Path) -> Self {
         let lists = Arc::new(TaskLists::at(dir.join("task-lists"), "default"));
         Self { lists, watch: Arc::new(NoTaskObserver) }
     }
 }
 
-/// The tools.
+/// Returns the task tools.
 pub fn tools(services: &TaskServices) -> Vec<Arc<dyn DynTool>> {
     vec![
         erase(TaskCreate::new(services.clone())),
@@ -107,12 +105,12 @@ pub fn tools(services: &TaskServices) -> Vec<Arc<dyn DynTool>> {
     ]
 }
 
-/// A number as models write it: `3`, `#3`.
+/// Parses a task number as models write it: `3`, `#3`.
 fn task_number(text: &str) -> Option<u64> {
     text.trim().trim_start_matches('#').parse().ok().filter(|it| 0 < *it)
 }
 
-/// Runs something that waits for the disk.
+/// Runs blocking work on a thread of its own. The error says that the list was not changed.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, ToolError> {

@@ -1,25 +1,22 @@
-//! What a task list holds, without any disk: events in, tasks out.
+//! The content of a task list, without I/O: applies events and returns tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How far a task is.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Not begun.
     #[default]
     Pending,
-    /// Being done.
     InProgress,
-    /// Done.
     Completed,
 }
 
 impl TaskStatus {
-    /// The public name.
+    /// Returns the public name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -32,84 +29,69 @@ impl TaskStatus {
 /// One task of a list.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct BoardTask {
-    /// What is to be done, in a few words.
+    /// Short description in the imperative.
     pub subject: String,
-    /// All that is known about it.
     pub description: String,
-    /// The same while it is being done.
+    /// The subject in the progressive form ("Running tests"), shown while the task is in progress.
     pub active_form: Option<String>,
-    /// How far it is.
     pub status: TaskStatus,
-    /// Who does it.
+    /// The agent that works on it.
     pub owner: Option<String>,
-    /// Tasks that cannot be done before this one.
+    /// Tasks that depend on this one.
     pub blocks: BTreeSet<u64>,
-    /// Tasks that have to be done before this one.
+    /// Tasks this one depends on.
     pub blocked_by: BTreeSet<u64>,
-    /// Whatever else was noted.
+    /// Additional data.
     pub metadata: Map<String, Value>,
 }
 
-/// What changes of a task; what is not said stays.
+/// Changes of a task; fields that are absent stay as they are.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct TaskPatch {
-    /// Another subject.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// Another description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Another form while it is being done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_form: Option<String>,
-    /// Another state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<TaskStatus>,
-    /// Another owner; an empty one is none.
+    /// New owner; an empty name removes the owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Tasks that wait for this one from now on.
+    /// Tasks that depend on this one, in addition.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub blocks: BTreeSet<u64>,
-    /// Tasks this one waits for from now on.
+    /// Tasks this one depends on, in addition.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub blocked_by: BTreeSet<u64>,
-    /// Notes; null takes one away.
+    /// Additional data to merge; null removes a key.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// Something that happened to a list, as its log holds it.
+/// A change of a list, as stored in its log.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum TaskEvent {
-    /// A number was given out; a task of that number may follow.
-    Reserved {
-        /// The number.
-        id: u64,
-    },
-    /// A task is new.
+    /// A number was reserved for a task that may follow.
+    Reserved { id: u64 },
+    /// A task was created.
     Created {
-        /// Its number.
         id: u64,
-        /// What it is.
+        /// Its initial values.
         #[serde(flatten)]
         task: TaskPatch,
     },
-    /// A task has changed.
+    /// A task was changed.
     Updated {
-        /// Its number.
         id: u64,
-        /// In what.
         #[serde(flatten)]
         patch: TaskPatch,
     },
-    /// A task is gone, and nothing waits for it any more.
-    Deleted {
-        /// Its number.
-        id: u64,
-    },
+    /// A task was deleted, and removed from the dependencies of others.
+    Deleted { id: u64 },
 }
 
 impl TaskEvent {
@@ -123,7 +105,7 @@ impl TaskEvent {
     }
 }
 
-/// Tasks by number. Numbers are never used twice.
+/// Tasks by number. Numbers are never reused.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TaskBoard {
     tasks: BTreeMap<u64, BoardTask>,
@@ -131,8 +113,7 @@ pub struct TaskBoard {
 }
 
 impl TaskBoard {
-    /// Takes in what happened. An event about a task that is not there changes
-    /// nothing.
+    /// Applies an event. An event about a missing task has no effect.
     pub fn apply(&mut self, event: &TaskEvent) {
         self.highest = self.highest.max(event.id());
         match event {
@@ -191,28 +172,27 @@ impl TaskBoard {
         }
     }
 
-    /// The next number that was never given out.
+    /// Returns the next unused number.
     pub fn next_id(&self) -> u64 {
         self.highest + 1
     }
 
-    /// A task.
     pub fn get(&self, id: u64) -> Option<&BoardTask> {
         self.tasks.get(&id)
     }
 
-    /// All tasks by number.
+    /// Returns all tasks, ordered by number.
     pub fn tasks(&self) -> impl Iterator<Item = (u64, &BoardTask)> {
         self.tasks.iter().map(|(id, task)| (*id, task))
     }
 
-    /// Tasks that have to be done before this one and are not.
+    /// Returns the unfinished tasks this one depends on.
     pub fn open_blockers(&self, task: &BoardTask) -> Vec<u64> {
         let open = |id: &u64| self.tasks.get(id).is_some_and(|it| it.status != TaskStatus::Completed);
         task.blocked_by.iter().copied().filter(open).collect()
     }
 
-    /// Why a task cannot change like this, in words for the model.
+    /// Returns why the change is not allowed, as text for the model.
     pub fn refusal(&self, id: u64, patch: &TaskPatch) -> Option<String> {
         for other in patch.blocks.iter().chain(&patch.blocked_by) {
             if !self.tasks.contains_key(other) {
@@ -226,7 +206,7 @@ impl TaskBoard {
         Some(format!("these tasks would wait for each other: {}; nothing was changed", shown.join(" → ")))
     }
 
-    /// A way from a task over those that wait for it back to itself.
+    /// Returns a dependency cycle through the task, if there is one.
     fn cycle_through(&self, start: u64) -> Option<Vec<u64>> {
         let mut came_from: BTreeMap<u64, u64> = BTreeMap::new();
         let mut open = vec![start];
@@ -271,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_have_two_ends_and_never_go_round() {
+    fn dependencies_are_symmetric_and_acyclic() {
         let mut board = board(4);
         for (id, patch, refused) in [
             (1, edge(&[2], &[]), None),

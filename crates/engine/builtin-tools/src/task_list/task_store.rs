@@ -1,12 +1,10 @@
-//! Task lists on disk: `<lists>/<list>/log.jsonl`, one event a line, appended
-//! under a lock of the file.
+//! Stores task lists on disk: `<lists>/<list>/log.jsonl`, one event per line, appended under a file
+//! lock.
 //!
-//! **Invariant:** what was acknowledged is a whole line of the log before anybody
-//! is told. A line that a killed process left half is skipped by readers and
-//! ended by the next writer.
+//! **Invariant:** an acknowledged change is a complete, synced line of the log. A line that a killed process left incomplete
+//! is skipped by readers and truncated by the next writer.
 //!
-//! **Invariant:** whoever writes has read everything written before, so two
-//! processes never decide on the same state.
+//! **Invariant:** a writer has read everything written before, so two processes never decide on the same state.
 
 use std::{
     collections::HashMap,
@@ -19,46 +17,46 @@ use std::{
 
 use super::task_board::{TaskBoard, TaskEvent};
 
-/// The task lists of a person. Every session uses one of them at a time.
+/// The user's task lists. A session uses one of them at a time.
 #[derive(Debug)]
 pub struct TaskLists {
     dir: PathBuf,
     current: RwLock<String>,
-    /// What is known of each list, and up to where its log was read.
+    /// Cached content of each list, and how far its log was read.
     known: Mutex<HashMap<String, Arc<Mutex<KnownList>>>>,
 }
 
 #[derive(Debug, Default)]
 struct KnownList {
     board: TaskBoard,
-    /// The file that was read.
+    /// Device and inode of the file that was read.
     file: Option<(u64, u64)>,
-    /// How much of it.
+    /// Number of bytes read.
     read: u64,
 }
 
 impl TaskLists {
-    /// Lists below a directory; this one is used first.
+    /// Opens the lists below a directory and selects `current`. Does no I/O.
     pub fn at(dir: PathBuf, current: &str) -> Self {
         Self { dir, current: RwLock::new(list_name(current)), known: Mutex::default() }
     }
 
-    /// The list that is used now.
+    /// Returns the name of the selected list.
     pub fn current(&self) -> String {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Another list is used from now on.
+    /// Selects another list.
     pub fn switch_to(&self, list: &str) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = list_name(list);
     }
 
-    /// Where a list is.
+    /// Returns the path of a list's log.
     pub fn path(&self, list: &str) -> PathBuf {
         self.dir.join(list_name(list)).join("log.jsonl")
     }
 
-    /// Puts a list away under another name. One that was never written is none.
+    /// Archives a list under another name. No-op for a list that was never written. Blocks.
     pub fn put_away(&self, list: &str, as_name: &str) -> io::Result<()> {
         let (from, to) = (self.dir.join(list_name(list)), self.dir.join(list_name(as_name)));
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&list_name(list));
@@ -73,7 +71,7 @@ impl TaskLists {
         Arc::clone(known.entry(name.to_owned()).or_default())
     }
 
-    /// The tasks as they are now. Blocks.
+    /// Reads the selected list. A missing file is an empty list. Blocks.
     pub fn board(&self) -> io::Result<TaskBoard> {
         let name = self.current();
         let list = self.list(&name);
@@ -92,8 +90,8 @@ impl TaskLists {
         }
     }
 
-    /// Looks at the tasks as they are, decides, and writes down what follows, all
-    /// before anybody else can. Blocks.
+    /// Changes the selected list atomically: passes its current content to `decide` and appends the
+    /// returned events, under the file lock. On an error nothing was changed. Blocks.
     pub fn change<T>(&self, decide: impl FnOnce(&TaskBoard) -> (Vec<TaskEvent>, T)) -> io::Result<T> {
         let name = self.current();
         let path = self.path(&name);
@@ -105,8 +103,8 @@ impl TaskLists {
         if events.is_empty() {
             return Ok(answer);
         }
-        // A line without an end was never said: whoever wrote it is gone, and it
-        // must not come true by what is written after it.
+        // An incomplete line was never acknowledged: its writer is gone, and appending must not complete
+        // it.
         file.set_len(known.read)?;
         let mut lines = Vec::new();
         for event in &events {
@@ -115,7 +113,7 @@ impl TaskLists {
         }
         let before = file.seek(SeekFrom::End(0))?;
         if let Err(err) = file.write_all(&lines).and_then(|()| file.sync_data()) {
-            // What was not written whole was not said: a full disk leaves the list as it was.
+            // A partial write was not acknowledged, so it is undone.
             file.set_len(before).ok();
             return Err(err);
         }
@@ -125,7 +123,7 @@ impl TaskLists {
 }
 
 impl KnownList {
-    /// Reads what was added since. Another file, or one that was cut, is read anew.
+    /// Reads what was appended. A replaced or truncated file is read from the beginning.
     fn catch_up(&mut self, file: &mut File) -> io::Result<()> {
         let meta = file.metadata()?;
         let id = (meta.dev(), meta.ino());
@@ -135,7 +133,7 @@ impl KnownList {
         file.seek(SeekFrom::Start(self.read))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
-        // A line without an end may still be being written, or never will be.
+        // An incomplete line may still be being written.
         let whole = text.iter().rposition(|it| *it == b'\n').map_or(0, |at| at + 1);
         for line in text[..whole].split(|it| *it == b'\n') {
             if let Ok(event) = serde_json::from_slice::<TaskEvent>(line) {
@@ -147,7 +145,7 @@ impl KnownList {
     }
 }
 
-/// The log, locked. One that was put away meanwhile is made again.
+/// Opens and locks the log. If it was archived meanwhile, creates a new one.
 fn open_locked(path: &Path) -> io::Result<File> {
     loop {
         if let Some(dir) = path.parent() {
@@ -167,7 +165,8 @@ fn open_locked(path: &Path) -> io::Result<File> {
     }
 }
 
-/// A name as a directory: letters, digits, `-`, `_` and `.` within, at most 100.
+/// Converts a name to a directory name: letters, digits, `-`, `_` and `.`, at most 100 characters, no
+/// leading dot.
 fn list_name(name: &str) -> String {
     let fits = |it: char| if it.is_alphanumeric() || "-_.".contains(it) { it } else { '_' };
     let name: String = name.trim().chars().map(fits).take(100).collect();

@@ -71,7 +71,6 @@ impl WantedStatus {
     }
 }
 
-/// What changed.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
@@ -84,7 +83,7 @@ pub struct Output {
     status_change: Option<StatusChange>,
 }
 
-/// How far it was, and is.
+/// The old and the new state.
 #[derive(Clone, Debug, Serialize)]
 struct StatusChange {
     from: &'static str,
@@ -97,13 +96,11 @@ impl Output {
     }
 }
 
-/// Changes tasks.
 pub struct TaskUpdate {
     services: TaskServices,
 }
 
 impl TaskUpdate {
-    /// Of these lists.
     pub fn new(services: TaskServices) -> Self {
         Self { services }
     }
@@ -117,7 +114,7 @@ impl TaskUpdate {
             texts.iter().map(number).collect()
         };
         let status = input.status.and_then(WantedStatus::status);
-        // Who begins a task owns it, unless something else is said.
+        // An agent that starts a task becomes its owner, unless the call says otherwise.
         let begins = status == Some(TaskStatus::InProgress);
         let own = input.owner.clone().or_else(|| self.services.watch.caller(cx).filter(|_| begins));
         Ok(TaskPatch {
@@ -133,7 +130,7 @@ impl TaskUpdate {
     }
 }
 
-/// The fields a patch changes.
+/// Returns the names of the fields a patch changes.
 fn changed_fields(patch: &TaskPatch) -> Vec<&'static str> {
     let fields = [
         ("subject", patch.subject.is_some()),
@@ -148,8 +145,7 @@ fn changed_fields(patch: &TaskPatch) -> Vec<&'static str> {
     fields.into_iter().filter(|it| it.1).map(|it| it.0).collect()
 }
 
-/// What follows for a list from a change that is wanted, decided on the list as
-/// it is.
+/// Determines the events and the result of a requested change, from the current list.
 fn decide(board: &TaskBoard, id: u64, patch: TaskPatch, deletes: bool) -> (Vec<TaskEvent>, Output) {
     let task_id = id.to_string();
     let Some(task) = board.get(id) else {
@@ -196,7 +192,7 @@ impl Tool for TaskUpdate {
         }
     }
 
-    /// The list is Haft's own; nothing of the project is touched.
+    /// The list belongs to Haft; no project file changes.
     fn is_read_only(&self, _input: &Input) -> bool {
         true
     }

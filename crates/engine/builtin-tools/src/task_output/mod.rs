@@ -1,4 +1,4 @@
-//! What background tasks print.
+//! Shows the output of background tasks.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -55,21 +55,20 @@ pub struct Output {
     pub elapsed_ms: u64,
 }
 
-/// Tasks that are no commands, such as agents; whoever runs them implements
-/// this.
+/// Background tasks that are not commands, such as agents. Implemented by the session.
 pub trait AgentTasks: Send + Sync {
-    /// Every task that runs: its id, and what it is in a few words.
+    /// Returns the id and a short description of every running task.
     fn running(&self) -> Vec<(String, String)>;
 
-    /// What a task has to say, waiting for its end this long; `None` if there is
-    /// no such task.
+    /// Returns the state and new output of a task, after waiting at most `wait` for its end. `None` if
+    /// there is no such task.
     fn output<'a>(&'a self, id: &'a str, wait: Duration) -> BoxFuture<'a, Option<Output>>;
 
-    /// Ends a task and says what it was; `None` if there is no such task.
+    /// Stops a task and returns its description; `None` if there is no such task.
     fn stop<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<String>>;
 }
 
-/// There are no other tasks.
+/// No tasks besides commands.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoAgentTasks;
 
@@ -87,7 +86,6 @@ impl AgentTasks for NoAgentTasks {
     }
 }
 
-/// Shows what background tasks print.
 pub struct TaskOutput {
     tasks: Arc<TaskRegistry>,
     others: Arc<dyn AgentTasks>,
@@ -95,14 +93,15 @@ pub struct TaskOutput {
 }
 
 impl TaskOutput {
-    /// Shows at most this many characters at once.
+    /// Creates the tool. Results show at most `shown_chars` characters of output.
     pub fn new(tasks: Arc<TaskRegistry>, others: Arc<dyn AgentTasks>, shown_chars: usize) -> Self {
         Self { tasks, others, shown_chars }
     }
 }
 
 impl Output {
-    /// The result of a call that asked for this id: what has ended is told.
+    /// Builds the result of a call that asked for this id. If the task has ended, its end counts as
+    /// reported.
     pub(crate) fn outcome(self, id: &str) -> Outcome<Self> {
         let ended = !matches!(self.status.as_str(), "" | "running");
         let outcome = Outcome::from(self);
@@ -188,14 +187,14 @@ impl Tool for TaskOutput {
     }
 }
 
-/// What a person sees of it.
+/// Formats the state of a task for the user.
 pub(crate) fn shown(output: &Output) -> Rendered {
     let mut shown = Rendered::preview(output.output.trim_end_matches('\n'));
     shown.headline = format!("{} {}", output.task_id, output.status);
     shown
 }
 
-/// What a task printed since somebody asked the last time, and how far it is.
+/// Returns the state of a task and its output since the last request.
 pub(crate) fn fresh(reader: &TaskReader, shown_chars: usize) -> Option<Output> {
     let read = reader.read(shown_chars)?;
     let TaskInfo { id, about, status, elapsed, file, .. } = read.info;
@@ -212,7 +211,7 @@ pub(crate) fn fresh(reader: &TaskReader, shown_chars: usize) -> Option<Output> {
     Some(Output { task_id: id, task_type, status, ended, output, output_path: file, elapsed_ms })
 }
 
-/// What is left of a task that ended with an earlier process of this session.
+/// Returns what is known of a task that ended with an earlier process of this session.
 fn earlier(tasks: &TaskRegistry, id: &str, shown_chars: usize) -> Option<Output> {
     let (file, output) = tasks.earlier(id, shown_chars)?;
     Some(Output {
@@ -228,7 +227,7 @@ fn earlier(tasks: &TaskRegistry, id: &str, shown_chars: usize) -> Option<Output>
     })
 }
 
-/// The state of a task as the model reads it.
+/// Formats the state of a task for the model.
 pub(crate) fn told(output: &Output) -> Content {
     let mut text = match output.output.trim_end_matches('\n') {
         "" => String::from("(no new output)"),
@@ -245,13 +244,13 @@ pub(crate) fn told(output: &Output) -> Content {
     Content::text(text)
 }
 
-/// The id under whichever name it came.
+/// Returns the id from whichever parameter has it.
 pub(crate) fn named(ids: [&Option<String>; 2]) -> Result<&str, ToolError> {
     let given = ids.into_iter().flatten().map(|id| id.trim()).find(|id| !id.is_empty());
     given.ok_or_else(|| ToolError::invalid("task_id is missing: say which task"))
 }
 
-/// No task of that id; these are there.
+/// Builds the error for an unknown id, which lists the existing tasks.
 pub(crate) fn unknown(id: &str, tasks: &TaskRegistry, others: &dyn AgentTasks) -> ToolError {
     let own = tasks.list().into_iter().map(|task| {
         let what = if task.about.description.is_empty() { task.command } else { task.about.description };

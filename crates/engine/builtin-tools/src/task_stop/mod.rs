@@ -1,4 +1,4 @@
-//! Ending background tasks.
+//! Stops background tasks.
 
 use std::sync::Arc;
 
@@ -37,14 +37,12 @@ pub struct Output {
     pub command: Option<String>,
 }
 
-/// Ends background tasks.
 pub struct TaskStop {
     tasks: Arc<TaskRegistry>,
     others: Arc<dyn AgentTasks>,
 }
 
 impl TaskStop {
-    /// Ends tasks of this session.
     pub fn new(tasks: Arc<TaskRegistry>, others: Arc<dyn AgentTasks>) -> Self {
         Self { tasks, others }
     }
@@ -77,7 +75,7 @@ impl Tool for TaskStop {
         named([&input.task_id, &input.shell_id]).map(drop)
     }
 
-    /// It can only end what this session started.
+    /// It can only stop what this session started.
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
         Verdict::Allow
     }

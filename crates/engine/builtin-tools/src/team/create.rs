@@ -26,7 +26,7 @@ pub struct Input {
     pub agent_type: Option<String>,
 }
 
-/// The team.
+/// The new team.
 #[derive(Clone, Debug, Serialize)]
 pub struct Output {
     team_name: String,
@@ -34,13 +34,11 @@ pub struct Output {
     lead_agent_id: String,
 }
 
-/// Makes teams.
 pub struct TeamCreate {
     teams: Arc<dyn Teams>,
 }
 
 impl TeamCreate {
-    /// Of this session.
     pub fn new(teams: Arc<dyn Teams>) -> Self {
         Self { teams }
     }
@@ -80,7 +78,7 @@ impl Tool for TeamCreate {
         }
     }
 
-    /// It gives nobody any right.
+    /// Creating a team grants no rights.
     fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
         Verdict::Allow
     }

@@ -14,7 +14,6 @@ use super::Teams;
 #[serde(deny_unknown_fields)]
 pub struct Input {}
 
-/// What came of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Output {
     success: bool,
@@ -23,13 +22,11 @@ pub struct Output {
     team_name: Option<String>,
 }
 
-/// Ends teams.
 pub struct TeamDelete {
     teams: Arc<dyn Teams>,
 }
 
 impl TeamDelete {
-    /// Of this session.
     pub fn new(teams: Arc<dyn Teams>) -> Self {
         Self { teams }
     }

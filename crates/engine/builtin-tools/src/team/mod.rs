@@ -10,56 +10,54 @@ use haft_tool::{BoxFuture, CallContext, DynTool, erase};
 pub use create::TeamCreate;
 pub use delete::TeamDelete;
 
-/// A team that is to be.
+/// Parameters of a new team.
 #[derive(Clone, Debug, Default)]
 pub struct CreateTeam {
-    /// What it is called.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the team.
     pub description: Option<String>,
-    /// The kind its lead is.
+    /// Agent type of its lead.
     pub agent_type: Option<String>,
 }
 
-/// A team that is there.
+/// A team that was created.
 #[derive(Clone, Debug)]
 pub struct CreatedTeam {
-    /// What it is called.
     pub name: String,
-    /// Where it is written down.
+    /// File that records the team.
     pub file: PathBuf,
-    /// Who leads it.
+    /// Agent id of its lead.
     pub lead: String,
 }
 
-/// What came of ending a team.
+/// The result of ending a team.
 #[derive(Clone, Debug)]
 pub struct EndedTeam {
-    /// Whether it has ended.
+    /// Whether the team was ended.
     pub success: bool,
-    /// In words.
+    /// Text for the model.
     pub message: String,
-    /// Which one.
+    /// Name of the team, if there is one.
     pub name: Option<String>,
 }
 
-/// Makes and ends teams. Whoever runs agents implements this.
+/// Creates and ends teams. Implemented by the session.
 pub trait Teams: Send + Sync {
-    /// Whether there are agents at all.
+    /// Whether the team tools are available.
     fn is_open(&self) -> bool;
 
-    /// Makes a team whose lead is the one that calls; an error says why not.
+    /// Creates a team led by the calling agent. An error says why it cannot be created.
     fn create<'a>(
         &'a self,
         order: CreateTeam,
         cx: &'a CallContext,
     ) -> BoxFuture<'a, Result<CreatedTeam, String>>;
 
-    /// Ends the team of the one that calls, unless somebody works in it.
+    /// Ends the team of the calling agent. Fails while a member is working.
     fn delete<'a>(&'a self, cx: &'a CallContext) -> BoxFuture<'a, EndedTeam>;
 }
 
-/// There are no agents.
+/// No agents: every call fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTeams;
 
@@ -82,7 +80,7 @@ impl Teams for NoTeams {
     }
 }
 
-/// The tools.
+/// Returns the team tools.
 pub fn tools(teams: &Arc<dyn Teams>) -> Vec<Arc<dyn DynTool>> {
     vec![erase(TeamCreate::new(Arc::clone(teams))), erase(TeamDelete::new(Arc::clone(teams)))]
 }

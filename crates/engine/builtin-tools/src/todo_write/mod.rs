@@ -64,7 +64,6 @@ pub struct Output {
     new_todos: Vec<Todo>,
 }
 
-/// Keeps the to-do list of a session.
 #[derive(Debug, Default)]
 pub struct TodoWrite {
     todos: Mutex<Vec<Todo>>,
@@ -88,8 +87,8 @@ impl Tool for TodoWrite {
         }
     }
 
-    /// The list lives in the process. Two calls still run one after the other:
-    /// the later list wins.
+    /// The list is in memory only, so the tool reports read-only. Calls still run one after the other,
+    /// so the later list wins.
     fn is_read_only(&self, _input: &Input) -> bool {
         true
     }

@@ -1,23 +1,23 @@
-//! How long a server says its answer may be shown again without asking.
+//! Parses how long a response may be reused, from its HTTP headers.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::header::{self, HeaderMap, HeaderName};
 
-/// What a server says about keeping an answer.
+/// What a server says about caching a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CacheControl {
-    /// It must not be kept.
+    /// The response must not be cached.
     Never,
-    /// It may be shown for so long; then it has to be asked about.
+    /// The response may be reused this long; after that it must be revalidated.
     For(Duration),
-    /// It says nothing.
+    /// The headers say nothing about caching.
     Unsaid,
 }
 
 impl CacheControl {
-    /// What the headers of an answer say.
+    /// Reads the caching headers of a response.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
         let control = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|it| it.to_str().ok());
@@ -28,7 +28,7 @@ impl CacheControl {
             .map(|(name, value)| (name.trim(), value.trim().trim_matches('"')))
             .collect();
         let said = |wanted: &str| directives.iter().find(|it| it.0 == wanted).map(|it| it.1);
-        // Who varies an answer by everything never means the same answer twice.
+        // With `Vary: *` a cached response never matches a request.
         if said("no-store").is_some() || text(header::VARY).is_some_and(|it| it.trim() == "*") {
             return Self::Never;
         }
@@ -36,7 +36,7 @@ impl CacheControl {
             return Self::For(Duration::ZERO);
         }
         if let Some(value) = said("max-age") {
-            // A number nobody can read is none.
+            // An unreadable number counts as 0.
             let seconds = value.parse::<u64>().unwrap_or(0);
             let age = text(header::AGE).and_then(|it| it.trim().parse::<u64>().ok()).unwrap_or(0);
             return Self::For(Duration::from_secs(seconds.saturating_sub(age)));
@@ -53,8 +53,8 @@ impl CacheControl {
     }
 }
 
-/// From when an answer was made until it expires; nothing where that is no time,
-/// or is over.
+/// Returns the time between the creation of a response and its expiry; `None` if a date is invalid or it
+/// has expired.
 fn until(expires: &str, made: Option<&str>) -> Option<Duration> {
     let time = |text: &str| jiff::fmt::rfc2822::parse(text.trim()).ok().map(|it| it.timestamp());
     let made = made.and_then(time).unwrap_or_else(Timestamp::now);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_servers_say() {
+    fn cache_headers_are_parsed() {
         let seconds = |it: u64| CacheControl::For(Duration::from_secs(it));
         for (said, want) in [
             (&[][..], CacheControl::Unsaid),

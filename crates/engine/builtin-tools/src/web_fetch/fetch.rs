@@ -1,4 +1,4 @@
-//! One fetch, from the kept pages over the network to a page.
+//! Runs one fetch: cache, network, conversion.
 
 use std::{
     io::Write as _,
@@ -25,31 +25,31 @@ use super::{
     result_text,
 };
 
-/// How much of an error's body is shown.
+/// Maximum characters shown of an error's body.
 const EXPLANATION: usize = 2_000;
-/// Which part of its time a fetch waits for what explains an error.
+/// The body of an error is read for at most this fraction of the total time.
 const EXPLAINS_WITHIN: u32 = 12;
-/// How much of an error's body is read.
+/// Maximum bytes read of an error's body.
 const EXPLAINED: usize = 64 << 10;
-/// How much of a body decides what it is.
+/// Bytes of a body that determine its type.
 const HEAD: usize = 4_096;
 
-/// What came of a fetch.
+/// The result of a fetch.
 pub(super) enum FetchResult {
-    /// A page that was just fetched.
+    /// A page fetched now.
     New(Arc<StoredPage>),
-    /// A page that was fetched before.
+    /// A page from the cache, or one the server confirmed as unchanged.
     Kept {
         page: Arc<StoredPage>,
         age: Duration,
-        /// How often it was shown before.
+        /// How often the page was shown before.
         shown: u32,
     },
-    /// Somebody else has it.
+    /// A redirect to another host, which was not followed.
     Elsewhere(CrossHostRedirect),
 }
 
-/// One fetch.
+/// One fetch of a page.
 pub(super) struct FetchJob<'a> {
     pub(super) services: &'a WebServices,
     pub(super) media: &'a MediaWork,
@@ -100,7 +100,7 @@ impl FetchJob<'_> {
         Ok(FetchResult::New(made))
     }
 
-    /// Whether a part of a page is wanted that is not its first.
+    /// Whether the call asks for a later part of the page.
     fn reads_on(&self) -> bool {
         self.input.offset.is_some_and(|it| 0 < it)
     }
@@ -109,8 +109,7 @@ impl FetchJob<'_> {
         self.progress.progress(&FetchProgress { stage, bytes });
     }
 
-    /// What we say of ourselves: no cookies, no logins, nothing of before but
-    /// whether a page changed.
+    /// Returns the request headers: no cookies, no credentials; only validators of the cached page.
     fn headers(&self, kept: Option<&CachedPage>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let mut add = |name: HeaderName, value: &str| {
@@ -130,7 +129,7 @@ impl FetchJob<'_> {
         headers
     }
 
-    /// The error an answer without a page is.
+    /// Builds the error for a response with an error status.
     async fn refused(&self, page: WebPage) -> ToolError {
         let WebPage { url, response, .. } = page;
         let status = response.status();
@@ -138,10 +137,10 @@ impl FetchJob<'_> {
         let retry =
             response.headers().get(header::RETRY_AFTER).and_then(|it| it.to_str().ok()).map(str::to_owned);
         let mut body = Vec::new();
-        // What came in time explains enough; that it was refused is known already.
+        // Part of the explanation is enough; the status is already known.
         let patience = self.services.settings.total / EXPLAINS_WITHIN;
         let mut web_body = WebBody::new(response);
-        // What nobody unpacks explains nothing.
+        // A compressed body that cannot be decoded explains nothing.
         if web_body.packed().is_none() {
             tokio::time::timeout(patience, web_body.read(EXPLAINED, &mut body, &|_| {})).await.ok();
             body.truncate(EXPLAINED);
@@ -150,7 +149,7 @@ impl FetchJob<'_> {
         result_text::status_error(status, &url, &self.services.settings.user_agent, retry.as_deref(), &said)
     }
 
-    /// Reads a body and makes a page of it. How the body ended.
+    /// Reads the body and converts it to a page. Also returns how the body ended.
     async fn page(&self, page: WebPage) -> Result<(StoredPage, BodyEnd), ToolError> {
         let WebPage { url, response, proxy } = page;
         let (code, content_type) = (response.status().as_u16(), content_type(&response));
@@ -239,8 +238,7 @@ fn content_type(response: &Response) -> String {
     value.map(|it| page::visible(String::from_utf8_lossy(it.as_bytes()))).unwrap_or_default()
 }
 
-/// A name for a saved file: what the address ends with, without anything that
-/// means something elsewhere.
+/// Returns a safe file name for a saved file, from the end of the URL.
 fn file_name(url: &url::Url, content_type: &str, shape: Shape) -> String {
     let last = url.path_segments().and_then(|mut it| it.next_back()).unwrap_or_default();
     let keeps = |it: char| if it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_') { it } else { '_' };
@@ -259,7 +257,7 @@ fn file_name(url: &url::Url, content_type: &str, shape: Shape) -> String {
     }
 }
 
-/// Saves bytes under a new name that ends like `name`, and gives them back.
+/// Saves bytes under a new name that ends like `name`. Returns the path and the bytes.
 async fn save(dir: &Path, name: String, bytes: Vec<u8>) -> Result<(PathBuf, Vec<u8>), ToolError> {
     let dir = dir.to_owned();
     let saved = tokio::task::spawn_blocking(move || {
@@ -281,7 +279,7 @@ async fn save(dir: &Path, name: String, bytes: Vec<u8>) -> Result<(PathBuf, Vec<
     saved.map_err(|err| ToolError::failed(format!("The file was fetched but could not be saved: {err}")))
 }
 
-/// Keeps the text of a page for whoever wants to read more than the answer.
+/// Saves the text of a page, so that the model can read more than the answer. `None` if that fails.
 pub(super) async fn save_text(dir: &Path, page: &StoredPage) -> Option<PathBuf> {
     save(dir, String::from("page.md"), page.text.clone().into_bytes()).await.ok().map(|it| it.0)
 }

@@ -75,12 +75,12 @@ pub struct Output {
     pub images: Vec<(String, String)>,
 }
 
-/// How far a fetch is.
+/// Progress of a fetch.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FetchProgress {
     /// `connecting`, `reading`, `converting` or `asking`.
     pub stage: &'static str,
-    /// Bytes that arrived.
+    /// Bytes received so far.
     pub bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! Fetches a page of the web.
+//! Fetches a web page.
 
 mod cache_control;
 mod fetch;
@@ -27,15 +27,14 @@ use self::{
     page_cache::PageCache,
 };
 
-/// A documentation page whose address carries more than this asks anyway:
-/// whoever reads the server's log could learn something.
+/// Maximum bytes of the query and of the path of a URL on a preapproved documentation host. A longer URL
+/// asks, because it could leak data to the server.
 const FREE_QUERY: usize = 64;
 const FREE_PATH: usize = 256;
 
-/// The same page that shows nothing is fetched so often before it is refused.
+/// Number of times a page that needs JavaScript is fetched before further calls are rejected.
 const SHELL_FETCHES: u32 = 2;
 
-/// Fetches pages.
 pub struct WebFetch {
     services: WebServices,
     media: MediaWork,
@@ -43,12 +42,11 @@ pub struct WebFetch {
 }
 
 impl WebFetch {
-    /// Fetches as these services say.
     pub fn new(services: WebServices) -> Self {
         Self { services, media: MediaWork::default(), cache: Arc::default() }
     }
 
-    /// Where pictures and documents are unpacked.
+    /// Sets where images and PDFs are decoded.
     pub fn with_media(mut self, media: MediaWork) -> Self {
         self.media = media;
         self
@@ -60,7 +58,7 @@ impl WebFetch {
         Ok(target.encrypted(near))
     }
 
-    /// The page at a target: kept, still the same, or new.
+    /// Returns the page: from the cache, revalidated, or fetched now.
     async fn page(
         &self,
         input: &Input,
@@ -88,7 +86,7 @@ impl WebFetch {
         }
     }
 
-    /// The part of a page that was asked for.
+    /// Returns the requested part of a page.
     fn shown(&self, page: &StoredPage, input: &Input, most: usize) -> Output {
         let start = input.offset.map_or(0, |it| usize::try_from(it).unwrap_or(usize::MAX));
         let (piece, next) = part(&page.text, start, most);
@@ -110,7 +108,7 @@ impl WebFetch {
         }
     }
 
-    /// Lets a small model answer, where there is one and it is asked something.
+    /// Lets a small model answer the call's prompt; `None` if there is no prompt or no model.
     async fn answered(
         &self,
         page: &StoredPage,
@@ -156,7 +154,7 @@ impl Tool for WebFetch {
             aliases: &["web_fetch"],
             synonyms: &[("uri", "url"), ("link", "url")],
             search_hint: "web page url http download documentation internet",
-            // Parts of pages bound themselves.
+            // The tool itself limits its results to parts of a page.
             max_result_chars: None,
             timeout: None,
             feature: Some("webFetch"),

@@ -1,5 +1,4 @@
-//! A body becomes a page: what it is by its first bytes, in which encoding, and
-//! as what it is shown.
+//! Converts a body to a page: its type by the first bytes, its encoding, and its text.
 
 use std::{borrow::Cow, path::PathBuf};
 
@@ -8,13 +7,13 @@ pub(crate) use haft_html_markdown::{part, visible};
 use haft_media::{BodyKind, MediaWork, body_kind};
 use url::Url;
 
-/// Less beside the main part is not worth a word.
+/// Minimum number of omitted characters worth a note.
 const MENTIONED: usize = 200;
 
-/// Characters of a title.
+/// Maximum characters of a title.
 const MAX_OF_TITLE: usize = 1_000;
 
-/// A page that can be shown in parts, kept and shown again.
+/// A converted page, which is cached and shown in parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoredPage {
     pub(crate) url: String,
@@ -26,30 +25,30 @@ pub(crate) struct StoredPage {
     pub(crate) images: Vec<(String, String)>,
     pub(crate) saved_to: Option<PathBuf>,
     pub(crate) notes: Vec<String>,
-    /// Whether only a script would show something.
+    /// Whether the page needs JavaScript to show its content.
     pub(crate) needs_script: bool,
 }
 
 impl StoredPage {
-    /// About how much memory it takes.
+    /// Returns its approximate size in memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.text.len() + self.images.iter().map(|it| it.1.len()).sum::<usize>() + 1024
     }
 }
 
-/// What a body is.
+/// The type of a body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Shape {
     Html,
     Text,
     Pdf,
     Picture,
-    /// Nothing that is shown.
+    /// Binary data that is not shown, with a description.
     Other(&'static str),
 }
 
-/// What a body is by its first bytes and, where they do not tell, by what the
-/// server says.
+/// Determines the type of a body by its first bytes and, if they are not conclusive, by the content
+/// type.
 pub(crate) fn shape(head: &[u8], content_type: &str) -> Shape {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match body_kind(head) {
@@ -76,7 +75,7 @@ pub(crate) fn shape(head: &[u8], content_type: &str) -> Shape {
     if media.starts_with("text/") || media.is_empty() || texts.iter().any(|it| media.contains(it)) {
         return Shape::Text;
     }
-    // What says it is data but reads like text is shown.
+    // Text labelled as binary data is shown.
     match body_kind(head) {
         BodyKind::Other("binary data of unknown type") if is_plain(head) => Shape::Text,
         BodyKind::Other(name) => Shape::Other(name),
@@ -92,7 +91,7 @@ fn is_plain(head: &[u8]) -> bool {
     valid && !head.iter().any(|it| *it < 9 || (14..32).contains(it) && *it != 27)
 }
 
-/// What is to be made of a body.
+/// A body and what is needed to convert it.
 pub(crate) struct PageWork {
     pub(crate) url: Url,
     pub(crate) code: u16,
@@ -106,7 +105,7 @@ pub(crate) struct PageWork {
 }
 
 impl PageWork {
-    /// Does it. Blocks, for as long as it takes to convert.
+    /// Converts the body. Blocks.
     pub(crate) fn run(self, cancelled: &dyn Fn() -> bool) -> StoredPage {
         let mut page = StoredPage {
             url: self.url.to_string(),
@@ -195,7 +194,7 @@ fn say_encoding(page: &mut StoredPage, encoding: &str) {
     }
 }
 
-/// The beginning of a body that explains an error, as text.
+/// Returns the beginning of an error's body as text, at most `most` characters.
 pub(crate) fn explanation(bytes: &[u8], content_type: &str, url: &Url, most: usize) -> String {
     let text = match shape(bytes, content_type) {
         Shape::Html => {

@@ -6,16 +6,16 @@ use std::{
 
 use super::{cache_control::CacheControl, page::StoredPage};
 
-/// How many pages are kept.
+/// Maximum number of cached pages.
 const MAX_PAGES: usize = 64;
-/// How much memory they take together.
+/// Maximum total bytes of cached pages; beyond it the oldest are dropped.
 const MOST_BYTES: usize = 32 << 20;
 
-/// Pages that were fetched in this session, the newest last.
+/// The page cache of a session, newest last.
 #[derive(Default)]
 pub(crate) struct PageCache(Mutex<VecDeque<CachedPage>>);
 
-/// A page and how to ask whether it changed.
+/// A cached page with its validators.
 #[derive(Clone)]
 pub(crate) struct CachedPage {
     pub(crate) key: PageKey,
@@ -23,28 +23,29 @@ pub(crate) struct CachedPage {
     pub(crate) fetched: Instant,
     pub(crate) etag: Option<String>,
     pub(crate) modified: Option<String>,
-    /// How long the server lets it be shown without being asked.
+    /// How long the server allows the page to be reused.
     pub(crate) keeping: CacheControl,
-    /// How often it was shown.
+    /// How often the page was shown.
     pub(crate) shown: u32,
 }
 
-/// What makes two fetches the same.
+/// The cache key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct PageKey {
-    /// The address without what only a browser looks at.
+    /// The URL without its fragment.
     pub(crate) url: String,
     pub(crate) raw: bool,
 }
 
 impl CachedPage {
-    /// How long ago the server said so.
+    /// Returns the time since the page was fetched or revalidated.
     pub(crate) fn age(&self) -> Duration {
         self.fetched.elapsed()
     }
 
-    /// Whether it is shown without asking, where pages are kept for so long. Who
-    /// reads on goes on in the text that was begun.
+    /// Whether the page may be shown without revalidation. `most` is the user's maximum age. When
+    /// reading a later part (`reads_on`), the server's shorter age does not count, so that all parts
+    /// come from the same version.
     pub(crate) fn is_fresh(&self, most: Duration, reads_on: bool) -> bool {
         let fresh = match self.keeping {
             CacheControl::For(said) if !reads_on => said.min(most),
@@ -56,7 +57,7 @@ impl CachedPage {
 }
 
 impl PageCache {
-    /// A page, and that it is shown once more.
+    /// Returns a cached page and counts it as shown once more.
     pub(crate) fn take(&self, key: &PageKey) -> Option<CachedPage> {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = pages.iter_mut().find(|it| it.key == *key)?;
@@ -64,7 +65,7 @@ impl PageCache {
         Some(kept.clone())
     }
 
-    /// Keeps a page, and lets go of the oldest where there are too many.
+    /// Adds or replaces a page, and drops the oldest ones beyond the limits.
     pub(crate) fn put(&self, kept: CachedPage) {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pages.retain(|it| it.key != kept.key);
@@ -76,7 +77,7 @@ impl PageCache {
         }
     }
 
-    /// The server says that a page is as it was, and for how long.
+    /// Marks a page as revalidated, with the new maximum age, if the server sent one.
     pub(crate) fn refresh(&self, key: &PageKey, keeping: CacheControl) {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if keeping == CacheControl::Never {
@@ -90,7 +91,6 @@ impl PageCache {
         }
     }
 
-    /// Forgets a page.
     pub(crate) fn forget(&self, key: &PageKey) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|it| it.key != *key);
     }

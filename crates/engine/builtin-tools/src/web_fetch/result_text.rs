@@ -1,4 +1,4 @@
-//! What the model reads: pages, redirects, failures.
+//! Builds the result text: pages, redirects, errors.
 
 use haft_net::{AddressClass, CrossHostRedirect, FetchError, WebUrl};
 use haft_tool::{Block, Content, ToolError};
@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{Input, Output, page::visible};
 
-/// What the model reads of a result.
+/// Formats a result for the model.
 pub(super) fn for_model(output: &Output) -> Content {
     if let Some(to) = &output.redirect_to {
         return Content::text(redirect_text(output, to));
@@ -44,7 +44,7 @@ pub(super) fn for_model(output: &Output) -> Content {
     Content::from(blocks)
 }
 
-/// The page between tags it cannot close.
+/// Encloses the page in tags that its text cannot close.
 fn framed(output: &Output) -> String {
     let title = output.title.as_ref().map(|it| format!(" title={:?}", haft_types::text::one_line(it, 200)));
     let body = unframed(&output.result);
@@ -57,7 +57,7 @@ fn framed(output: &Output) -> String {
     )
 }
 
-/// Text without what would look like the tags around it.
+/// Removes text that looks like the enclosing tags.
 fn unframed(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -113,10 +113,10 @@ fn redirect_text(output: &Output, to: &str) -> String {
     )
 }
 
-/// The result of a redirect that was not followed.
+/// Builds the result for a redirect that was not followed.
 pub(super) fn redirected(elsewhere: &CrossHostRedirect, duration_ms: u64) -> Output {
     let mut to = elsewhere.to.clone();
-    // A name before the host is there to deceive; nobody logs in here.
+    // A user name before the host can only deceive; fetches never log in.
     to.set_username("").ok();
     to.set_password(None).ok();
     Output {
@@ -129,12 +129,12 @@ pub(super) fn redirected(elsewhere: &CrossHostRedirect, duration_ms: u64) -> Out
     }
 }
 
-/// A status in words.
+/// Formats a status code.
 pub(super) fn reason(status: StatusCode) -> String {
     status.canonical_reason().unwrap_or("").to_owned()
 }
 
-/// An answer that is an error of the server or ours.
+/// Builds the error for a 4xx or 5xx status.
 pub(super) fn status_error(
     status: StatusCode,
     url: &Url,
@@ -164,7 +164,7 @@ pub(super) fn status_error(
     ToolError::failed(message)
 }
 
-/// An address that is none.
+/// Builds the error for an invalid URL.
 pub(super) fn bad_address(input: &Input, problem: &haft_net::WebUrlError) -> ToolError {
     let near = matches!(
         problem,
@@ -178,7 +178,7 @@ pub(super) fn bad_address(input: &Input, problem: &haft_net::WebUrlError) -> Too
 
 const NEARBY: &str = " Only public addresses are fetched; the person can allow one host and port in the user settings (web.allowPrivateHosts), or use Bash with curl.";
 
-/// Why nothing came.
+/// Builds the error for a failed fetch.
 pub(super) fn failure(failure: &FetchError, asked: &Input, target: &WebUrl) -> ToolError {
     let what = shown_address(&asked.url);
     let upgraded = asked.url.get(..7).is_some_and(|it| it.eq_ignore_ascii_case("http://"))

@@ -3,36 +3,35 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use haft_net::{PrivateHosts, SystemNetwork, WebClient, WebLimits};
 use haft_tool::BoxFuture;
 
-/// Answers a question about a page: a small model, where one is configured.
+/// A small model that answers questions about a page.
 pub trait PageModel: Send + Sync {
-    /// Answers `prompt` from `page` alone.
+    /// Answers `prompt` from `page` alone. An error is a reason for the notes.
     fn answer<'a>(&'a self, page: &'a str, prompt: &'a str) -> BoxFuture<'a, Result<PageAnswer, String>>;
 }
 
-/// What a model said about a page.
 #[derive(Clone, Debug)]
 pub struct PageAnswer {
-    /// The answer.
     pub text: String,
-    /// Who answered.
+    /// Name of the model that answered.
     pub model: String,
 }
 
-/// What fetching needs from above.
+/// What the fetch tool needs.
 #[derive(Clone)]
 pub struct WebServices {
-    /// Asks for pages.
+    /// The HTTP client.
     pub client: WebClient,
-    /// What is not text is saved here.
+    /// Directory for fetched files that are not text.
     pub keep_dir: PathBuf,
-    /// What a person decided.
+    /// The user's settings.
     pub settings: WebSettings,
-    /// Answers prompts, where somebody does.
+    /// Answers prompts about pages; `None` if no small model is configured.
     pub reader: Option<Arc<dyn PageModel>>,
 }
 
 impl WebServices {
-    /// For descriptions and tests: the network of the system, nobody nearby.
+    /// Creates services for descriptions and tests: the system's network, without private hosts and
+    /// without a model.
     pub fn plain(keep_dir: impl Into<PathBuf>) -> Self {
         let network = SystemNetwork::new(|_| None);
         Self {
@@ -44,29 +43,29 @@ impl WebServices {
     }
 }
 
-/// What a person decided about fetching.
+/// The user's settings for fetching.
 #[derive(Clone, Debug)]
 pub struct WebSettings {
-    /// What we call ourselves.
+    /// User-Agent header.
     pub user_agent: String,
-    /// Hosts of documentation that need no question.
+    /// Documentation hosts that are fetched without a prompt.
     pub preapproved: Vec<String>,
-    /// How long a page is kept before the server is asked whether it changed;
-    /// nothing keeps none.
+    /// Maximum age of a cached page before it is revalidated; `None` disables the cache. Default 15
+    /// minutes.
     pub cache: Option<Duration>,
-    /// How long one fetch may take.
+    /// Timeout of one fetch. Default 60 s.
     pub total: Duration,
-    /// Unpacked bytes of a page.
+    /// Maximum decompressed bytes of a text page; the rest is not fetched. Default 10 MiB.
     pub page_bytes: usize,
-    /// Bytes of a file that is saved.
+    /// Maximum bytes fetched of a PDF, image or other file; the rest is cut off. Default 64 MiB.
     pub file_bytes: usize,
-    /// Characters of one part of a page.
+    /// Maximum characters of one part of a page. Default 40,000.
     pub part_chars: usize,
-    /// Characters of one part that a model answers from.
+    /// Maximum characters of a page that are given to the small model. Default 100,000.
     pub asked_chars: usize,
 }
 
-/// Hosts with nothing but documentation for everybody.
+/// Hosts with public documentation only.
 const DOCUMENTATION: &[&str] = &[
     "developer.mozilla.org",
     "doc.rust-lang.org",

@@ -1,12 +1,12 @@
 use haft_tool::ToolError;
 use url::{Host, Url};
 
-/// Domains, each with everything below it.
+/// A list of domains, each including its subdomains.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DomainList(Vec<String>);
 
 impl DomainList {
-    /// Reads names such as `example.com`; addresses and patterns are none.
+    /// Parses domain names such as `example.com`. URLs and patterns are rejected.
     pub(super) fn parse(names: &[String]) -> Result<Self, ToolError> {
         let one = |name: &String| {
             let bare = name.trim().trim_start_matches("*.").trim_end_matches('.');
@@ -30,7 +30,7 @@ impl DomainList {
         self.0.is_empty()
     }
 
-    /// Whether an address is at one of them or below.
+    /// Whether the host of a URL is one of the domains or a subdomain of one.
     pub(super) fn has(&self, address: &str) -> bool {
         let Ok(url) = Url::parse(address) else { return false };
         let Some(host) = url.host_str().map(|it| it.trim_end_matches('.').to_lowercase()) else {

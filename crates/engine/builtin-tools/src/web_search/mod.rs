@@ -1,4 +1,4 @@
-//! Searches the web, through whoever the person has a key for.
+//! Searches the web through the provider the user has configured.
 
 mod domains;
 mod provider_port;
@@ -25,7 +25,7 @@ pub use providers::{AdapterKind, SearchAdapter, SearchAdapterConfig};
 
 use self::domains::DomainList;
 
-/// How many hits are asked for.
+/// Maximum number of results requested per search.
 const HITS: usize = 10;
 
 /// Searches the web and lists what was found: titles, addresses, dates and quotes. Fetch a page with WebFetch
@@ -67,32 +67,30 @@ pub struct Output {
     pub notes: Vec<String>,
 }
 
-/// What searching needs from above.
+/// What the search tool needs.
 #[derive(Clone, Default)]
 pub struct SearchServices {
-    /// Who searches; nobody where there is no key.
+    /// The search provider; `None` if none is configured.
     pub provider: Option<Arc<dyn SearchProvider>>,
-    /// How many searches a session may make.
+    /// Maximum number of searches per session; `None` means the default, 200.
     pub most: Option<u32>,
 }
 
-/// Searches a session may make unless somebody says otherwise.
+/// Default maximum number of searches per session.
 const MAX_SEARCHES: u32 = 200;
 
-/// Searches the web.
 pub struct WebSearch {
     services: SearchServices,
     made: AtomicU32,
 }
 
 impl WebSearch {
-    /// Searches as these services say.
     pub fn new(services: SearchServices) -> Self {
         Self { services, made: AtomicU32::new(0) }
     }
 }
 
-/// What to set where nobody searches.
+/// Result text if no search provider is configured.
 const NOBODY: &str = "Nobody is set up to search the web here. The person can set one of: BRAVE_API_KEY, \
     TAVILY_API_KEY, EXA_API_KEY, KAGI_API_KEY, or SEARXNG_URL (their own server, no key needed); the setting \
     web.searchProvider chooses among several. Without search you can still fetch an address you know with WebFetch.";
@@ -126,7 +124,7 @@ impl Tool for WebSearch {
     }
 
     fn reach(&self, _input: &Input, _cx: &CallContext) -> AccessSet {
-        // What is asked for leaves the machine: whoever gets it is what is judged.
+        // The query leaves the machine, so permission is judged by the provider's endpoint.
         let endpoint = self.services.provider.as_ref().map(|it| Access::Fetch(it.endpoint().to_owned()));
         AccessSet::Declared(endpoint.into_iter().collect())
     }
@@ -242,7 +240,7 @@ impl Tool for WebSearch {
     }
 }
 
-/// Why nothing was found out.
+/// Describes a failed search for the model.
 fn explain(provider: &str, error: &SearchError) -> ToolError {
     ToolError::failed(match error {
         SearchError::Refused(why) => {

@@ -1,39 +1,38 @@
 use haft_tool::BoxFuture;
 use serde::Serialize;
 
-/// Somebody who searches the web.
+/// A web search service.
 pub trait SearchProvider: Send + Sync {
-    /// Its name, for people.
+    /// Display name of the provider.
     fn name(&self) -> &str;
 
-    /// Where questions go.
+    /// URL that queries are sent to. Permission rules apply to it.
     fn endpoint(&self) -> &str;
 
-    /// Searches.
+    /// Runs one query. Waits for the network.
     fn search<'a>(&'a self, query: &'a SearchQuery) -> BoxFuture<'a, Result<SearchHits, SearchError>>;
 }
 
-/// A question.
 #[derive(Clone, Debug, Default)]
 pub struct SearchQuery {
-    /// What is searched for.
+    /// The search terms.
     pub text: String,
-    /// Only these domains, if any.
+    /// If not empty, return results from these domains only.
     pub allowed: Vec<String>,
-    /// None of these domains.
+    /// Return no results from these domains.
     pub blocked: Vec<String>,
-    /// As many hits at most.
+    /// Maximum number of results.
     pub limit: usize,
 }
 
-/// What was found.
+/// The results of a query.
 #[derive(Clone, Debug, Default)]
 pub struct SearchHits {
     /// Pages, best first.
     pub hits: Vec<SearchHit>,
-    /// What was said besides.
+    /// Additional text from the provider, such as an answer.
     pub summary: String,
-    /// How many searches it took.
+    /// Number of searches the provider made, for accounting.
     pub searches: u32,
 }
 
@@ -52,21 +51,21 @@ pub struct SearchHit {
     pub date: Option<String>,
 }
 
-/// Why nothing was found out.
+/// Why a search failed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SearchError {
-    /// The key or the request is not accepted.
+    /// The provider rejected the key or the request; the text gives its reason.
     Refused(String),
-    /// What is asked is not accepted; another question may be.
+    /// The provider rejected this query; a different query may succeed.
     Question(String),
-    /// Asked too often; how long to wait, where it says so.
+    /// Rate limit or quota exceeded; the text says how long to wait, if the provider does.
     Quota(Option<String>),
-    /// Not reached, or it made no sense.
+    /// The provider cannot be reached or its response is invalid.
     Unavailable(String),
 }
 
 impl SearchHit {
-    /// Without markup, control characters and more than a few lines.
+    /// Removes markup and control characters, and limits the number of lines.
     pub(crate) fn plain(self) -> Self {
         let words = |text: &str, most: usize| {
             let mut plain = String::new();

@@ -1,4 +1,4 @@
-//! Services that search, each in its own form.
+//! Adapters for search services.
 
 use std::{fmt, time::Duration};
 
@@ -10,31 +10,27 @@ use url::Url;
 
 use super::provider_port::{SearchError, SearchHit, SearchHits, SearchProvider, SearchQuery};
 
-/// How long a service may take.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How much it may say.
+/// Maximum bytes of a response; a larger one is an error.
 const MOST: usize = 4 << 20;
 
-/// Which service.
+/// The supported search services.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AdapterKind {
-    /// Brave Search.
     Brave,
-    /// Tavily.
     Tavily,
-    /// Exa.
     Exa,
-    /// Kagi.
     Kagi,
-    /// A SearXNG server of the person's own.
+    /// A SearXNG server run by the user.
     SearXng,
 }
 
 impl AdapterKind {
-    /// All of them, in the order they are looked for.
+    /// All services, in the order in which they are tried for a key.
     pub const ALL: [Self; 5] = [Self::Brave, Self::Tavily, Self::Exa, Self::Kagi, Self::SearXng];
 
-    /// Its name in settings.
+    /// Returns the name of the service in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Brave => "brave",
@@ -45,7 +41,7 @@ impl AdapterKind {
         }
     }
 
-    /// The variables its key, or its address, is in.
+    /// Returns the environment variables that may hold its key or, for SearXNG, its URL.
     pub fn variables(self) -> &'static [&'static str] {
         match self {
             Self::Brave => &["BRAVE_API_KEY", "BRAVE_SEARCH_API_KEY"],
@@ -56,7 +52,7 @@ impl AdapterKind {
         }
     }
 
-    /// Characters a question may have, where that is bounded.
+    /// Returns the maximum number of characters of a query, if the service has one.
     fn longest_question(self) -> Option<usize> {
         match self {
             Self::Brave => Some(400),
@@ -75,14 +71,13 @@ impl AdapterKind {
     }
 }
 
-/// What a service needs.
+/// Configuration of a search service.
 #[derive(Clone)]
 pub struct SearchAdapterConfig {
-    /// Which service.
     pub kind: AdapterKind,
-    /// The key; for SearXNG the address.
+    /// The API key; for SearXNG the server's URL.
     pub secret: String,
-    /// Another address than the usual one.
+    /// Overrides the service's base URL.
     pub base: Option<String>,
 }
 
@@ -92,7 +87,7 @@ impl fmt::Debug for SearchAdapterConfig {
     }
 }
 
-/// One of the services.
+/// A client of one search service.
 pub struct SearchAdapter {
     kind: AdapterKind,
     secret: String,
@@ -101,7 +96,7 @@ pub struct SearchAdapter {
 }
 
 impl SearchAdapter {
-    /// The service, if its address is one.
+    /// Creates the client. Fails if the base URL is not a valid http or https URL.
     pub fn new(config: SearchAdapterConfig) -> Result<Self, String> {
         let SearchAdapterConfig { kind, secret, base } = config;
         let base = match kind {
@@ -182,7 +177,7 @@ impl SearchAdapter {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYMENT_REQUIRED => {
                 return Err(SearchError::Quota(wait));
             }
-            // Tavily's own number for a plan that is used up.
+            // Tavily's non-standard status codes for an exhausted plan.
             _ if status.as_u16() == 432 || status.as_u16() == 433 => return Err(SearchError::Quota(wait)),
             StatusCode::FORBIDDEN if self.kind == AdapterKind::SearXng => {
                 return Err(SearchError::Refused(String::from(
@@ -203,8 +198,8 @@ impl SearchAdapter {
         })
     }
 
-    /// The hits of an answer, or why it is none. An answer of another form is not
-    /// an answer without hits.
+    /// Extracts the results from a response. A response of unknown form is an error, not an empty
+    /// result.
     fn hits(&self, answer: &Value) -> Result<Vec<SearchHit>, String> {
         let (list, snippet, date): (_, &[&str], &[&str]) = match self.kind {
             AdapterKind::Brave => (&answer["web"]["results"], &["description"], &["page_age", "age"]),
@@ -229,7 +224,7 @@ impl SearchAdapter {
                 None => Ok(found),
             },
             Some(found) => Ok(found),
-            // Brave leaves out the kinds of results it has none of.
+            // Brave omits result types without results.
             None if self.kind == AdapterKind::Brave && answer.is_object() && list.is_null() => Ok(Vec::new()),
             None => {
                 let said = haft_types::text::one_line(&answer.to_string(), 300);
@@ -247,8 +242,8 @@ impl SearchAdapter {
     }
 }
 
-/// The question with its domains, for services that take them as words: as many
-/// as fit, since what others say is left out afterwards anyway.
+/// Adds domain filters to the query text, for services without parameters for them. Adds as many as fit;
+/// results are filtered again afterwards.
 fn with_sites(query: &SearchQuery, most: Option<usize>) -> String {
     let mut text = query.text.clone();
     let fits =
@@ -268,16 +263,16 @@ fn with_sites(query: &SearchQuery, most: Option<usize>) -> String {
     text
 }
 
-/// How long a service wants to be left alone, as far as it says so.
+/// Returns how long the service wants the client to wait, if it says so.
 fn waiting_time(headers: &header::HeaderMap) -> Option<String> {
     let text = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).map(str::trim);
-    // Brave says for each of its limits in how many seconds it begins anew, the shortest first.
+    // Brave sends the seconds until each of its limits resets, the shortest first.
     let reset = || text("x-ratelimit-reset")?.split(',').next().map(str::trim);
     let said = text("retry-after").or_else(reset)?;
     Some(if said.parse::<u64>().is_ok() { format!("{said} s") } else { haft_types::text::one_line(said, 60) })
 }
 
-/// The engines of a SearXNG server that failed, each with its reason.
+/// Returns the search engines of a SearXNG server that failed, with their reasons.
 fn silent_engines(answer: &Value) -> Option<String> {
     let silent = answer["unresponsive_engines"].as_array().filter(|it| !it.is_empty())?;
     let name = |it: &Value| {

@@ -25,7 +25,6 @@ pub struct Input {
     pub path: Option<String>,
 }
 
-/// Where work goes on.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
@@ -35,19 +34,18 @@ pub struct Output {
     message: String,
 }
 
-/// Goes into worktrees.
+/// Moves the session into a worktree.
 pub struct EnterWorktree {
     worktrees: Arc<dyn Worktrees>,
 }
 
 impl EnterWorktree {
-    /// Of this session.
     pub fn new(worktrees: Arc<dyn Worktrees>) -> Self {
         Self { worktrees }
     }
 }
 
-/// Whether a name can be one of a directory and of a branch.
+/// Whether the name is valid as a directory and as a branch.
 pub(super) fn is_worktree_name(name: &str) -> bool {
     let segment = |it: &str| {
         let fits = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
@@ -105,8 +103,7 @@ impl Tool for EnterWorktree {
         }
     }
 
-    /// A new one touches nothing that is there; one somewhere else is asked
-    /// about.
+    /// A new worktree affects nothing existing, so it needs no prompt; entering one elsewhere asks.
     fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
         match &input.path {
             Some(path) if !path.contains("/.claude/worktrees/") => {
@@ -154,7 +151,7 @@ mod tests {
     use super::is_worktree_name;
 
     #[test]
-    fn names_are_plain() {
+    fn worktree_names_must_be_valid_branches() {
         for (name, fits) in [
             ("fix-login", true),
             ("team/fix.1", true),

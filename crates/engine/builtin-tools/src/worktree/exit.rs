@@ -33,7 +33,6 @@ pub enum LeaveAction {
     Remove,
 }
 
-/// Where work goes on.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
@@ -50,13 +49,12 @@ pub struct Output {
     message: String,
 }
 
-/// Leaves worktrees.
+/// Leaves the session's worktree.
 pub struct ExitWorktree {
     worktrees: Arc<dyn Worktrees>,
 }
 
 impl ExitWorktree {
-    /// Of this session.
     pub fn new(worktrees: Arc<dyn Worktrees>) -> Self {
         Self { worktrees }
     }
@@ -94,7 +92,7 @@ impl Tool for ExitWorktree {
         AccessSet::Undeclared
     }
 
-    /// Nothing is lost without a person's word, and a model cannot give it.
+    /// Discarding changes always asks, because a model cannot consent to losing work.
     fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
         if input.discards() {
             Verdict::Insist(String::from(

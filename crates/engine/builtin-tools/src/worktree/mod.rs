@@ -1,4 +1,4 @@
-//! Worktrees: a checkout of its own to work in.
+//! Worktrees: separate checkouts to work in.
 
 mod enter;
 mod exit;
@@ -10,65 +10,62 @@ use haft_tool::{BoxFuture, CallContext, DynTool, Tool, erase};
 pub use enter::EnterWorktree;
 pub use exit::{ExitWorktree, LeaveAction};
 
-/// Which worktree is wanted.
+/// Which worktree to enter.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WorktreeTarget {
-    /// A new one, or one of this name that is left.
+    /// A new worktree, or the existing one with this name.
     Named(Option<String>),
-    /// One that is there.
+    /// The existing worktree at this path.
     At(PathBuf),
 }
 
-/// A worktree the session works in now.
+/// The worktree the session has moved into.
 #[derive(Clone, Debug)]
 pub struct EnteredWorktree {
-    /// Where it is.
     pub path: PathBuf,
-    /// Its branch, if it is on one.
+    /// Its branch; `None` if `HEAD` is detached.
     pub branch: Option<String>,
-    /// What there is to know: where it begins, and what is not in it.
+    /// Notes for the model: the base commit, and what the worktree lacks.
     pub notes: Vec<String>,
 }
 
-/// How a worktree is left.
+/// How to leave a worktree.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LeaveWorktree {
-    /// Whether it stays.
+    /// Whether to keep or remove it.
     pub action: LeaveAction,
-    /// Whether changes in it are given up.
+    /// Whether to discard its changes.
     pub discards: bool,
 }
 
-/// A worktree the session does not work in any more.
+/// The worktree the session has left.
 #[derive(Clone, Debug)]
 pub struct LeaveReport {
-    /// Where the session works now.
+    /// The session's working directory now.
     pub back_in: PathBuf,
-    /// Where the worktree is, or was.
+    /// Path of the worktree, even if it was removed.
     pub path: PathBuf,
-    /// Its branch.
     pub branch: Option<String>,
-    /// Whether it is gone.
+    /// Whether it was removed.
     pub is_removed: bool,
-    /// Files with changes that nobody committed.
+    /// Number of files with uncommitted changes.
     pub changed_files: usize,
-    /// Commits that are on no other branch.
+    /// Number of commits that are on no other branch.
     pub commits: usize,
-    /// What there is to know: where changes were kept, and why it stays.
+    /// Notes for the model: where changes were saved, and why the worktree was kept.
     pub notes: Vec<String>,
 }
 
-/// Makes worktrees, and takes them away without losing anything. Whoever runs
-/// sessions implements this.
+/// Creates worktrees and removes them without losing work. Implemented by the session.
 pub trait Worktrees: Send + Sync {
-    /// Goes into a worktree; an error says why not.
+    /// Moves the session into a worktree. An error says why that is not possible.
     fn enter<'a>(
         &'a self,
         wanted: WorktreeTarget,
         cx: &'a CallContext,
     ) -> BoxFuture<'a, Result<EnteredWorktree, String>>;
 
-    /// Leaves the worktree; an error says why not, and nothing has changed then.
+    /// Leaves the worktree. An error says why that is not possible; then nothing has changed.
     fn leave<'a>(
         &'a self,
         order: LeaveWorktree,
@@ -76,7 +73,7 @@ pub trait Worktrees: Send + Sync {
     ) -> BoxFuture<'a, Result<LeaveReport, String>>;
 }
 
-/// There are none.
+/// No worktrees: every call fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoWorktrees;
 
@@ -98,10 +95,10 @@ impl Worktrees for NoWorktrees {
     }
 }
 
-/// The names of the tools.
+/// Names of the worktree tools.
 pub(crate) const NAMES: [&str; 2] = [<EnterWorktree as Tool>::NAME, <ExitWorktree as Tool>::NAME];
 
-/// The tools.
+/// Returns the worktree tools.
 pub fn tools(worktrees: &Arc<dyn Worktrees>) -> Vec<Arc<dyn DynTool>> {
     vec![erase(EnterWorktree::new(Arc::clone(worktrees))), erase(ExitWorktree::new(Arc::clone(worktrees)))]
 }

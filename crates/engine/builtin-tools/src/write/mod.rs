@@ -82,7 +82,6 @@ pub enum Kind {
     Update,
 }
 
-/// The tool.
 pub struct Write {
     files: Arc<SessionFiles>,
     config: Arc<dyn ConfigCheck>,
@@ -90,12 +89,11 @@ pub struct Write {
 }
 
 impl Write {
-    /// Writes the files of a session.
     pub fn new(files: Arc<SessionFiles>, config: Arc<dyn ConfigCheck>) -> Self {
         Self { files, config, news: Arc::new(NoEditObserver) }
     }
 
-    /// Says with each result what this one says about it.
+    /// Adds an observer, whose findings become part of each result.
     pub fn with_news(mut self, news: Arc<dyn EditObserver>) -> Self {
         self.news = news;
         self
@@ -234,7 +232,7 @@ impl WriteJob {
         self.commit(locked, None, new, content, Sizes::default(), None)
     }
 
-    /// The inner result is worth another attempt, the outer one is final.
+    /// Replaces the file. The inner error is worth another attempt, the outer one is final.
     fn replace(
         &self,
         locked: &LockedFiles<'_>,
@@ -245,8 +243,7 @@ impl WriteJob {
         let old_bytes = bytes.len() as u64;
         let text = match Text::decode(bytes) {
             Ok(text) => text,
-            // A file that is no text has no lines to know; it takes a Read that
-            // described it.
+            // A binary file has no lines that could be known; it needs a Read that described it.
             Err(bytes) => Text::decode_as(bytes, haft_workspace::text::Encoding::UTF_8),
         };
         self.check_seen(snapshot, &text)?;
@@ -288,11 +285,11 @@ impl WriteJob {
         Err(self.refused(&why))
     }
 
-    /// What has changed since it was seen, or else since the last version of it
-    /// that was kept.
+    /// Returns a diff from the version the agent has seen, or the last stored version, to the current
+    /// text.
     fn changes_since(&self, snapshot: &FileSnapshot, text: &Text) -> String {
         if let Some(seen) = self.files.reads().seen_text(&self.viewer.agent, &self.real) {
-            // Seen is kept without the end of its last line.
+            // The text seen is stored without the final line end.
             let now = text.view().strip_suffix('\n').unwrap_or(text.view());
             let then = seen.strip_suffix('\n').unwrap_or(&seen);
             let hunks = patch(&format!("{then}\n"), &format!("{now}\n"));
@@ -367,12 +364,11 @@ struct New<'a> {
     notes: Vec<String>,
 }
 
-/// Larger texts are not compared line by line.
+/// Maximum bytes of texts that are compared line by line.
 const COMPARABLE: usize = 4 * 1024 * 1024;
 
-/// What the file will hold. Its encoding stays; lines that stay keep their
-/// bytes, and new ones take the line endings around them, unless the content
-/// itself states carriage returns.
+/// Builds the new content. Keeps the encoding; unchanged lines keep their bytes, and new ones take the
+/// line endings around them, unless `content` itself contains carriage returns.
 fn new_content<'a>(text: &'a Text, content: &'a str) -> Result<New<'a>, String> {
     let mut notes = Vec::new();
     let encoding = text.encoding();
@@ -404,7 +400,7 @@ fn new_content<'a>(text: &'a Text, content: &'a str) -> Result<New<'a>, String> 
     Ok(New { bytes, hunks, notes })
 }
 
-/// The lines that differ, as replacements in the old text.
+/// Returns the changed lines as replacements in the old text.
 fn line_splices(old: &str, new: &str) -> Vec<Splice> {
     let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
     let new_lines: Vec<&str> = new.split_inclusive('\n').collect();

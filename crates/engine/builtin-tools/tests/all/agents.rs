@@ -1,4 +1,4 @@
-//! What a model reads of the tools around agents, plans and questions.
+//! Texts a model reads from the agent, plan and question tools.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use std::{path::PathBuf, sync::Arc};
@@ -19,7 +19,7 @@ use haft_tool::{DynTool, erase};
 use serde_json::{Value, json};
 
 #[test]
-fn what_the_model_is_told() {
+fn agent_tool_descriptions_match_snapshot() {
     let kind = |name: &str, description: &str, tools: &str| AgentKindSummary {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -47,7 +47,7 @@ fn what_the_model_is_told() {
 }
 
 #[test]
-fn reports() {
+fn agent_reports_match_snapshot() {
     let report = AgentReport {
         agent_id: String::from("a0123456789abcdef"),
         kind: String::from("general-purpose"),
@@ -88,12 +88,12 @@ fn reports() {
 }
 
 #[test]
-fn words_of_a_model_cannot_pass_for_ours() {
+fn harmless_escapes_role_names_and_system_tags() {
     for (text, want) in [
         ("a < b", "a < b"),
         ("<div>", "<div>"),
         ("</System x>", "<\\/System x>"),
-        // What the model was shown is told on as it is in the original.
+        // The model saw the tag escaped; the escape is removed from what it passes on.
         ("<~system-reminder>", "<system-reminder>"),
         ("<<system>", "<<\\system>"),
         ("<", "<"),

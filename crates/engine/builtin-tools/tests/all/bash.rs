@@ -1,4 +1,4 @@
-//! Bash through the tool contract.
+//! Bash, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::shell_rig;
@@ -16,7 +16,7 @@ async fn check(rig: &Rig, command: &str, want: &str) {
 }
 
 #[tokio::test]
-async fn what_the_model_reads() {
+async fn result_text_shows_output_exit_code_and_directory() {
     let rig = Rig::new();
     std::fs::write(rig.work.join("f"), "alpha\n").unwrap();
     for (command, want) in [
@@ -44,7 +44,7 @@ async fn what_the_model_reads() {
 }
 
 #[tokio::test]
-async fn the_directory_carries_over_where_it_may() {
+async fn cd_persists_inside_the_workspace_for_the_main_agent() {
     let mut rig = Rig::new();
     std::fs::create_dir(rig.work.join("sub")).unwrap();
     let changes = |rig: &Rig, agent: &'static str, command: &'static str| {
@@ -60,7 +60,7 @@ async fn the_directory_carries_over_where_it_may() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_gone_is_left_for_the_workspace() {
+async fn deleted_cwd_falls_back_to_the_workspace() {
     let rig = Rig::new();
     let gone = rig.work.join("gone");
     let cx = haft_tool::CallContext { cwd: Arc::from(gone.as_path()), ..rig.context() };
@@ -73,7 +73,7 @@ async fn a_directory_that_is_gone_is_left_for_the_workspace() {
 }
 
 #[tokio::test]
-async fn questions_before_it_runs() {
+async fn call_properties_follow_the_command_analysis() {
     let rig = Rig::new();
     let bash = rig.bash();
     let parse = |input: Value| Arc::clone(&bash).parse(input, &rig.context()).unwrap();
@@ -101,7 +101,7 @@ async fn questions_before_it_runs() {
 }
 
 #[tokio::test]
-async fn what_programs_read() {
+async fn structured_result_has_output_exit_code_and_flags() {
     let rig = Rig::new();
     let got = rig.call(&rig.bash(), json!({"command": "echo hi; exit 0"})).await.unwrap().data;
     assert_eq!(
@@ -115,7 +115,7 @@ async fn what_programs_read() {
 }
 
 #[tokio::test]
-async fn long_output_is_cut_and_kept() {
+async fn long_output_is_truncated_and_saved() {
     let rig = Rig::new();
     let command =
         "for i in $(seq 20000); do echo \"line $i of many\"; done; echo 'error: it broke' ; seq 20000";
@@ -137,7 +137,7 @@ async fn long_output_is_cut_and_kept() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_named_and_kept() {
+async fn binary_output_is_described_and_saved() {
     let rig = Rig::new();
     let got = rig.call(&rig.bash(), json!({"command": "head -c 5000 /dev/zero"})).await.unwrap();
     assert!(got.content.to_text().starts_with("[5000 bytes that are no text (unknown type), saved to "));
@@ -152,7 +152,7 @@ async fn what_is_no_text_is_named_and_kept() {
 }
 
 #[tokio::test]
-async fn a_full_store_is_an_error_and_not_the_end() {
+async fn full_output_store_fails_the_command_but_not_the_shell() {
     let rig = Rig::with(|config| {
         config.quota = 1 << 20;
         config.spool = SpoolLimits::with_cap(8 << 20);
@@ -167,7 +167,7 @@ async fn a_full_store_is_an_error_and_not_the_end() {
 }
 
 #[tokio::test]
-async fn a_command_for_the_background() {
+async fn background_command_reports_output_and_end() {
     let rig = Rig::new();
     let input = json!({"command": "echo one; until [ -e go ]; do sleep 0.01; done; echo two", "run_in_background": true, "description": "Wait for go"});
     let got = rig.call(&rig.bash(), input).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_command_for_the_background() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_longer_than_usual_goes_on_unless_it_may_not() {
+async fn default_timeout_moves_command_to_background_unless_excluded() {
     let mut rig = Rig::new();
     rig.settings.default_timeout = Duration::from_millis(2_500);
     let command = "echo early; until [ -e go ]; do sleep 0.01; done; echo late";
@@ -220,7 +220,7 @@ async fn a_command_that_takes_longer_than_usual_goes_on_unless_it_may_not() {
 }
 
 #[tokio::test]
-async fn a_person_sends_it_away() {
+async fn user_can_move_running_command_to_background() {
     let rig = Rig::new();
     let (bash, cx) = (rig.bash(), rig.context());
     let running =
@@ -237,10 +237,10 @@ async fn a_person_sends_it_away() {
 }
 
 #[tokio::test]
-async fn what_is_left_running_is_named_and_can_be_ended() {
+async fn leftover_processes_are_reported_and_can_be_stopped() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
-    // It is what it is to be before the command ends.
+    // The process must have executed `sleep` before the command ends.
     let command = "(setsid sh -c 'echo $$ > pid; exec sleep 600' &); \
         until [ -s pid ] && [ \"$(cat /proc/$(cat pid)/comm)\" = sleep ]; do sleep 0.01; done; echo started";
     let got = rig.call(&rig.bash(), json!({ "command": command })).await.unwrap();
@@ -261,7 +261,7 @@ async fn what_is_left_running_is_named_and_can_be_ended() {
 }
 
 #[tokio::test]
-async fn an_interrupt_returns_what_there_is() {
+async fn interrupt_returns_partial_output() {
     let rig = Rig::new();
     let (cx, cancel) = interruptible(rig.context());
     let bash = rig.bash();
@@ -276,7 +276,7 @@ async fn an_interrupt_returns_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_call_nobody_waits_for_ends_its_command() {
+async fn dropping_the_call_stops_its_command() {
     let rig = Rig::new();
     let (bash, cx) = (rig.bash(), rig.context());
     let running =
@@ -287,7 +287,7 @@ async fn a_call_nobody_waits_for_ends_its_command() {
 }
 
 #[tokio::test]
-async fn progress_shows_the_tail() {
+async fn progress_shows_last_output_lines() {
     let rig = Rig::new();
     let (cx, mut events) = watched(rig.context());
     let bash = rig.bash();
@@ -305,7 +305,7 @@ async fn progress_shows_the_tail() {
 }
 
 #[tokio::test]
-async fn commands_that_want_a_person_get_a_hint() {
+async fn failed_interactive_command_gets_a_hint() {
     let rig = Rig::new();
     for command in [
         "read x < /dev/tty",
@@ -318,7 +318,7 @@ async fn commands_that_want_a_person_get_a_hint() {
 }
 
 #[tokio::test]
-async fn snapshots_frame_the_command() {
+async fn undo_snapshots_are_taken_before_and_after_the_command() {
     use haft_builtin_tools::bash::{Bash, BashInspector, CommandSnapshots, PendingCommand, UndoCoverage};
     use haft_tool::{BoxFuture, CallId, ToolError};
     #[derive(Default)]
@@ -368,7 +368,7 @@ async fn snapshots_frame_the_command() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_confined_does_not_run() {
+async fn command_without_required_sandbox_does_not_run() {
     use haft_builtin_tools::{
         bash::{Bash, BashInspector, CommandConfiner, ConfinedCommand, ConfinementChoice, OutsideSandbox},
         monitor::{LocalAddressPolicy, Monitor},
@@ -404,7 +404,7 @@ async fn what_cannot_be_confined_does_not_run() {
 }
 
 #[tokio::test]
-async fn a_detached_command_outlives_its_session() {
+async fn detached_command_outlives_its_session() {
     let rig = Rig::new();
     let got = rig.call(&rig.bash(), json!({"command": "sleep 600 & echo $!", "detach": true})).await.unwrap();
     let pid = got.data["leftRunning"][0]["pid"].as_i64().unwrap() as i32;

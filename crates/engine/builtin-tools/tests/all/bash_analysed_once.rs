@@ -1,4 +1,4 @@
-//! A command line is analysed once, however many ask about it.
+//! A command line is analysed once, however many components need the analysis.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Approver for Yes {
     }
 }
 
-/// A hook that looks at the command before and after.
+/// Hooks that inspect the command before and after the call.
 fn hooks() -> Hooks {
     let define = |event| {
         let callback = |_: haft_hooks::HookCall| async { Ok(json!({}).into()) };
@@ -49,7 +49,7 @@ fn session(rig: &Rig) -> CallSession {
 }
 
 #[tokio::test]
-async fn a_call_analyses_its_command_once() {
+async fn call_analyses_its_command_once() {
     let rig = Rig::new();
     let mut session = session(&rig);
     for (command, more) in [

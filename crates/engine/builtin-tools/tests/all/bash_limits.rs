@@ -1,4 +1,4 @@
-//! Time limits that hold, and programs that want a person.
+//! Time limits, and programs that need an interactive user.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::shell_rig;
@@ -10,7 +10,7 @@ use haft_tool::ErrorKind;
 use serde_json::json;
 use shell_rig::{Rig, eventually, lives};
 
-/// Nothing here takes this long unless it hangs.
+/// Timeout for a hang; nothing here takes this long otherwise.
 const HANGS: Duration = Duration::from_secs(100);
 
 fn pids(rig: &Rig) -> Vec<i32> {
@@ -19,17 +19,17 @@ fn pids(rig: &Rig) -> Vec<i32> {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_the_command_and_everything_it_started() {
+async fn timeout_stops_the_command_and_all_its_processes() {
     haft_shell::own::adopt_orphans().unwrap();
     for (command, printed, started) in [
-        // Escapes the group, ignores the polite signal, holds the output.
+        // Leaves the process group, ignores SIGTERM, keeps the output open.
         (
             "setsid sh -c 'trap \"\" TERM; echo $$ >> pids; while :; do echo x; sleep .1; done' & sleep 600",
             "x\n",
             1,
         ),
         ("mkfifo p; echo before; cat p", "before\n", 0),
-        // Twice removed, with nothing of our environment.
+        // Forked twice, without our environment.
         (
             "(setsid env -i /bin/sh -c 'echo $$ >> pids; exec sleep 600' >/dev/null 2>&1 </dev/null &); echo up; tail -f /dev/null",
             "up\n",
@@ -45,7 +45,8 @@ async fn a_timeout_ends_the_command_and_everything_it_started() {
         ("while :; do :; done", "", 0),
         ("yes > /dev/null", "", 0),
     ] {
-        // On a busy machine it may not get that far in time: then it is given more.
+        // On a busy machine the command may not get far enough in time; then it is retried with a longer
+        // limit.
         let limits = [(1_500, "1.5s"), (6_000, "6s"), (30_000, "30s")];
         let mut reached = false;
         for (limit, words) in limits {
@@ -76,7 +77,7 @@ async fn a_timeout_ends_the_command_and_everything_it_started() {
 }
 
 #[tokio::test]
-async fn a_command_that_leaves_something_behind_is_not_waited_for() {
+async fn command_returns_without_waiting_for_leftover_processes() {
     for command in
         ["sleep 600 & echo hi", "sleep 600 </dev/null >/dev/null & echo hi", "nohup sleep 600 & echo hi"]
     {
@@ -97,7 +98,7 @@ async fn a_command_that_leaves_something_behind_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn the_settings_decide_what_a_timeout_means() {
+async fn on_timeout_setting_stops_or_backgrounds_the_command() {
     let command = "echo up; tail -f /dev/null";
     for (on_timeout, named, goes_on) in [
         (OnTimeout::StopIfAsked, true, false),
@@ -121,7 +122,7 @@ async fn the_settings_decide_what_a_timeout_means() {
     }
 }
 
-/// Whether a program is there to be tried.
+/// Whether a program is installed.
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
@@ -132,7 +133,7 @@ fn is_installed(program: &str) -> bool {
 }
 
 #[tokio::test]
-async fn programs_that_want_a_person_end_soon_and_say_what_to_do() {
+async fn interactive_programs_end_soon_with_a_hint() {
     let rig = Rig::new();
     std::fs::write(rig.work.join("f"), "alpha\n").unwrap();
     std::fs::write(
@@ -179,8 +180,8 @@ async fn programs_that_want_a_person_end_soon_and_say_what_to_do() {
     assert_eq!(std::fs::read_to_string(rig.work.join("f")).unwrap(), "alpha\n");
 }
 
-/// Types, and collects what comes back until these words are in it: on a busy
-/// machine an answer may have pauses.
+/// Types input and collects the output until it contains `want`, because output may pause on a busy
+/// machine.
 async fn answer(rig: &Rig, mut input: serde_json::Value, want: &str) -> String {
     let id = input["task_id"].clone();
     input["timeout"] = json!(20_000);
@@ -194,7 +195,7 @@ async fn answer(rig: &Rig, mut input: serde_json::Value, want: &str) -> String {
 }
 
 #[tokio::test]
-async fn with_a_terminal_a_prompt_can_be_answered() {
+async fn interactive_command_prompts_are_answered_with_task_input() {
     let rig = Rig::new();
     let command = "test -t 0 -a -t 1 && read -p 'Name? ' name < /dev/tty; read -s -p 'Secret: ' secret; echo; echo \"hello $name, ${#secret}\"; exit 4";
     let got = rig.call(&rig.bash(), json!({"command": command, "interactive": true})).await.unwrap();
@@ -212,7 +213,7 @@ async fn with_a_terminal_a_prompt_can_be_answered() {
 }
 
 #[tokio::test]
-async fn keys_reach_the_program_as_from_a_keyboard() {
+async fn control_keys_reach_the_program() {
     let rig = Rig::new();
     let start = |command: &'static str| {
         let (bash, rig) = (rig.bash(), &rig);
@@ -237,7 +238,7 @@ async fn keys_reach_the_program_as_from_a_keyboard() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_typed_at_says_why() {
+async fn task_input_rejects_tasks_without_terminal() {
     let rig = Rig::new();
     let input = rig.task_input();
     rig.call(&rig.bash(), json!({"command": "tail -f /dev/null", "run_in_background": true})).await.unwrap();
@@ -264,7 +265,7 @@ async fn what_cannot_be_typed_at_says_why() {
 }
 
 #[tokio::test]
-async fn an_interactive_command_that_ends_at_once_is_like_any_other() {
+async fn short_interactive_command_returns_a_normal_result() {
     let rig = Rig::new();
     let got = rig.text(&rig.bash(), json!({"command": "echo hi; mkdir d; cd d", "interactive": true})).await;
     assert_eq!(got, "hi\n[cwd: WORK/d]");
@@ -277,7 +278,7 @@ async fn an_interactive_command_that_ends_at_once_is_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_terminal_ends_with_its_session() {
+async fn terminal_command_ends_with_its_session() {
     haft_shell::own::adopt_orphans().unwrap();
     let rig = Rig::new();
     let command = "echo up; echo $$ >> pids; (setsid sh -c 'echo $$ >> pids; exec sleep 600' &); read x";
@@ -288,7 +289,7 @@ async fn a_terminal_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn a_task_that_prints_without_end_is_stopped_and_says_why() {
+async fn task_with_endless_output_is_stopped_with_a_reason() {
     let rig = Rig::with(|config| config.spool = haft_shell::output::SpoolLimits::with_cap(64 << 10));
     rig.call(&rig.bash(), json!({"command": "yes", "run_in_background": true})).await.unwrap();
     rig.tasks.news(&"main".into()).await;
@@ -305,7 +306,7 @@ async fn a_task_that_prints_without_end_is_stopped_and_says_why() {
 }
 
 #[tokio::test]
-async fn nothing_a_command_prints_can_break_what_shows_it() {
+async fn arbitrary_command_output_is_shown_safely() {
     let rig = Rig::new();
     for command in [
         "printf 'a\\0b\\n'; echo text text text text text text text",

@@ -1,4 +1,4 @@
-//! Undo of random destructive scripts, byte for byte.
+//! Undo of random destructive scripts restores every byte.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::shell_rig;
@@ -107,7 +107,7 @@ fn furnish(dir: &Path) {
     std::fs::set_permissions(dir.join("d1/f2"), std::fs::Permissions::from_mode(0o751)).unwrap();
 }
 
-/// A name that may or may not be there.
+/// The name of a file that may or may not exist.
 fn name() -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec!["f1", "f2", "d1", "d2", "l1", "new"]);
     prop::collection::vec(part, 1..4).prop_map(|parts| parts.join("/"))
@@ -140,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_scripts_are_taken_back(scripts in prop::collection::vec(prop::collection::vec(statement(), 1..6), 1..4)) {
+    fn undo_of_random_scripts_restores_every_byte(scripts in prop::collection::vec(prop::collection::vec(statement(), 1..6), 1..4)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let undoable = Undoable::new(SnapshotLimits::default());
         furnish(&undoable.rig.work);
@@ -165,7 +165,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_said_before_it_runs() {
+async fn workspace_over_the_limits_is_announced_before_the_command() {
     let undoable = Undoable::new(SnapshotLimits { entries: 20, ..SnapshotLimits::default() });
     for number in 0..30 {
         std::fs::create_dir_all(undoable.rig.work.join("many")).unwrap();
@@ -181,7 +181,7 @@ async fn what_is_too_much_is_said_before_it_runs() {
     assert!(text.contains("this cannot be undone: there are more than 20 files"), "{text}");
     let first = events.recv().await.unwrap().data;
     assert!(first["tail"][0].as_str().unwrap().contains("cannot be undone"), "{first}");
-    // What a command names is kept all the same.
+    // The files a command names are stored nevertheless.
     let before = picture(&undoable.rig.work.join("few"));
     let text = call(&bash, json!({"command": "rm -rf few"}), undoable.context("few")).await.unwrap();
     assert!(!text.content.to_text().contains("undone"), "{:?}", text.content);
@@ -189,7 +189,7 @@ async fn what_is_too_much_is_said_before_it_runs() {
     assert_eq!(picture(&undoable.rig.work.join("few")), before);
 }
 
-/// Reports reads of the files in a directory.
+/// Reports reads of the files in a directory (inotify).
 struct ReadWatch(std::os::fd::OwnedFd);
 
 impl ReadWatch {
@@ -226,7 +226,7 @@ async fn unchanged_workspace_is_not_read_again() {
         reading: None,
         reads_only: false,
     };
-    // A file that changed a moment ago is read again, because its times may not show a further change.
+    // A file changed just now is read again, because its timestamps might not show a further change.
     tokio::time::sleep(std::time::Duration::from_millis(80)).await;
     let reads = ReadWatch::new(&undoable.rig.work.join("d1"));
     snapshots.before(about).await.unwrap();
@@ -239,10 +239,9 @@ async fn unchanged_workspace_is_not_read_again() {
     assert_eq!(walk(&objects), stored);
 }
 
-/// What an earlier session knew of many files is read when many are looked at, and
-/// waits until then.
+/// A large record of an earlier session is read only when many files are scanned.
 #[tokio::test]
-async fn what_an_earlier_session_knew_waits_until_it_is_needed() {
+async fn large_record_of_earlier_session_is_read_on_demand() {
     let place = Undoable::new(SnapshotLimits::default());
     for number in 0..2_000 {
         std::fs::write(place.rig.work.join(format!("a file with a long name {number}")), "x").unwrap();
@@ -272,7 +271,7 @@ fn walk(dir: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn what_other_tools_did_meanwhile_is_not_the_commands() {
+async fn changes_of_other_tools_are_not_attributed_to_the_command() {
     let undoable = Undoable::new(SnapshotLimits::default());
     furnish(&undoable.rig.work);
     let snapshots = undoable.snapshots();
@@ -296,7 +295,7 @@ async fn what_other_tools_did_meanwhile_is_not_the_commands() {
 }
 
 #[tokio::test]
-async fn what_an_interpreter_destroys_comes_back() {
+async fn undo_restores_files_an_interpreter_deleted() {
     let undoable = Undoable::new(SnapshotLimits::default());
     furnish(&undoable.rig.work);
     let before = picture(&undoable.rig.work);

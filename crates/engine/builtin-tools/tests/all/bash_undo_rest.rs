@@ -1,4 +1,4 @@
-//! Undo of commands: what files have besides content, and git's own directory.
+//! Undo of commands: attributes besides content, and the `.git` directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::shell_rig;
@@ -147,7 +147,7 @@ fn furnish(dir: &Path) {
 }
 
 #[tokio::test]
-async fn times_owners_and_attributes_come_back() {
+async fn undo_restores_timestamps_owners_and_attributes() {
     for command in [
         "rm -rf f1 d link",
         "sed -i s/o/0/ f1 d/f2",
@@ -182,7 +182,7 @@ async fn times_owners_and_attributes_come_back() {
     }
 }
 
-/// A repository with this many objects.
+/// Creates a repository with this many objects.
 fn repository(work: &Path, objects: usize) {
     for (name, text) in [
         ("HEAD", "ref: refs/heads/main\n"),
@@ -208,12 +208,12 @@ fn contents(work: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn a_repository_larger_than_other_generated_things_is_kept_by_second_names() {
+async fn undo_restores_large_repository_from_hard_linked_objects() {
     let undoable = Undoable::new(SnapshotLimits { generated: (10, 1 << 20), ..SnapshotLimits::default() });
     let work = undoable.rig.work.clone();
     repository(&work, 200);
     let before = contents(&work);
-    // Looked at, but not copied.
+    // Scanned, but not copied.
     undoable.run("other", "./nothing; true").await;
     let links = std::fs::metadata(work.join(".git/objects/00/0")).unwrap().nlink();
     assert_eq!(links, 2);
@@ -226,12 +226,13 @@ async fn a_repository_larger_than_other_generated_things_is_kept_by_second_names
 }
 
 #[tokio::test]
-async fn objects_that_are_too_many_are_announced_before_the_command_and_the_rest_is_kept() {
+async fn repository_over_the_object_limit_is_announced_and_the_rest_saved() {
     let undoable = Undoable::new(SnapshotLimits { objects: (20, 1 << 20), ..SnapshotLimits::default() });
     let work = undoable.rig.work.clone();
     repository(&work, 60);
     let want = format!("undo does not cover {}", work.join(".git/objects").display());
-    // Once for commands that may do it, and every time for those that say so.
+    // The note appears once for commands that may affect the objects, and every time for those that name
+    // them.
     let said = undoable.run("first", "./nothing; true").await;
     assert!(said.contains(&want), "{said}");
     let said = undoable.run("second", "./nothing; true").await;
@@ -252,7 +253,7 @@ async fn objects_that_are_too_many_are_announced_before_the_command_and_the_rest
     }
 }
 
-/// Content, mode and the names that are one file with it, also those outside.
+/// Returns content, mode and hard links of every file, including links outside the workspace.
 fn linked_picture(top: &Path) -> BTreeMap<String, (u32, Vec<u8>, Vec<String>)> {
     let mut found: Vec<(String, std::path::PathBuf, (u64, u64))> = Vec::new();
     let mut open = vec![top.join("work"), top.join("outside")];
@@ -285,10 +286,9 @@ fn linked_picture(top: &Path) -> BTreeMap<String, (u32, Vec<u8>, Vec<String>)> {
     found.iter().map(line).collect()
 }
 
-/// Names that are one file stay one file, whatever a command did to one of them,
-/// and those that are not do not become one.
+/// Paths that are hard links of one file stay so after undo, and others do not become so.
 #[tokio::test]
-async fn hard_links_come_back_as_hard_links() {
+async fn undo_restores_hard_links() {
     for command in [
         "echo two > a",
         "printf more >> b; chmod 600 a",
@@ -307,7 +307,7 @@ async fn hard_links_come_back_as_hard_links() {
         "echo two >> d/x; chmod 600 d/y",
         "ln shared new; echo three > new",
         "ln shared tied; rm tied; echo four > shared",
-        // Another name is outside of the workspace.
+        // Another link is outside the workspace.
         "rm shared",
         "rm shared; echo kept > shared",
         "rm shared; cp ../outside/store shared",
@@ -379,10 +379,10 @@ async fn hard_links_come_back_as_hard_links() {
     }
 }
 
-/// On another disk nothing can be kept by a second name: that is said before the
-/// command runs, and the undo says what it could not tie again.
+/// On another file system files cannot be hard-linked into the store: a note says so before the command
+/// runs, and undo names what it could not relink.
 #[tokio::test]
-async fn links_that_cannot_be_kept_are_announced_and_named() {
+async fn unrestorable_hard_links_are_announced_and_reported() {
     let Ok(other_disk) = tempfile::tempdir_in("/dev/shm") else { return };
     let rig = Rig::new();
     let (work, top) = (rig.work.clone(), rig.work.parent().unwrap().to_owned());

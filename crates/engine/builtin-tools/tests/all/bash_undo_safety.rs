@@ -1,4 +1,4 @@
-//! Undo never deletes, mixes or loses content: random sequences, and a full home.
+//! Undo never deletes, mixes up or loses content: random sequences, and a full disk.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::shell_rig;
@@ -83,7 +83,7 @@ impl Undoable {
     }
 }
 
-/// Mode, content or target, an extended attribute, and the names that are one file.
+/// Mode, content or target, an extended attribute, and the hard links of the file.
 type Seen = (u32, Vec<u8>, Option<Vec<u8>>, Vec<String>);
 
 fn picture(dir: &Path) -> BTreeMap<String, Seen> {
@@ -120,7 +120,7 @@ fn picture(dir: &Path) -> BTreeMap<String, Seen> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A tool that writes files.
+    /// A file tool writes this file with this content.
     Put(String, String),
     Command(String),
     Undo,
@@ -174,7 +174,7 @@ fn furnish(dir: &Path) {
     }
 }
 
-/// What undo and redo should lead to.
+/// Tracks the states that undo and redo should restore.
 struct Sequence {
     place: Undoable,
     undoable: Vec<BTreeMap<String, Seen>>,
@@ -186,7 +186,8 @@ impl Sequence {
         picture(&self.place.rig.work)
     }
 
-    /// False when an undo was refused: it has named a file and changed nothing.
+    /// Applies a step. Returns false if an undo was refused; it must then name a file and change
+    /// nothing.
     fn take(&mut self, runtime: &tokio::runtime::Runtime, at: usize, step: &Step) -> bool {
         let (before, entries, id) = (self.now(), self.place.entries(), format!("call{at}"));
         let done = match step {
@@ -286,7 +287,7 @@ impl Drop for Unmount {
     }
 }
 
-/// Leaves so many bytes free.
+/// Fills the disk, except for `free` bytes.
 fn fill(disk: &Path, free: u64) -> fs::File {
     let mut ballast = fs::File::create(disk.join("ballast")).unwrap();
     while ballast.write_all(&[7; 4096]).is_ok() {}
@@ -294,8 +295,8 @@ fn fill(disk: &Path, free: u64) -> fs::File {
     ballast
 }
 
-/// With every number of free pages in the home, an undo brings everything back, or
-/// says that it cannot and deletes nothing.
+/// With any number of free pages on the disk, undo either restores everything, or refuses and deletes
+/// nothing.
 #[tokio::test]
 async fn undo_with_full_home_restores_or_refuses() {
     let dir = tempfile::tempdir().unwrap();
@@ -351,8 +352,7 @@ async fn undo_with_full_home_restores_or_refuses() {
     assert!(outcomes.iter().all(|it| 10 < *it), "both outcomes: {outcomes:?}");
 }
 
-/// What is too large to keep and is moved by a command is not taken for something
-/// that the command made.
+/// A directory that is too large to store and is moved by a command is not taken for a new one.
 #[tokio::test]
 async fn undo_after_moving_what_is_not_covered_deletes_nothing() {
     for (line, gone) in

@@ -1,4 +1,4 @@
-//! Prompts that run later: in the session, and stored.
+//! Scheduled prompts: in the session, and stored.
 
 use crate::shell_rig::{Rig, call};
 
@@ -18,7 +18,7 @@ use haft_types::AgentId;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Value, json};
 
-/// A clock that starts where a test wants and then goes on, or stands.
+/// A clock that starts at a given time and either runs or stands still.
 struct FromHere(Timestamp, Option<Instant>);
 
 impl ScheduleClock for FromHere {
@@ -52,7 +52,7 @@ impl Later {
         Self::of_session("s1", rig, store, clock)
     }
 
-    /// A session of this name, with its own tasks and a store that others may have, too.
+    /// A session with its own tasks and a store that may be shared.
     fn of_session(name: &str, rig: Rig, store: Arc<CronStore>, clock: Arc<dyn ScheduleClock>) -> Self {
         let services = CronServices { store: Arc::clone(&store), clock, session: Some(name.into()) };
         let tools = haft_builtin_tools::cron::tools(&services, Arc::clone(&rig.tasks));
@@ -71,7 +71,7 @@ impl Later {
     }
 }
 
-/// Names of jobs are new every time.
+/// Replaces job ids, which are random.
 fn without_ids(text: &str) -> String {
     let is_id = |it: &str| it.len() == 8 && it.bytes().all(|it| it.is_ascii_hexdigit());
     text.split_inclusive([' ', ':', '.', '\n'])
@@ -86,7 +86,7 @@ fn without_ids(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_the_model_is_told() {
+async fn cron_tool_texts_match_snapshot() {
     let later = Later::with(FromHere("2026-11-16T10:00:00Z".parse().unwrap(), None));
     let told: Vec<Value> = later
         .tools
@@ -117,7 +117,7 @@ async fn what_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn a_job_of_the_session_speaks_when_its_time_comes() {
+async fn session_job_delivers_its_prompt_when_due() {
     // A few seconds before a full minute.
     let later = Later::at("2026-11-16T10:00:56Z");
     let made = later.said("CronCreate", json!({"cron": "* * * * *", "prompt": "Look\nat it"})).await;
@@ -131,9 +131,9 @@ async fn a_job_of_the_session_speaks_when_its_time_comes() {
     assert_eq!(later.said("CronList", json!({})).await, "Nothing is scheduled.");
 }
 
-/// What ends before its first time is not made.
+/// A job that expires before its first run is rejected.
 #[tokio::test]
-async fn a_prompt_that_would_never_run_is_refused() {
+async fn job_expiring_before_its_first_run_is_rejected() {
     let later = Later::with(FromHere("2026-11-16T10:00:00Z".parse().unwrap(), None));
     for (cron, durable, refused) in [
         (
@@ -159,7 +159,7 @@ async fn a_prompt_that_would_never_run_is_refused() {
     assert_eq!(later.store.list().jobs.len(), 2);
 }
 
-/// A zone of rules alone, as that of a copied `/etc/localtime` is: it has no name.
+/// A time zone with rules but no name, like that of a copied `/etc/localtime`.
 struct Nameless;
 
 impl ScheduleClock for Nameless {
@@ -172,9 +172,9 @@ impl ScheduleClock for Nameless {
     }
 }
 
-/// Such a job runs by the clock of the system, never by another one.
+/// Such a job follows the system's time zone.
 #[tokio::test]
-async fn a_zone_without_a_name_is_that_of_the_system() {
+async fn job_in_unnamed_zone_follows_the_system_zone() {
     let later = Later::by(Arc::new(Nameless));
     let said = later.said("CronCreate", json!({"cron": "7 9 * * *", "prompt": "x", "durable": true})).await;
     assert!(said.contains("09:07:00 EST"), "{said}");
@@ -183,7 +183,7 @@ async fn a_zone_without_a_name_is_that_of_the_system() {
     assert_eq!(haft_schedule::zone_named(&zone), TimeZone::system());
 }
 
-/// A clock that stands until a test sets it, and knows how often somebody looked at it.
+/// A clock that stands still until the test sets it, and counts how often it is read.
 struct SetByHand {
     now: Mutex<Timestamp>,
     looks: AtomicU64,
@@ -205,7 +205,7 @@ impl ScheduleClock for SetByHand {
 }
 
 impl SetByHand {
-    /// Sets it, and waits until whoever waits for a time has looked at it and drawn the conclusions.
+    /// Sets the clock and waits until every waiter has read it and reacted.
     async fn set(&self, now: &str) {
         *self.now.lock().unwrap() = now.parse().unwrap();
         let before = self.looks.load(Ordering::SeqCst);
@@ -215,9 +215,10 @@ impl SetByHand {
     }
 }
 
-/// Times that come while a turn runs do not pile up: one prompt waits, and the next one says how many passed.
+/// Due times during a turn do not pile up: one prompt waits, and the next one says how many were
+/// skipped.
 #[tokio::test]
-async fn times_that_pass_while_a_turn_runs_are_one() {
+async fn due_times_during_a_turn_are_merged_and_counted() {
     let clock = Arc::new(SetByHand {
         now: Mutex::new("2026-11-16T10:01:00Z".parse().unwrap()),
         looks: AtomicU64::new(0),
@@ -225,9 +226,9 @@ async fn times_that_pass_while_a_turn_runs_are_one() {
     let later = Later::by(Arc::clone(&clock) as Arc<dyn ScheduleClock>);
     later.said("CronCreate", json!({"cron": "*/5 * * * *", "prompt": "Look"})).await;
     let told = || later.rig.tasks.drain(&AgentId::Main).iter().map(|it| it.text()).collect::<String>();
-    // The job waits for its first time before the clock goes on.
+    // The job must wait for its first run before the clock moves.
     clock.set("2026-11-16T10:01:00Z").await;
-    // Nobody hears anything for twenty minutes.
+    // No turn ends for twenty minutes.
     for now in ["10:05", "10:10", "10:15", "10:20"] {
         clock.set(&format!("2026-11-16T{now}:01Z")).await;
     }
@@ -236,7 +237,7 @@ async fn times_that_pass_while_a_turn_runs_are_one() {
     assert_eq!(news.matches("Scheduled prompt").count(), 1, "{news}");
     assert!(news.contains("(due 2026-11-16T10:05:00Z): Look"), "{news}");
     assert_eq!(told(), "", "nothing is left behind it");
-    // It was heard: the next time counts again.
+    // The prompt was delivered, so the next due time counts again.
     clock.set("2026-11-16T10:25:01Z").await;
     tokio::time::timeout(crate::web_rig::SOON, later.rig.tasks.news(&AgentId::Main)).await.unwrap();
     let news = told();
@@ -244,17 +245,16 @@ async fn times_that_pass_while_a_turn_runs_are_one() {
         news.contains("(due 2026-11-16T10:25:00Z; its time came 3 times while the one before waited): Look"),
         "{news}"
     );
-    // And so are times that pass while the machine sleeps.
+    // The same for due times while the machine sleeps.
     clock.set("2026-11-16T19:00:01Z").await;
     tokio::time::timeout(crate::web_rig::SOON, later.rig.tasks.news(&AgentId::Main)).await.unwrap();
     assert_eq!(told().matches("Scheduled prompt").count(), 1);
 }
 
-/// Pain 40: a prompt comes to the session it was made in, and to no other one that is
-/// open, lists or deletes; a stored one belongs to its directory and comes to no session
-/// at all.
+/// A prompt is delivered only to the session that created it; other sessions cannot list or delete it. A
+/// stored one belongs to its directory and is delivered to no session.
 #[tokio::test]
-async fn a_prompt_comes_to_nobody_else() {
+async fn session_job_prompt_reaches_only_its_session() {
     let clock = Arc::new(SetByHand {
         now: Mutex::new("2026-11-16T10:01:00Z".parse().unwrap()),
         looks: AtomicU64::new(0),
@@ -285,7 +285,7 @@ async fn a_prompt_comes_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_stored_job_is_on_the_disk_with_its_origin() {
+async fn stored_job_records_its_origin_on_disk() {
     let later = Later::at("2026-11-16T10:00:00Z");
     later.said("CronCreate", json!({"cron": "15 4 * * *", "prompt": "p", "durable": true})).await;
     let jobs = CronStore::at(later.store.dir()).list().jobs;
@@ -295,7 +295,7 @@ async fn a_stored_job_is_on_the_disk_with_its_origin() {
     assert!(job.expires.is_some() && job.max_turns == 20);
     assert!(later.said("CronDelete", json!({"id": job.id})).await.contains("Deleted"));
     assert!(later.store.list().jobs.is_empty());
-    // What a project holds is nobody's job.
+    // Files in a project directory do not define jobs.
     std::fs::create_dir_all(later.rig.work.join(".claude")).unwrap();
     let task =
         json!({"tasks": [{"id": "aaaaaaaa", "cron": "* * * * *", "prompt": "evil", "recurring": true}]});
@@ -304,7 +304,7 @@ async fn a_stored_job_is_on_the_disk_with_its_origin() {
 }
 
 #[tokio::test]
-async fn a_stored_job_has_a_mode_and_one_that_edits_asks_each_time() {
+async fn stored_job_with_accept_edits_always_asks() {
     for (mode, want) in
         [(json!(null), "default"), (json!("plan"), "plan"), (json!("acceptEdits"), "acceptEdits")]
     {
@@ -332,7 +332,7 @@ async fn a_stored_job_has_a_mode_and_one_that_edits_asks_each_time() {
 }
 
 #[tokio::test]
-async fn scheduling_asks_and_looking_does_not() {
+async fn cron_create_asks_and_other_cron_tools_do_not() {
     let later = Later::at("2026-11-16T10:00:00Z");
     let cx = CallContext::detached("call_1", later.rig.work.as_path());
     let policy = Policy::builder(&later.rig.work).build();

@@ -1,4 +1,4 @@
-//! Edit: what is not touched stays, what is not seen is not changed.
+//! Edit: unchanged text stays byte for byte, and text that was not seen is not changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::file_rig;
@@ -14,7 +14,7 @@ fn edit(path: &str, old: &str, new: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_plain_case() {
+async fn edit_replaces_text_and_reports_diff_and_undo_id() {
     let rig = Rig::new(&[("a.rs", "fn main() {\n    one();\n    two();\n}\n")]);
     rig.read("a.rs").await;
     let output = rig.run("Edit", edit("a.rs", "one()", "three()")).await.unwrap();
@@ -27,7 +27,7 @@ async fn the_plain_case() {
     assert!(text.contains("4 → 4 lines, 36 → 38 bytes") && text.contains("Undo id: "), "{text}");
     assert_eq!(output.data["structuredPatch"][0]["oldStart"], 1);
     assert_eq!(output.data["originalFile"], "fn main() {\n    one();\n    two();\n}\n");
-    // Its own edit is known: the next one needs no Read.
+    // The agent's own edit counts as seen, so the next one needs no Read.
     rig.run("Edit", edit("a.rs", "three()", "four()")).await.unwrap();
     rig.undo();
     rig.undo();
@@ -35,7 +35,7 @@ async fn the_plain_case() {
 }
 
 #[tokio::test]
-async fn other_encodings_survive() {
+async fn edit_keeps_the_encoding_of_the_file() {
     let rig = Rig::new(&[]);
     let le =
         |text: &str| [vec![0xff, 0xfe], text.encode_utf16().flat_map(u16::to_le_bytes).collect()].concat();
@@ -64,12 +64,12 @@ async fn other_encodings_survive() {
         rig.run("Edit", edit(&name, "old", insert)).await.unwrap();
         assert_eq!(rig.get(&name), spell(&text.replace("old", insert)), "{text}");
     }
-    // What cannot be spelt is refused and named.
+    // Text that cannot be encoded is rejected and named.
     let before = rig.get("f1");
     let said = rig.say("Edit", edit("f1", "key", "日本")).await;
     assert!(said.contains("U+65E5 '日'") && said.contains("windows-1252"), "{said}");
     assert_eq!(rig.get("f1"), before);
-    // A stray byte in UTF-8 stays what it is.
+    // An invalid byte in UTF-8 is preserved.
     let stray = [&b"na\xc3\xafve \xc3\xa9t\xc3\xa9 stray \xe9 here\nkey = old\n"[..]].concat();
     rig.put("stray", &stray);
     assert!(rig.read("stray").await.contains("1 invalid bytes"));
@@ -80,7 +80,7 @@ async fn other_encodings_survive() {
 }
 
 #[tokio::test]
-async fn line_endings_stay() {
+async fn edit_keeps_line_endings() {
     let rig = Rig::new(&[]);
     for (raw, want) in [
         (&b"a\r\nb\nc"[..], &b"a\r\nb\nC\nD"[..]),
@@ -95,7 +95,7 @@ async fn line_endings_stay() {
         rig.run("Edit", edit("f", "c", "C\nD")).await.unwrap();
         assert_eq!(rig.get("f"), want, "{}", String::from_utf8_lossy(raw));
     }
-    // A change of a line ending shows in the diff.
+    // A changed line ending appears in the diff.
     rig.put("f", "a\r\nb\r\n");
     rig.read("f").await;
     let said = rig.say("Edit", edit("f", "a\nb", "a\nb\nc\r")).await;
@@ -103,13 +103,13 @@ async fn line_endings_stay() {
 }
 
 #[tokio::test]
-async fn freshness_is_about_content() {
+async fn edit_is_rejected_only_if_the_content_changed_since_read() {
     let lines: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     let rig = Rig::new(&[("f", &lines), ("never", "x\n")]);
     let said = rig.say("Edit", edit("never", "x", "y")).await;
     assert!(said.contains("Read it first"), "{said}");
     rig.read("f").await;
-    // Touched, and rewritten with the same bytes.
+    // The file is touched, and rewritten with the same bytes.
     fs::File::options()
         .write(true)
         .open(rig.path("f"))
@@ -121,12 +121,11 @@ async fn freshness_is_about_content() {
     fs::remove_file(rig.path("f")).unwrap();
     rig.put("f", same);
     rig.run("Edit", edit("f", "line 2\n", "LINE 2\n")).await.unwrap();
-    // Changed elsewhere: the edit is made and says what was changed.
+    // Changed elsewhere in the file: the edit is made, and a note names the change.
     rig.put("f", rig.text("f").replace("line 90\n", "formatted 90\n"));
     let said = rig.say("Edit", edit("f", "line 10\n", "LINE 10\n")).await;
     assert!(said.contains("changed elsewhere") && said.contains("90\tformatted 90"), "{said}");
-    // Changed in the very place: refused with what is there now, and the next
-    // attempt works without a Read.
+    // Changed at this place: rejected with the current text; the next attempt works without a Read.
     rig.put("f", rig.text("f").replace("line 50\n", "theirs 50\n"));
     let said = rig.say("Edit", edit("f", "line 50", "mine")).await;
     assert!(
@@ -134,24 +133,24 @@ async fn freshness_is_about_content() {
         "{said}"
     );
     rig.run("Edit", edit("f", "theirs 50", "mine 50")).await.unwrap();
-    // The line has other content than what was seen, though the text is there.
+    // The line has changed since it was read, although it still contains the text.
     rig.put("f", rig.text("f").replace("line 60\n", "line 60 but not as you know it\n"));
     let said = rig.say("Edit", edit("f", "line 60", "mine 60")).await;
     assert!(said.contains("changed by someone else"), "{said}");
     rig.run("Edit", edit("f", "line 60", "mine 60")).await.unwrap();
-    // Same size, times put back.
+    // Same size, timestamps restored.
     let times = fs::metadata(rig.path("f")).unwrap().modified().unwrap();
     rig.put("f", rig.text("f").replace("line 70\n", "LINE 70\n"));
     fs::File::options().write(true).open(rig.path("f")).unwrap().set_modified(times).unwrap();
     let said = rig.say("Edit", edit("f", "line 70", "x")).await;
     assert!(said.starts_with("error: "), "{said}");
-    // A Read always heals.
+    // A Read always makes the file editable again.
     rig.read("f").await;
     rig.run("Edit", edit("f", "LINE 70", "x")).await.unwrap();
 }
 
 #[tokio::test]
-async fn errors_say_the_next_step() {
+async fn edit_errors_name_the_next_step() {
     let rig =
         Rig::new(&[("a.py", "def f():\n    say(‘hi’)\n\ndef g():\n    say(‘ho’)\n"), ("src/main.rs", "x\n")]);
     rig.read("a.py").await;
@@ -181,7 +180,7 @@ async fn errors_say_the_next_step() {
 }
 
 #[tokio::test]
-async fn near_misses_apply_and_say_so() {
+async fn inexact_matches_apply_with_a_note() {
     let rig = Rig::new(&[("a.go", "func f() {\n\tif x {\n\t\treturn ‘a’\n\t}\n}\n")]);
     rig.read("a.go").await;
     let said = rig
@@ -198,7 +197,7 @@ async fn near_misses_apply_and_say_so() {
 }
 
 #[tokio::test]
-async fn every_occurrence() {
+async fn replace_all_replaces_every_occurrence() {
     let rig = Rig::new(&[("f", "a b a\na\n")]);
     rig.read("f").await;
     let output = rig
@@ -213,7 +212,7 @@ async fn every_occurrence() {
 }
 
 #[tokio::test]
-async fn files_are_created_by_an_empty_old_string() {
+async fn empty_old_string_creates_or_fills_a_file() {
     let rig = Rig::new(&[("empty", "")]);
     rig.run("Edit", edit("new/f", "", "hello\n")).await.unwrap();
     assert_eq!(rig.text("new/f"), "hello\n");
@@ -226,7 +225,7 @@ async fn files_are_created_by_an_empty_old_string() {
 }
 
 #[tokio::test]
-async fn settings_stay_valid() {
+async fn edit_rejects_invalid_settings() {
     let rig = Rig::new(&[(".claude/settings.json", "{\n  \"permissions\": { \"allow\": [\"Read\"] }\n}\n")]);
     rig.read(".claude/settings.json").await;
     for (old, new, want) in
@@ -239,7 +238,7 @@ async fn settings_stay_valid() {
 }
 
 #[tokio::test]
-async fn links_are_written_through() {
+async fn edit_writes_through_symbolic_links() {
     let rig = Rig::new(&[("real/f", "old\n")]);
     let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, rig.path(name)).unwrap();
     link("real/f", "one");
@@ -251,7 +250,7 @@ async fn links_are_written_through() {
     rig.run("Edit", edit("three", "old", "new")).await.unwrap();
     assert_eq!(rig.text("real/f"), "new\n");
     assert_eq!(fs::read_link(rig.path("three")).unwrap(), Path::new("two"));
-    // Seen through one name, known under the other.
+    // Read under one path, edited under another.
     rig.run("Edit", edit("real/f", "new", "newer")).await.unwrap();
     assert!(rig.say("Edit", edit("loop", "x", "y")).await.contains("loop of symbolic links"));
     rig.run("Edit", edit("dangling", "", "made\n")).await.unwrap();
@@ -259,7 +258,7 @@ async fn links_are_written_through() {
 }
 
 #[tokio::test]
-async fn large_files() {
+async fn edit_changes_a_file_too_large_to_repeat() {
     let line = "0123456789 abcdefghijklmnopqrstuvwxyz\n";
     let mut text = line.repeat(400_000);
     text.insert_str(7_000_000 / line.len() * line.len(), "the needle\n");
@@ -273,7 +272,7 @@ async fn large_files() {
     assert_eq!(rig.text("big"), text.replace("the needle", "a pin"));
 }
 
-/// The mark of a line, as Read shows it.
+/// Returns the mark of a line as Read shows it.
 async fn mark(rig: &Rig, path: &str, number: usize) -> String {
     let shown = rig.say("Read", json!({ "file_path": path, "marks": true })).await;
     let line = shown.lines().find(|line| line.starts_with(&format!("{number}:"))).unwrap();
@@ -281,19 +280,19 @@ async fn mark(rig: &Rig, path: &str, number: usize) -> String {
 }
 
 #[tokio::test]
-async fn lines_named_by_their_marks() {
+async fn edit_finds_lines_by_their_marks() {
     let rig = Rig::new(&[]);
-    // File, first and last line, what is looked for and put there, the file then.
+    // File, first and last line, `old_string`, `new_string`, expected file.
     for (raw, first, last, old, new, want) in [
         ("a\nb\nc\n", 2, 2, "", "B", "a\nB\nc\n"),
         ("a\nb\nc\n", 2, 3, "", "B\nC\nD", "a\nB\nC\nD\n"),
         ("a\r\nb\r\nc", 2, 3, "", "B\nC", "a\r\nB\r\nC"),
-        // Lines go with their ends.
+        // Removed lines include their line ends.
         ("a\nb\nc\n", 2, 2, "", "", "a\nc\n"),
         ("a\nb\nc", 3, 3, "", "", "a\nb"),
         ("a\n", 1, 1, "", "", ""),
         ("a\n\nb\n", 2, 2, "", "x", "a\nx\nb\n"),
-        // What is there more than once is looked for only in the lines.
+        // Ambiguous text is searched only within the named lines.
         ("x = 1\nx = 1\n", 2, 2, "1", "2", "x = 1\nx = 2\n"),
         ("\tx = ‘1’\n\tx = ‘1’\n", 1, 1, "    x = '1'", "    x = '2'", "\tx = ‘2’\n\tx = ‘1’\n"),
     ] {
@@ -305,19 +304,19 @@ async fn lines_named_by_their_marks() {
         rig.undo();
         assert_eq!(rig.text("f"), raw);
     }
-    // Others put lines before them: they are found by their letters.
+    // Lines were inserted before: the marked lines are found by their hash.
     rig.put("f", "one\ntwo\nthree\n");
     let two = mark(&rig, "f", 2).await;
     rig.put("f", "zero\none\ntwo\nthree\n");
     let edit = |lines: &str, new: &str| json!({ "file_path": "f", "old_string": "", "new_string": new, "lines": lines });
     let said = rig.say("Edit", edit(&two, "TWO")).await;
     assert!(said.contains("now lines 3-3") && rig.text("f") == "zero\none\nTWO\nthree\n", "{said}");
-    // They say something else: refused, with the marks to use instead.
+    // The lines have changed: rejected, with the current marks.
     let said = rig.say("Edit", edit(&two, "again")).await;
     let now = mark(&rig, "f", 3).await;
     assert!(said.starts_with("error: ") && said.contains(&format!("{now}\tTWO")), "{said}");
     rig.run("Edit", edit(&now, "again")).await.unwrap();
-    // What is no mark, what is not in the lines, and a file nobody has read.
+    // Invalid marks, text outside the named lines, and a file that was not read.
     let said = rig.say("Edit", edit("3", "x")).await;
     assert!(said.contains("are no marks"), "{said}");
     let now = mark(&rig, "f", 3).await;

@@ -1,5 +1,5 @@
-//! Files in many encodings, most of which nobody announces: no byte outside of
-//! an edit changes, and what is put in is spelt as the file is, or refused.
+//! Files in many encodings, most of them undeclared: no byte outside an edit changes, and inserted text
+//! is encoded like the file or rejected.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "test code")]
 
 use crate::file_rig;
@@ -7,8 +7,8 @@ use crate::file_rig;
 use file_rig::Rig;
 use serde_json::json;
 
-/// Encoding, text around the edit, and words of the same language to put in.
-/// `key = old` is in every file.
+/// Encoding, text around the edit, and words of the same language to insert. Every file contains `key =
+/// old`.
 const ROWS: &[(&str, &str, &str)] = &[
     ("utf-8", "Größe: 日本語 ©\n", "é日本"),
     ("windows-1252", "Café crème à la carte, garçon\n", "déjà"),
@@ -38,7 +38,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("euc-kr", "이것은 설정 파일입니다\n끝\n", "日本"),
 ];
 
-/// Bytes in encodings that no library here knows.
+/// Bytes in encodings that no library here supports.
 const RAW: &[(&str, &[u8])] = &[
     ("CP437 frame", b"\xda\xc4\xc4\xc4\xc4\xc4\xbf\n\xb3 M\x81ller \xb3\n\xc0\xc4\xc4\xc4\xc4\xc4\xd9\n"),
     ("CP437 words", b"# J\x81rgen M\x81ller, \x84hnlich gr\x94\xe1er\n"),
@@ -57,7 +57,7 @@ fn file(around: &[u8]) -> (Vec<u8>, usize) {
     ([&before, &b"old\n"[..], around].concat(), before.len())
 }
 
-/// The bytes that stand in the place of `old`, if everything else is the same.
+/// Returns the bytes in the place of `old`, if everything else is unchanged.
 fn middle<'a>(before: &[u8], after: &'a [u8], at: usize) -> &'a [u8] {
     let suffix = &before[at + 3..];
     assert_eq!(&before[..at], &after[..at], "bytes before the edit");
@@ -65,8 +65,8 @@ fn middle<'a>(before: &[u8], after: &'a [u8], at: usize) -> &'a [u8] {
     &after[at..after.len() - suffix.len()]
 }
 
-/// Replaces `old` and returns what is there then; `None` when it was refused,
-/// which must leave the file alone.
+/// Replaces `old` and returns the resulting file; `None` if the edit was rejected, which must leave the
+/// file unchanged.
 async fn replace(around: &[u8], with: &str) -> Option<Vec<u8>> {
     let rig = Rig::new(&[]);
     let (raw, at) = file(around);
@@ -90,7 +90,7 @@ async fn replace(around: &[u8], with: &str) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn inserted_text_is_spelt_as_the_file_is() {
+async fn inserted_text_uses_the_encoding_of_the_file() {
     let mut refused = Vec::new();
     for (label, text, words) in ROWS {
         let encoding = encoding_rs::Encoding::for_label(label.as_bytes()).unwrap();
@@ -101,17 +101,17 @@ async fn inserted_text_is_spelt_as_the_file_is() {
             None => refused.push(*label),
         }
     }
-    // Refusing is safe, but no substitute for knowing.
+    // Rejecting is safe, but only these encodings may be rejected.
     let excused = ["macintosh", "windows-1254", "windows-1257", "gb18030"];
     assert!(refused.iter().all(|it| excused.contains(it)), "{refused:?}");
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_left_alone() {
+async fn files_in_unknown_encodings_keep_their_bytes() {
     for (name, around) in RAW {
         let plain = replace(around, "new").await;
         assert!(plain.is_none() || plain.as_deref() == Some(b"new"), "{name}");
-        // Text that is all ASCII may be taken for UTF-8, unless it shifts.
+        // ASCII text may be taken for UTF-8, unless it contains shift sequences.
         match replace(around, "é日本").await {
             None => (),
             Some(_) => assert_eq!(*name, "UTF-7", "{name}"),
@@ -119,10 +119,9 @@ async fn what_nobody_knows_is_left_alone() {
     }
 }
 
-/// The same with every byte value in turn, alone and in pairs, in a file that is
-/// otherwise ASCII.
+/// Tries every byte value, alone and in pairs, in a file that is otherwise ASCII.
 #[tokio::test]
-async fn no_byte_is_ever_lost() {
+async fn edit_preserves_every_byte_value() {
     for byte in 0x80..=0xff_u8 {
         for around in
             [vec![b'#', b' ', byte, b'\n'], [b"a ".as_slice(), &[byte, byte, b'x', byte], b" b\n"].concat()]

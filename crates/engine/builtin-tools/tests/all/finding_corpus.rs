@@ -1,5 +1,4 @@
-//! The shared table of file paths: the rows about Glob and Grep, with the tools
-//! themselves.
+//! The shared table of file paths: runs the rows about Glob and Grep with the tools themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use crate::finding_rig;
@@ -73,8 +72,8 @@ impl Row {
         }
     }
 
-    /// Whether everything the call reaches is in the workspace or an additional
-    /// directory, by its words and where it really is.
+    /// Whether every path the call accesses is in the workspace or an additional directory, both as
+    /// written and resolved.
     fn is_inside(&self, reach: &[PathBuf]) -> bool {
         let mut trees = vec![self.rig.ws.clone()];
         let more = self.row["additional_dirs"].as_array().unwrap();
@@ -106,8 +105,7 @@ async fn check(tool: &Arc<dyn DynTool>, mut row: Row) {
     let started = Instant::now();
     let text = row.rig.text(tool, input).await;
     let limit = row.row["max_ms"].as_u64().unwrap_or(60_000);
-    // Ten times as long as asked for: the machine may be busy, a bomb takes for
-    // ever.
+    // Ten times the limit, for busy machines; a hang takes forever.
     assert!(started.elapsed() < Duration::from_millis(10 * limit), "{id}");
     for check in row.row["check"].as_str().unwrap_or_default().split(" and ") {
         if let Some(secret) = check.strip_suffix(" not in result") {
@@ -119,7 +117,7 @@ async fn check(tool: &Arc<dyn DynTool>, mut row: Row) {
 }
 
 #[tokio::test]
-async fn rows_about_glob_and_grep() {
+async fn glob_and_grep_follow_the_path_table() {
     let corpora = corpora();
     let base: Value =
         serde_json::from_str(&fs::read_to_string(corpora.join("file_paths_base.json")).unwrap()).unwrap();

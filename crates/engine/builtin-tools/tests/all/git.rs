@@ -1,5 +1,4 @@
-//! Git through the tool: what is shown, what is committed, what can be taken
-//! back.
+//! The git tool: output, commits, undo.
 
 use crate::git_rig::{Repo, git_in};
 
@@ -10,7 +9,7 @@ use haft_tool::CallContext;
 use serde_json::{Value, json};
 
 #[test]
-fn what_the_model_is_told() {
+fn git_tool_description_matches_snapshot() {
     let repo = Repo::empty();
     let spec = repo.tool.spec();
     insta::assert_json_snapshot!(json!({
@@ -18,7 +17,7 @@ fn what_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn answers_and_errors() {
+async fn git_results_and_errors_match_snapshot() {
     let repo = Repo::new();
     repo.git(&["tag", "v1", "HEAD~1"]);
     repo.git(&["branch", "other", "HEAD~1"]);
@@ -58,7 +57,7 @@ async fn answers_and_errors() {
     insta::assert_snapshot!(told);
 }
 
-/// Names of commits and days are other ones every time.
+/// Replaces commit ids and dates, which differ in every run.
 fn without_names(text: &str) -> String {
     let mut out = String::new();
     for (at, word) in text.split_inclusive(|it: char| !it.is_ascii_alphanumeric() && it != '-').enumerate() {
@@ -79,7 +78,7 @@ fn without_names(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_commit_takes_what_is_named_and_leaves_what_is_staged() {
+async fn commit_takes_named_files_and_leaves_other_staged_ones() {
     let repo = Repo::new();
     repo.put("staged.txt", "the person's\n");
     repo.put("b.txt", "half\n");
@@ -108,7 +107,7 @@ async fn a_commit_takes_what_is_named_and_leaves_what_is_staged() {
 }
 
 #[tokio::test]
-async fn every_change_can_be_taken_back_to_the_byte() {
+async fn undo_of_git_operations_restores_every_byte() {
     let start = |input: Value| (Vec::<Vec<&'static str>>::new(), input);
     let after =
         |commands: &[&[&'static str]], input: Value| (commands.iter().map(|it| it.to_vec()).collect(), input);
@@ -173,7 +172,7 @@ async fn every_change_can_be_taken_back_to_the_byte() {
 }
 
 #[tokio::test]
-async fn conflicts_are_explained_and_can_be_given_up() {
+async fn merge_conflicts_are_explained_and_can_be_aborted() {
     let repo = Repo::new();
     repo.git(&["switch", "-qc", "side", "HEAD~1"]);
     repo.put("a.txt", "one\nTWO\nthree\n");
@@ -210,7 +209,7 @@ async fn conflicts_are_explained_and_can_be_given_up() {
 }
 
 #[tokio::test]
-async fn what_keeps_a_commit_from_happening_is_said() {
+async fn failed_commit_reports_the_reason() {
     let repo = Repo::new();
     repo.put("a.txt", "x\n");
     let hooks = repo.dir().join(".git/hooks");
@@ -243,10 +242,10 @@ async fn what_keeps_a_commit_from_happening_is_said() {
     assert!(said.contains("has to be signed") && said.contains("not committed unsigned"), "{said}");
 }
 
-/// Looking at a repository takes no lock: whoever commits meanwhile is never kept from it, and the index stays
-/// as they wrote it.
+/// Reading operations take no lock: they never block a commit made at the same time, and leave the index
+/// unchanged.
 #[tokio::test]
-async fn looking_does_not_disturb_who_commits_meanwhile() {
+async fn reading_does_not_block_concurrent_commits() {
     let repo = Repo::new();
     repo.put("a.txt", "0\n");
     repo.git(&["add", "a.txt"]);
@@ -272,7 +271,7 @@ async fn looking_does_not_disturb_who_commits_meanwhile() {
 }
 
 #[tokio::test]
-async fn remotes_are_told_from_each_other_and_overwritten_only_as_expected() {
+async fn push_overwrites_a_remote_only_with_the_expected_lease() {
     let repo = Repo::new();
     let remote = repo.rig.outside.join("remote.git");
     git_in(&repo.rig.outside, &["init", "-q", "--bare", "-b", "main", "remote.git"]);
@@ -303,7 +302,7 @@ async fn remotes_are_told_from_each_other_and_overwritten_only_as_expected() {
 }
 
 #[tokio::test]
-async fn large_changes_are_counted_and_shown_in_parts() {
+async fn large_diffs_are_counted_and_paged() {
     let repo = Repo::new();
     let long: String = (0..40_000).map(|it| format!("line {it}\n")).collect();
     for name in ["p1.txt", "p2.txt", "p3.txt", "package-lock.json"] {
@@ -326,11 +325,10 @@ async fn large_changes_are_counted_and_shown_in_parts() {
     assert!(again.contains("+++ b/p"), "{again:.300}");
 }
 
-/// Pain 35: fifty megabytes of changes, a lock file among them: what is shown fits, every
-/// file is counted, the next call brings the rest, and no more of it is held than is taken
-/// from git at all.
+/// Fifty megabytes of changes, including a lock file: the output fits, every file is counted, the next
+/// call returns the rest, and memory stays below the maximum output taken from git.
 #[tokio::test]
-async fn fifty_megabytes_of_changes_are_a_page() {
+async fn diff_of_fifty_megabytes_fits_one_page() {
     let repo = Repo::new();
     let line = "a line of a file that somebody generated and somebody else committed\n";
     let large = line.repeat((5 << 20) / line.len());
@@ -360,7 +358,7 @@ async fn fifty_megabytes_of_changes_are_a_page() {
     assert!(again.contains("gen/part") && again.len() < 40_000, "{again:.300}");
 }
 
-/// A number of kilobytes that the kernel tells about this process, in bytes.
+/// Reads a value in kB from `/proc/self/status` and returns bytes.
 fn told_by_kernel(name: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap_or_default();
@@ -368,7 +366,7 @@ fn told_by_kernel(name: &str) -> usize {
 }
 
 fn resident() -> usize {
-    // The most there ever was begins anew where the kernel lets us.
+    // Resets the peak memory, where the kernel allows it.
     std::fs::write("/proc/self/clear_refs", "5").ok();
     told_by_kernel("VmHWM:")
 }
@@ -378,7 +376,7 @@ fn peak() -> usize {
 }
 
 #[tokio::test]
-async fn odd_names_are_names() {
+async fn paths_with_special_characters_are_taken_literally() {
     let repo = Repo::new();
     let names = ["-x", ":(glob)*", "a b\"c", "line\nbreak", "ünïcode", "$(touch pwned)", "*"];
     for name in names {
@@ -397,7 +395,7 @@ async fn odd_names_are_names() {
 }
 
 #[test]
-fn rules_for_git_in_a_shell_bind_the_tool() {
+fn bash_rules_for_git_apply_to_the_git_tool() {
     let repo = Repo::empty();
     let judge = |allow: &[&str], deny: &[&str], input: Value| {
         let origin = RuleSource::new("table", Destination::CliArg);

@@ -1,11 +1,11 @@
-//! Commits beside the work of a person: exactly what was named is committed, and
-//! whatever was staged stays as it was, to the byte of each entry.
+//! Commits next to the user's own work: exactly what was named is committed, and every other staged
+//! entry stays unchanged.
 
 use crate::git_rig::{Repo, git_in};
 
 use serde_json::json;
 
-/// What is staged: every entry of the index that is not as in HEAD, with its flags.
+/// Returns every index entry that differs from `HEAD`, with its flags.
 fn staged(repo: &Repo) -> Vec<String> {
     let entries = repo.git(&["ls-files", "-s", "-v", "--full-name"]);
     let flags = repo.git(&["ls-files", "--debug"]);
@@ -20,15 +20,15 @@ fn staged(repo: &Repo) -> Vec<String> {
 
 struct Row {
     name: &'static str,
-    /// What the person did at their terminal.
+    /// Git commands the user ran before.
     person: &'static [&'static [&'static str]],
-    /// What then is in the files.
+    /// Files written afterwards.
     files: &'static [(&'static str, &'static str)],
     gone: &'static [&'static str],
     paths: &'static [&'static str],
-    /// What the commit changes; nothing where there must be none.
+    /// What the commit changes; `None` if no commit must be made.
     committed: Option<&'static str>,
-    /// What of the person's work the commit takes with it, because it was named.
+    /// Staged changes of the user that the commit includes, because it names their files.
     taken: &'static [&'static str],
 }
 
@@ -181,7 +181,7 @@ fn repository() -> Repo {
     repo
 }
 
-/// The branch and how many files are staged beside, as the result of a commit says.
+/// Parses the branch and the number of other staged files from the result of a commit.
 fn said_of(text: &str) -> (String, usize) {
     let branch = text.strip_prefix("On ").and_then(|it| it.split(": ").next()).unwrap_or_default();
     let beside = text.lines().find(|it| it.ends_with(" other files are staged as before."));
@@ -189,7 +189,7 @@ fn said_of(text: &str) -> (String, usize) {
     (branch.to_owned(), count.unwrap_or(0))
 }
 
-/// The same, as the status says.
+/// Returns the same values as reported by the status.
 fn told_by_status(repo: &Repo) -> (String, usize) {
     let branch = match repo.git(&["branch", "--show-current"]) {
         none if none.is_empty() => String::from("no branch"),
@@ -200,9 +200,9 @@ fn told_by_status(repo: &Repo) -> (String, usize) {
     (branch, all.lines().filter(staged).count())
 }
 
-/// A file where a directory was: git knows what was there, and not what is.
+/// A file has replaced a directory that git tracked.
 #[tokio::test]
-async fn what_took_the_place_of_a_directory_is_committed() {
+async fn file_replacing_a_directory_is_committed() {
     let repo = repository();
     repo.git(&["add", "b.txt"]);
     std::fs::remove_dir_all(repo.dir().join("dir")).unwrap();
@@ -214,7 +214,7 @@ async fn what_took_the_place_of_a_directory_is_committed() {
 }
 
 #[tokio::test]
-async fn what_was_named_is_committed_and_what_was_staged_stays() {
+async fn commit_takes_named_paths_and_keeps_other_staged_entries() {
     for row in ROWS {
         let repo = repository();
         row.person.iter().for_each(|words| drop(repo.git(words)));
@@ -247,7 +247,7 @@ async fn what_was_named_is_committed_and_what_was_staged_stays() {
             .cloned()
             .collect();
         assert_eq!(staged(&repo), left, "{name}");
-        // And all of it goes back.
+        // Undo restores all of it.
         repo.undo(&id);
         let now = repo.picture();
         let differs: Vec<_> =
@@ -256,10 +256,9 @@ async fn what_was_named_is_committed_and_what_was_staged_stays() {
     }
 }
 
-/// Before the first commit, in another checkout, in a submodule, with the new
-/// forms of refs, names and indexes.
+/// Before the first commit, in a worktree, in a submodule, with reftable, SHA-256 and split index.
 #[tokio::test]
-async fn commits_in_repositories_of_every_kind() {
+async fn commit_works_in_every_repository_format() {
     for (name, make) in [
         ("before the first commit", &["init", "-q", "-b", "main"][..]),
         ("reftable", &["init", "-q", "-b", "main", "--ref-format=reftable"]),
@@ -308,10 +307,10 @@ async fn commits_in_repositories_of_every_kind() {
     assert_eq!(git_in(&side, &["status", "--short"]), " M a.txt\nM  b.txt");
 }
 
-/// Beside files in conflict, what was named is committed and the conflict stays as it was; everything that
-/// is staged is not.
+/// With unresolved conflicts, named files can be committed and the conflicts stay; committing everything
+/// staged is rejected.
 #[tokio::test]
-async fn a_commit_beside_conflicts_leaves_them() {
+async fn commit_of_named_files_leaves_conflicts_unresolved() {
     let repo = repository();
     repo.put("a.txt", "theirs\n");
     repo.git(&["stash", "-q"]);
@@ -335,9 +334,9 @@ async fn a_commit_beside_conflicts_leaves_them() {
     assert_eq!(repo.read("a.txt"), text);
 }
 
-/// Names that are no text are shown in a form that can be given back.
+/// File names that are not UTF-8 are shown in a form that the tool accepts as input.
 #[tokio::test]
-async fn names_that_are_no_text_come_back() {
+async fn non_utf8_paths_round_trip() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
     let repo = repository();
     let names: [&[u8]; 4] = [b"caf\xe9.txt", b"\xff\xfe", b"\"quoted\"", b"dir/it's \x80 \\.txt"];
@@ -367,7 +366,7 @@ async fn names_that_are_no_text_come_back() {
 }
 
 #[tokio::test]
-async fn a_lock_is_waited_for_and_its_holder_named() {
+async fn lock_is_retried_and_its_holder_named() {
     let repo = repository();
     repo.put("a.txt", "mine\n");
     let lock = repo.dir().join(".git/index.lock");

@@ -1,6 +1,5 @@
-//! Repositories that bring programs along, or that are not where they say:
-//! reading runs none of their programs and shows nothing that is not theirs, and
-//! changing something runs what was asked for.
+//! Repositories that configure programs, or point outside themselves: reading runs none of their
+//! programs and shows no foreign files, and a change runs only what was requested.
 
 use crate::git_rig::{Repo, git_in};
 
@@ -10,7 +9,7 @@ use haft_permission::{BashJudge, Behavior, Destination, HookOpinion, Policy, Rul
 use haft_tool::CallContext;
 use serde_json::{Value, json};
 
-/// A program that leaves a mark.
+/// Writes a program that leaves a marker file when it is run.
 fn trap(repo: &Repo, name: &str) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let path = repo.rig.outside.join(format!("trap-{name}"));
@@ -34,7 +33,7 @@ fn wipe(repo: &Repo) {
     }
 }
 
-/// Keys that make git run a program.
+/// Configuration keys that make git run a program.
 const PROGRAMS: &[(&str, &str)] = &[
     ("core.fsmonitor", "fsmonitor"),
     ("core.pager", "pager"),
@@ -74,10 +73,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("lfs.extension.x.clean", "lfs"),
 ];
 
-/// Where a repository can say which programs it wants.
+/// Places where a repository can set them.
 const PLACES: &[&str] = &["config", "include", "includeIf", "worktree"];
 
-/// Sets all traps there are.
+/// Configures every program that reading could trigger.
 fn set_traps(repo: &Repo, place: &str) {
     let git_dir = repo.dir().join(".git");
     let file = match place {
@@ -122,11 +121,11 @@ fn set_traps(repo: &Repo, place: &str) {
     let before = std::fs::read(file).unwrap();
     std::fs::write(file, [before, name].concat()).unwrap();
     std::fs::write(repo.dir().join("more.attributes"), "c.txt filter=evil diff=evil\n").unwrap();
-    // Whatever setting the traps ran does not count.
+    // Programs run during the setup do not count.
     wipe(repo);
 }
 
-/// Every operation that only looks.
+/// Every operation that only reads.
 fn looks() -> Vec<Value> {
     vec![
         json!({"operation": "status"}),
@@ -153,7 +152,7 @@ fn looks() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn reading_runs_nothing_of_the_repository() {
+async fn reading_runs_no_program_of_the_repository() {
     for place in PLACES {
         let repo = Repo::new();
         for name in ["c.txt", "d.txt", "e.txt", "f.txt"] {
@@ -176,17 +175,16 @@ async fn reading_runs_nothing_of_the_repository() {
         assert_eq!(std::fs::read(repo.dir().join(".git/index")).unwrap(), index, "the index is not written");
         let said = repo.said(json!({"operation": "status"})).await;
         assert!(said.contains("Filters did not run"), "{place}: {said}");
-        // The traps do work.
+        // Plain git does run the programs, so the test setup works.
         let mut plain = std::process::Command::new("git");
         plain.args(["diff"]).current_dir(repo.dir()).output().unwrap();
         assert!(!marks(&repo).is_empty(), "{place}");
     }
 }
 
-/// Looking needs no question in such repositories; rules and what is another
-/// repository's stay what they are.
+/// Reading needs no prompt in such repositories; deny rules and foreign repositories stay protected.
 #[test]
-fn looking_asks_nobody() {
+fn reading_hostile_repository_needs_no_prompt() {
     for place in PLACES {
         let repo = Repo::new();
         set_traps(&repo, place);
@@ -210,7 +208,7 @@ fn looking_asks_nobody() {
         for input in [
             json!({"operation": "log", "patch": true}),
             json!({"operation": "show"}),
-            // A branch with the name of a file is no file.
+            // A branch with the name of a file is not taken for the file.
             json!({"operation": "diff", "from": "a.txt~1", "to": "a.txt"}),
             json!({"operation": "log", "patch": true, "to": "a.txt"}),
         ] {
@@ -225,10 +223,10 @@ fn looking_asks_nobody() {
     }
 }
 
-/// A clone that left contents out does not get them behind anybody's back, by
-/// whatever program and over whatever protocol its own settings say.
+/// In a partial clone, reading never fetches missing contents, whatever program or protocol the
+/// repository configures.
 #[tokio::test]
-async fn reading_fetches_nothing() {
+async fn reading_partial_clone_fetches_nothing() {
     let from = Repo::new();
     from.git(&["config", "uploadpack.allowFilter", "true"]);
     let url = format!("file://{}", from.dir().display());
@@ -238,7 +236,7 @@ async fn reading_fetches_nothing() {
         repo.git(&["config", "remote.origin.url", address]);
         if program {
             let path = trap(&repo, "upload");
-            // One that answers nothing, and does not wait for anything.
+            // A program that answers nothing and exits at once.
             let text = std::fs::read_to_string(&path).unwrap().replace("cat\n", "");
             std::fs::write(&path, text).unwrap();
             repo.git(&["config", "remote.origin.uploadpack", &path]);
@@ -259,7 +257,7 @@ async fn reading_fetches_nothing() {
             let shows = matches!(input["operation"].as_str(), Some("log" | "show" | "diff"));
             assert_eq!(said.contains("This clone left contents out"), shows, "{address}: {input}: {said}");
         }
-        // Without that, it would have been fetched.
+        // Without the protection it would have been fetched.
         if program {
             std::process::Command::new("git").args(["log", "-p"]).current_dir(repo.dir()).output().unwrap();
             assert!(!marks(&repo).is_empty(), "the trap works");
@@ -267,13 +265,13 @@ async fn reading_fetches_nothing() {
     }
 }
 
-/// Filters that the person set up run where the repository cannot tell them what to
-/// do, and nowhere else.
+/// Filters the user configured run only if the repository sets no configuration that the filter could
+/// obey.
 #[tokio::test]
-async fn filters_of_the_person_are_not_directed_by_a_repository() {
+async fn user_filters_run_only_without_repository_configuration() {
     let home = tempfile::tempdir().unwrap();
     let global = home.path().join("gitconfig");
-    // A filter that obeys settings, as many do.
+    // A filter that reads git configuration, as many do.
     let filter =
         "sh -c 'c=$(git config helper.cmd || git config lfs.extension.x.clean); sh -c \"${c:-cat}\"'";
     for (key, value) in [("filter.own.clean", filter), ("filter.own.smudge", "cat")] {
@@ -301,9 +299,9 @@ async fn filters_of_the_person_are_not_directed_by_a_repository() {
     }
 }
 
-/// A repository within a repository is not asked by its own rules.
+/// Reading does not use the configuration of embedded repositories.
 #[tokio::test]
-async fn reading_runs_nothing_of_submodules_and_embedded_repositories() {
+async fn reading_runs_no_program_of_embedded_repositories() {
     let inner = Repo::new();
     let repo = Repo::new();
     let from = inner.dir().to_str().unwrap();
@@ -327,7 +325,7 @@ async fn reading_runs_nothing_of_submodules_and_embedded_repositories() {
     repo.git(&["config", "status.submoduleSummary", "true"]);
     repo.git(&["config", "submodule.recurse", "true"]);
     std::fs::write(repo.dir().join(".git/modules/sub/info/attributes"), "* filter=evil diff=evil\n").unwrap();
-    // A directory that is a repository by its files, as an archive could bring it.
+    // A directory that git takes for a bare repository, as an archive could contain it.
     let bare = repo.dir().join("vendor/lib");
     std::fs::create_dir_all(bare.join("refs")).unwrap();
     std::fs::create_dir_all(bare.join("objects")).unwrap();
@@ -356,7 +354,7 @@ async fn reading_runs_nothing_of_submodules_and_embedded_repositories() {
     }
     let said = repo.said(json!({"operation": "add", "dir": "vendor/lib", "paths": ["a.txt"]})).await;
     assert!(said.contains("core.worktree"), "{said}");
-    // A submodule and another checkout are repositories like others.
+    // Submodules and worktrees are ordinary repositories.
     let said = repo.said(json!({"operation": "log", "dir": "sub"})).await;
     assert!(said.contains("And on"), "{said}");
     repo.git(&["worktree", "add", "-q", "../other", "HEAD~1"]);
@@ -364,9 +362,9 @@ async fn reading_runs_nothing_of_submodules_and_embedded_repositories() {
     assert!(said.contains("on no branch"), "{said}");
 }
 
-/// What is not of the repository is not shown, whatever it is told or says itself.
+/// Files outside the repository are never shown or changed, whatever the call or the repository says.
 #[tokio::test]
-async fn nothing_outside_of_the_repository_is_shown_or_changed() {
+async fn files_outside_the_repository_are_never_accessed() {
     let repo = Repo::new();
     let outside = repo.rig.outside.clone();
     for name in ["one", "two"] {
@@ -388,7 +386,7 @@ async fn nothing_outside_of_the_repository_is_shown_or_changed() {
     repo.git(&["config", "blame.ignoreRevsFile", &at("one")]);
     let said = repo.said(json!({"operation": "blame", "paths": ["a.txt"]})).await;
     assert!(said.contains("blame.ignoreRevsFile") && !said.contains("secret-"), "{said}");
-    // Files of another directory, as those of the repository.
+    // Makes files of another directory look like those of the repository.
     let blob = repo.git(&["hash-object", "-w", "a.txt"]);
     repo.git(&["update-index", "--add", "--cacheinfo", &format!("100644,{blob},one")]);
     for elsewhere in [outside.as_path(), outside.parent().unwrap(), Path::new("../..")] {
@@ -407,9 +405,9 @@ async fn nothing_outside_of_the_repository_is_shown_or_changed() {
     assert_eq!(std::fs::read_to_string(outside.join("one")).unwrap(), "secret-one\n");
 }
 
-/// Talking to another repository runs git, and nothing the repository names.
+/// Network operations run git, and no program the repository configures.
 #[tokio::test]
-async fn talking_to_others_runs_no_program_of_the_repository() {
+async fn network_operations_run_no_program_of_the_repository() {
     for (key, value) in [
         ("remote.origin.uploadpack", "TRAP"),
         ("remote.origin.receivepack", "TRAP"),
@@ -448,10 +446,9 @@ async fn talking_to_others_runs_no_program_of_the_repository() {
     }
 }
 
-/// What a repository configures makes no push overwrite or remove anything, and
-/// no name of a branch does.
+/// No repository configuration and no branch name makes a push overwrite or delete anything.
 #[tokio::test]
-async fn a_push_overwrites_only_as_expected() {
+async fn repository_configuration_cannot_force_a_push() {
     for settings in [
         &[("remote.origin.push", "+refs/heads/*:refs/heads/*")][..],
         &[("remote.origin.mirror", "true")],

@@ -1,5 +1,5 @@
-//! What git is kept from: waiting for a key, losing commits with a branch,
-//! committing conflicts, skipping hooks.
+//! What git is kept from: waiting for a signature, losing commits with a branch, committing conflict
+//! markers, skipping hooks.
 
 use crate::git_rig::Repo;
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-/// A program that signs by waiting for somebody.
+/// A signing program that waits forever.
 fn waiting_signer(repo: &Repo) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let path = repo.rig.outside.join("gpg-that-waits");
@@ -17,9 +17,9 @@ fn waiting_signer(repo: &Repo) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// A branch goes by `name` or by `rev`; neither is left out in silence.
+/// A branch may be given as `name` or `rev`; neither is silently ignored.
 #[tokio::test]
-async fn a_switch_goes_where_it_was_asked_to() {
+async fn switch_takes_branch_from_name_or_rev() {
     let repo = Repo::new();
     repo.git(&["branch", "side"]);
     repo.git(&["branch", "other"]);
@@ -37,9 +37,9 @@ async fn a_switch_goes_where_it_was_asked_to() {
     }
 }
 
-/// A key that waits for a person ends the commit in time, says so, and nothing is made unsigned.
+/// A signing program that waits for the user is stopped in time, and no unsigned commit is made.
 #[tokio::test]
-async fn a_signature_that_waits_is_given_up() {
+async fn waiting_signer_times_out_without_a_commit() {
     let repo = Repo::new();
     repo.git(&["config", "gpg.program", &waiting_signer(&repo)]);
     repo.git(&["config", "commit.gpgsign", "yes"]);
@@ -57,17 +57,16 @@ async fn a_signature_that_waits_is_given_up() {
     let said = repo.said(json!({"operation": "tag", "action": "create", "name": "v1", "message": "m"})).await;
     assert!(said.contains("has to be signed") && said.contains("unsigned"), "{said}");
     assert_eq!(repo.git(&["tag"]), "");
-    // Nothing that was started is left.
+    // No started process is left.
     let pids = std::fs::read_to_string(repo.rig.outside.join("signers")).unwrap();
     assert_eq!(pids.lines().count(), 2, "{pids}");
     let gone = || pids.lines().all(|pid| !std::path::Path::new("/proc").join(pid).join("exe").exists());
     crate::shell_rig::eventually("the end of the signers", gone).await;
 }
 
-/// The same where hooks run as well, which may take as long as they like: the signature
-/// has its own time, whatever is signed.
+/// With hooks, which may take long, the signature still has its own timeout, whatever is signed.
 #[tokio::test]
-async fn a_signature_that_waits_is_given_up_behind_hooks() {
+async fn waiting_signer_times_out_with_hooks() {
     let check = async |input: serde_json::Value, hook: &str, place: Option<&str>| {
         let repo = Repo::new();
         repo.git(&["switch", "-qc", "side"]);
@@ -114,7 +113,7 @@ async fn a_signature_that_waits_is_given_up_behind_hooks() {
 }
 
 #[tokio::test]
-async fn a_branch_with_commits_of_its_own_stays_and_one_without_goes() {
+async fn branch_with_unmerged_commits_is_not_deleted() {
     let repo = Repo::new();
     repo.git(&["switch", "-qc", "work"]);
     for number in 1..=3 {
@@ -129,7 +128,7 @@ async fn a_branch_with_commits_of_its_own_stays_and_one_without_goes() {
         assert!(said.contains(want), "{want}: {said}");
     }
     assert!(repo.git(&["branch"]).contains("work"));
-    // A squashed merge brings the content without the commits.
+    // A squash merge brings the content without the commits.
     repo.git(&["merge", "-q", "--squash", "work"]);
     repo.git(&["commit", "-qm", "All of the work"]);
     repo.put("more.txt", "and on\n");
@@ -145,14 +144,14 @@ async fn a_branch_with_commits_of_its_own_stays_and_one_without_goes() {
 }
 
 #[tokio::test]
-async fn staged_markers_are_not_committed() {
+async fn staged_conflict_markers_are_not_committed() {
     let repo = Repo::new();
     repo.git(&["switch", "-qc", "side", "HEAD~1"]);
     repo.put("a.txt", "one\nside\nthree\n");
     repo.git(&["commit", "-qam", "Side"]);
     repo.git(&["switch", "-q", "main"]);
     repo.call(json!({"operation": "merge", "rev": "side"})).await.1.unwrap_err();
-    // Somebody adds the file as it is.
+    // Another process stages the file with its markers.
     repo.git(&["add", "a.txt"]);
     for input in [
         json!({"operation": "merge", "action": "continue"}),
@@ -166,14 +165,14 @@ async fn staged_markers_are_not_committed() {
     repo.ok(json!({"operation": "add", "paths": ["a.txt"]})).await;
     repo.ok(json!({"operation": "merge", "action": "continue"})).await;
     assert_eq!(repo.git(&["rev-list", "--count", "--merges", "HEAD"]), "1");
-    // Lines that only look like one of them are text.
+    // Lines that only resemble conflict markers are ordinary text.
     repo.put("b.txt", "Title\n=======\n>>>>>>> quoted\n");
     repo.ok(json!({"operation": "commit", "message": "Text", "paths": ["b.txt"]})).await;
 }
 
-/// There is no way past a hook, and no way to be somebody else.
+/// No parameter skips hooks or changes the author.
 #[tokio::test]
-async fn there_is_no_parameter_for_what_is_never_done() {
+async fn parameters_that_skip_hooks_or_fake_authors_are_rejected() {
     let repo = Repo::new();
     repo.put("a.txt", "mine\n");
     for more in [

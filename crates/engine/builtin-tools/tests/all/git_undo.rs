@@ -1,6 +1,5 @@
-//! Every operation that changes something, taken back to the byte: files with
-//! their kind and mode, refs, reflogs, index, stash, settings and the files of
-//! merges under way.
+//! Undo of every changing operation restores every byte: files with type and mode, refs, reflogs, index,
+//! stash, settings and the state of merges in progress.
 
 use crate::git_rig::Repo;
 
@@ -8,7 +7,7 @@ use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, path::PathBu
 
 use serde_json::{Value, json};
 
-/// Everything but objects: what it is, what it may, what is in it.
+/// Returns type, mode and content of everything except objects.
 fn picture(repo: &Repo) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut open = vec![repo.dir().to_owned()];
@@ -36,9 +35,8 @@ fn picture(repo: &Repo) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     found
 }
 
-/// A repository with a branch `side` that has other files, kinds and modes, one
-/// `clash` that changes the same lines, a remote that is ahead, a stash, a tag
-/// and work of a person.
+/// Creates a repository with a branch `side` with other files, types and modes, a branch `clash` that
+/// changes the same lines, a remote that is ahead, a stash, tags, and uncommitted work.
 fn template() -> Repo {
     let repo = Repo::new();
     let link = |to: &str, name: &str| {
@@ -88,18 +86,18 @@ fn template() -> Repo {
     repo
 }
 
-/// A copy of it; making it anew takes longer than all the rest.
+/// Copies the template; creating it again would dominate the runtime.
 fn repository(template: &Repo) -> Repo {
     let repo = Repo::empty();
     let copied =
         std::process::Command::new("cp").arg("-a").arg(template.dir().join(".")).arg(repo.dir()).status();
     assert!(copied.unwrap().success());
-    // Times of the copy are other ones.
+    // The copied files have new timestamps.
     repo.git(&["update-index", "-q", "--refresh"]);
     repo
 }
 
-/// Work of a person that no operation may lose.
+/// Uncommitted work that no operation may lose.
 fn dirty(repo: &Repo) {
     repo.put("b.txt", "half\n");
     repo.git(&["add", "b.txt"]);
@@ -112,8 +110,8 @@ fn dirty(repo: &Repo) {
 
 type Commands = &'static [&'static [&'static str]];
 
-/// Whether the person's work lies about while it happens, what they did before,
-/// and what is done then; whether it is to stop at conflicts.
+/// Whether there is uncommitted work, commands run before, the operation, and whether it should stop at
+/// conflicts.
 type UndoRow = (bool, Commands, Value, bool);
 
 const PACKED: Commands = &[&["pack-refs", "--all"], &["gc", "-q", "--prune=now"]];
@@ -253,23 +251,23 @@ async fn check(rows: &[UndoRow]) {
 }
 
 #[tokio::test]
-async fn changes_of_index_and_stash_are_taken_back_to_the_byte() {
+async fn undo_of_index_and_stash_changes_restores_every_byte() {
     check(&rows_of_index_and_stash()).await;
 }
 
 #[tokio::test]
-async fn changes_of_branches_and_tags_are_taken_back_to_the_byte() {
+async fn undo_of_branch_and_tag_changes_restores_every_byte() {
     check(&rows_of_branches_and_tags()).await;
 }
 
 #[tokio::test]
-async fn merges_and_resets_are_taken_back_to_the_byte() {
+async fn undo_of_merges_and_resets_restores_every_byte() {
     check(&rows_of_merges_and_resets()).await;
 }
 
-/// Hooks format files, and stage what they made.
+/// Hooks format files and stage them.
 #[tokio::test]
-async fn what_hooks_write_is_taken_back_too() {
+async fn undo_covers_files_written_by_hooks() {
     let script = "#!/bin/sh\n[ -e made-by-hook.txt ] && exit 0\necho formatted >> a.txt\necho made > made-by-hook.txt\n\
                   git add made-by-hook.txt || true\n";
     let template = template();
@@ -297,9 +295,9 @@ async fn what_hooks_write_is_taken_back_too() {
     }
 }
 
-/// What moved meanwhile is not taken back over.
+/// Undo does not overwrite what was changed since.
 #[tokio::test]
-async fn what_others_did_since_is_not_lost() {
+async fn undo_keeps_later_changes_of_others() {
     use haft_workspace::{ChangeOrigin, UndoTarget};
     let template = template();
     let repo = repository(&template);

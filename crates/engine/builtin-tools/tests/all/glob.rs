@@ -1,4 +1,4 @@
-//! Glob through the tool contract.
+//! Glob, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::finding_rig;
@@ -33,7 +33,7 @@ async fn check(rig: &Rig, pattern: &str, want: &str) {
 }
 
 #[tokio::test]
-async fn names_are_found() {
+async fn glob_finds_names_by_pattern() {
     let rig = Rig::new(&[
         ("README.md", ""),
         (".env", ""),
@@ -67,7 +67,7 @@ async fn names_are_found() {
 }
 
 #[tokio::test]
-async fn the_newest_come_first_and_a_hundred_at_most() {
+async fn glob_lists_the_newest_hundred_files() {
     let rig = Rig::new(&[]);
     for index in 0..130_u64 {
         rig.write(&format!("d{}/f{index}.txt", index % 3), "");
@@ -91,7 +91,7 @@ async fn the_newest_come_first_and_a_hundred_at_most() {
 }
 
 #[tokio::test]
-async fn a_pattern_says_where_it_leads() {
+async fn pattern_declares_the_directories_it_reads() {
     let rig = Rig::new(&[("src/a.rs", "")]);
     let out = rig.ws.with_file_name("out");
     fs::create_dir(&out).unwrap();
@@ -115,7 +115,7 @@ async fn a_pattern_says_where_it_leads() {
 }
 
 #[tokio::test]
-async fn links_are_listed_but_not_followed() {
+async fn symbolic_links_are_listed_but_not_followed() {
     let mut rig = Rig::new(&[("a.txt", ""), ("secret/k.txt", "")]);
     let out = rig.ws.with_file_name("out");
     fs::create_dir(&out).unwrap();
@@ -128,8 +128,8 @@ async fn links_are_listed_but_not_followed() {
     check(&rig, "**/*.txt", "a.txt k2.txt l.txt secret/k.txt").await;
     rig.deny(&["secret"]);
     check(&rig, "**/*.txt", "a.txt l.txt").await;
-    // A link that was named is gone through, where it leads is declared, and
-    // the names stay those that were asked for.
+    // A symbolic link named in the pattern is followed, its target is declared as an access, and results
+    // keep the requested path.
     check(&rig, "dir/*", "dir/secret.txt").await;
     let denied_through = {
         rig.denied = Arc::new(vec![out.clone()]);
@@ -139,7 +139,7 @@ async fn links_are_listed_but_not_followed() {
 }
 
 #[tokio::test]
-async fn odd_names_are_told_apart() {
+async fn file_names_with_special_bytes_are_distinguishable() {
     let rig = Rig::new(&[(r"\xffA.bin", ""), ("new\nline.bin", "")]);
     fs::write(rig.ws.join(OsStr::from_bytes(b"\xffA.bin")), "").unwrap();
     fs::write(rig.ws.join("cafe\u{301}.bin"), "").unwrap();
@@ -158,7 +158,7 @@ async fn brace_bombs_are_harmless() {
 }
 
 #[tokio::test]
-async fn switches_change_what_is_listed() {
+async fn settings_control_hidden_and_ignored_files() {
     let rig =
         Rig::new(&[("a.rs", ""), (".b.rs", ""), ("t/c.rs", ""), (".gitignore", "t"), (".git/HEAD", "")]);
     for (hidden, ignored, want) in [
@@ -180,7 +180,7 @@ async fn switches_change_what_is_listed() {
 }
 
 #[tokio::test]
-async fn time_out_and_interrupt_hand_back_what_there_is() {
+async fn timeout_and_interrupt_return_partial_results() {
     let rig = Rig::new(&[("a.rs", "")]);
     let tool =
         erase(Glob::new(SearchToolSettings { timeout: Duration::ZERO, ..SearchToolSettings::default() }));
@@ -201,7 +201,7 @@ async fn time_out_and_interrupt_hand_back_what_there_is() {
 }
 
 #[tokio::test]
-async fn wrong_places_are_errors() {
+async fn glob_rejects_invalid_paths_and_patterns() {
     let rig = Rig::new(&[("a.rs", "")]);
     for (input, want) in [
         (json!({"pattern": "*", "path": "gone"}), "gone does not exist"),
@@ -218,7 +218,7 @@ async fn wrong_places_are_errors() {
 }
 
 #[test]
-fn what_the_model_is_told() {
+fn glob_description_matches_snapshot() {
     let tool = glob();
     let spec = tool.spec();
     insta::assert_json_snapshot!(json!({

@@ -1,4 +1,4 @@
-//! Grep through the tool contract.
+//! Grep, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::finding_rig;
@@ -26,7 +26,7 @@ async fn check(rig: &Rig, input: Value, want: &str) {
 }
 
 #[tokio::test]
-async fn every_mode_and_flag() {
+async fn grep_modes_and_flags_match_expected_output() {
     let rig = Rig::new(&[
         ("a.txt", "one\ntwo alpha\nthree\nfour\nfive Alpha alpha\nsix\n"),
         ("b/c.rs", "fn alpha() {\n}\n"),
@@ -70,7 +70,7 @@ async fn every_mode_and_flag() {
         (json!({"pattern": "e", "glob": "!*.txt"}), "b/d.py"),
         (json!({"pattern": "a", "glob": "*.rs,*.py"}), "b/c.rs\nb/d.py"),
         (json!({"pattern": "a", "glob": "d.*", "path": "b"}), "b/d.py"),
-        // Relative to the directory searched, or to the working directory.
+        // Relative to the searched directory, or to the working directory.
         (json!({"pattern": "a", "glob": "b/*.py", "path": "b"}), "b/d.py"),
         (json!({"pattern": "a", "glob": "/d.py", "path": "b"}), "b/d.py"),
     ] {
@@ -79,7 +79,7 @@ async fn every_mode_and_flag() {
 }
 
 #[tokio::test]
-async fn answers_come_in_pages() {
+async fn grep_results_are_paged() {
     let rig = Rig::new(&[]);
     for index in 0..12 {
         rig.write(&format!("f{index:02}.txt"), "x\nx\n");
@@ -114,7 +114,7 @@ async fn answers_come_in_pages() {
 }
 
 #[tokio::test]
-async fn no_matches_says_what_was_not_looked_at() {
+async fn answer_without_matches_names_what_was_not_searched() {
     let rig = Rig::new(&[
         ("a.txt", "x\n"),
         (".git/HEAD", "needle\n"),
@@ -142,7 +142,7 @@ async fn no_matches_says_what_was_not_looked_at() {
     for (input, want) in [
         (json!({"include_ignored": true}), "build/o1\ny.log"),
         (json!({"include_ignored": true, "include_hidden": true}), "build/.hid\nbuild/o1\ny.log"),
-        // A place that is named is searched.
+        // An ignored directory that is named is searched.
         (json!({"path": "build"}), "build/o1"),
         (json!({"path": "build/sub"}), "0 matches in 1 file"),
         (json!({"path": "y.log"}), "y.log"),
@@ -157,9 +157,9 @@ async fn no_matches_says_what_was_not_looked_at() {
     assert_eq!(data["skipped"]["matching"], 4);
 }
 
-/// Few matches mention what ignore files keep out, many do not.
+/// With few matches, a note mentions matching ignored files; with many it does not.
 #[tokio::test]
-async fn a_few_matches_mention_ignored_files_that_match() {
+async fn few_matches_add_a_note_about_matching_ignored_files() {
     let rig = Rig::new(&[
         (".git/HEAD", ""),
         (".gitignore", "dist\n"),
@@ -178,7 +178,7 @@ async fn a_few_matches_mention_ignored_files_that_match() {
 }
 
 #[tokio::test]
-async fn a_directory_that_ignores_itself_is_searched_when_named() {
+async fn ignored_directory_is_searched_when_named() {
     let rig = Rig::new(&[
         (".git/HEAD", ""),
         ("venv/.gitignore", "*\n"),
@@ -194,7 +194,7 @@ async fn a_directory_that_ignores_itself_is_searched_when_named() {
 }
 
 #[tokio::test]
-async fn mistakes_say_what_to_do() {
+async fn grep_errors_name_the_next_step() {
     let rig = Rig::new(&[("a.txt", "x\n")]);
     for (input, want) in [
         (json!({"pattern": "a("}), "unclosed group"),
@@ -215,7 +215,7 @@ async fn mistakes_say_what_to_do() {
 }
 
 #[tokio::test]
-async fn what_looks_like_an_option_is_data() {
+async fn pattern_starting_with_a_dash_is_no_option() {
     let rig = Rig::new(&[
         ("payload.sh", "#!/bin/sh\ntouch pwned\n"),
         (".ripgreprc", "--pre=./payload.sh\n"),
@@ -231,7 +231,7 @@ async fn what_looks_like_an_option_is_data() {
 }
 
 #[tokio::test]
-async fn denied_files_do_not_exist_for_it() {
+async fn denied_files_never_appear_in_results() {
     let mut rig = Rig::new(&[
         (".env", "TOKEN=1\n"),
         ("a.txt", "x\n"),
@@ -247,14 +247,14 @@ async fn denied_files_do_not_exist_for_it() {
         let hit = rig.text(&grep(), input.clone()).await;
         let mut other = input.clone();
         other["pattern"] = json!("no such text");
-        // The answer about a denied file is the same whatever is in it.
+        // The answer about a denied file does not depend on its content.
         assert_eq!(hit, rig.text(&grep(), other).await, "{input}");
         assert!(!hit.contains("match)") && hit.starts_with("0 matches"), "{hit}");
     }
 }
 
 #[tokio::test]
-async fn other_encodings_are_read() {
+async fn grep_searches_files_in_other_encodings() {
     let rig = Rig::new(&[]);
     let texts = [
         ("sjis", "shift_jis", "これは日本の文書です。テスト\n"),
@@ -285,7 +285,7 @@ async fn other_encodings_are_read() {
         ("мир", "cyr"),
         ("sixteen", "utf16bare\nutf16be\nutf16le"),
         ("stray$", "stray"),
-        // Half of a Japanese character looks like an `e` or `X`.
+        // The second byte of a Japanese character equals `e` or `X`.
         ("^[eX]", ""),
     ] {
         let text = rig.text(&grep(), json!({"pattern": pattern})).await;
@@ -308,7 +308,7 @@ async fn other_encodings_are_read() {
 }
 
 #[tokio::test]
-async fn hostile_content_is_shown_safely() {
+async fn control_characters_in_matches_are_escaped() {
     let rig = Rig::new(&[]);
     let long = format!("{}needle{}\n", "x".repeat(300_000), "y".repeat(300_000));
     rig.write("min.js", &long);
@@ -329,7 +329,7 @@ async fn hostile_content_is_shown_safely() {
 }
 
 #[tokio::test]
-async fn pipes_links_and_loops_do_no_harm() {
+async fn pipes_links_and_loops_are_skipped() {
     let rig = Rig::new(&[("a/x.txt", "needle\n")]);
     rustix::fs::mknodat(rustix::fs::CWD, rig.ws.join("pipe"), rustix::fs::FileType::Fifo, 0o644.into(), 0)
         .unwrap();
@@ -352,7 +352,7 @@ async fn pipes_links_and_loops_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_search_can_be_stopped() {
+async fn search_stops_on_timeout_and_interrupt() {
     let rig = Rig::new(&[("a.txt", "x\n")]);
     let tool =
         erase(Grep::new(SearchToolSettings { timeout: Duration::ZERO, ..SearchToolSettings::default() }));
@@ -362,7 +362,7 @@ async fn a_search_can_be_stopped() {
     assert!(text.contains("[stopped after 0 s") && text.contains("not everything"), "{text}");
 }
 
-/// Says that it was asked, and answers when it is let.
+/// Signals that it was called, and answers when released.
 struct Slow {
     asked: tokio::sync::Notify,
     let_go: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
@@ -377,7 +377,7 @@ impl ReadScope for Slow {
 }
 
 #[tokio::test]
-async fn a_disk_that_does_not_answer_does_not_hold_the_call() {
+async fn hanging_disk_does_not_block_the_call() {
     let mut rig = Rig::new(&[("a.txt", "x\n")]);
     let (let_go, receiver) = std::sync::mpsc::channel();
     let slow = Arc::new(Slow { asked: tokio::sync::Notify::new(), let_go: std::sync::Mutex::new(receiver) });
@@ -395,7 +395,7 @@ async fn a_disk_that_does_not_answer_does_not_hold_the_call() {
 }
 
 #[tokio::test]
-async fn people_see_matches_by_file() {
+async fn rendered_matches_are_grouped_by_file() {
     let rig = Rig::new(&[("a.txt", "one\nx\nthree\n"), ("b.txt", "x\n")]);
     let input = json!({"pattern": "x", "output_mode": "content", "-C": 1});
     let rendered = rig.run(&grep(), &input, rig.context()).await.unwrap().rendering.make();
@@ -415,7 +415,7 @@ async fn people_see_matches_by_file() {
 }
 
 #[test]
-fn what_the_model_is_told() {
+fn grep_description_matches_snapshot() {
     let tool = grep();
     let spec = tool.spec();
     insta::assert_json_snapshot!(json!({"description": spec.description, "input": spec.input_schema}));

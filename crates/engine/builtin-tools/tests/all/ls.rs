@@ -1,4 +1,4 @@
-//! LS through the tool contract.
+//! LS, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::finding_rig;
@@ -36,7 +36,7 @@ fn project() -> Rig {
 }
 
 #[tokio::test]
-async fn a_tree_with_sizes() {
+async fn ls_shows_a_tree_with_sizes() {
     let rig = project();
     let left_out = [
         "[left out, ignored: target/, y.log — include_ignored: true]",
@@ -72,7 +72,7 @@ async fn a_tree_with_sizes() {
 }
 
 #[tokio::test]
-async fn large_directories_leave_room_for_others() {
+async fn large_directory_does_not_hide_its_siblings() {
     let rig = Rig::new(&[]);
     for dir in ["a", "b", "c"] {
         for index in 0..300 {
@@ -91,7 +91,7 @@ async fn large_directories_leave_room_for_others() {
 }
 
 #[tokio::test]
-async fn denied_and_odd_names() {
+async fn denied_files_are_hidden_and_special_names_escaped() {
     let mut rig = Rig::new(&[("a.txt", ""), ("secret.txt", ""), ("we\u{1b}ird", "")]);
     rig.deny(&["secret.txt"]);
     check(
@@ -103,7 +103,7 @@ async fn denied_and_odd_names() {
 }
 
 #[tokio::test]
-async fn wrong_places_are_errors() {
+async fn ls_rejects_invalid_paths() {
     let rig = Rig::new(&[("a.txt", "")]);
     for (input, want) in [
         (json!({"path": "a.txt"}), "is a file, not a directory; use Read"),
@@ -118,7 +118,7 @@ async fn wrong_places_are_errors() {
 }
 
 #[test]
-fn what_the_model_is_told() {
+fn ls_description_matches_snapshot() {
     let tool = ls();
     let spec = tool.spec();
     insta::assert_json_snapshot!(json!({"description": spec.description, "input": spec.input_schema}));

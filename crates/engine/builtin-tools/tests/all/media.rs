@@ -1,4 +1,4 @@
-//! Pictures and PDFs: what is sent always fits, and nothing hostile gets far.
+//! Images and PDFs: what is sent always fits, and malicious files do no harm.
 #![cfg(feature = "media")]
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
@@ -44,7 +44,7 @@ fn pictures(output: &Output) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn pictures_fit() {
+async fn images_are_shrunk_to_the_limits() {
     let rig = Rig::new(&[]);
     let rows = [
         ("tiny.png", encode(plain(8, 8), ImageFormat::Png), "image/png", (8, 8)),
@@ -56,7 +56,7 @@ async fn pictures_fit() {
         ("at-limit.png", encode(plain(2000, 10), ImageFormat::Png), "image/png", (2000, 10)),
         ("heavy.png", encode(noise(500, 500), ImageFormat::Png), "image/jpeg", (500, 500)),
         ("line.png", encode(plain(1, 5000), ImageFormat::Png), "image/jpeg", (1, 2000)),
-        // The name does not matter.
+        // The file name does not matter.
         ("really-a-png.txt", encode(plain(8, 8), ImageFormat::Png), "image/png", (8, 8)),
     ];
     for (name, bytes, media_type, size) in rows {
@@ -77,7 +77,7 @@ async fn pictures_fit() {
 }
 
 #[tokio::test]
-async fn transparency_becomes_white() {
+async fn transparent_pixels_become_white() {
     let rig = Rig::new(&[]);
     let image =
         RgbaImage::from_fn(2100, 4, |x, _| if x < 1050 { Rgba([0, 0, 0, 0]) } else { Rgba([0, 0, 0, 255]) });
@@ -88,10 +88,10 @@ async fn transparency_becomes_white() {
 }
 
 #[tokio::test]
-async fn hostile_pictures_are_described() {
+async fn malformed_images_are_described_instead_of_decoded() {
     let rig = Rig::new(&[]);
     let good = encode(plain(50, 50), ImageFormat::Png);
-    // A picture that claims to be huge.
+    // An image whose header claims a huge size.
     let mut bomb = good.clone();
     bomb[16..20].copy_from_slice(&60_000_u32.to_be_bytes());
     bomb[20..24].copy_from_slice(&60_000_u32.to_be_bytes());
@@ -111,7 +111,7 @@ async fn hostile_pictures_are_described() {
     }
 }
 
-/// A document with one page per text; an empty text is a page with a drawing.
+/// Builds a PDF with one page per text; an empty text gives a page with a drawing only.
 fn pdf(pages: &[&str]) -> Vec<u8> {
     let drawn = pages.iter().map(|text| {
         if text.is_empty() {
@@ -123,7 +123,7 @@ fn pdf(pages: &[&str]) -> Vec<u8> {
     pdf_of(&drawn.collect::<Vec<_>>())
 }
 
-/// A document with one page per content.
+/// Builds a PDF with one page per content stream.
 fn pdf_of(contents: &[String]) -> Vec<u8> {
     let kids: Vec<String> = (0..contents.len()).map(|at| format!("{} 0 R", 5 + 2 * at)).collect();
     let mut objects = vec![
@@ -151,14 +151,14 @@ fn pdf_of(contents: &[String]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// What is left out of a page is made up for by where its letters stand.
+/// Whitespace missing in a page is inferred from glyph positions.
 #[tokio::test]
-async fn text_is_read_from_where_letters_stand() {
+async fn pdf_whitespace_is_inferred_from_glyph_positions() {
     let rig = Rig::new(&[]);
-    // An enough long line, so that the page has text.
+    // A line long enough for the page to count as having text.
     const LINE: &str = "BT /F1 10 Tf 50 800 Td (a line of a page) Tj ET ";
     for (content, want) in [
-        // Spaces as gaps, as letters, and as both.
+        // Spaces as gaps, as glyphs, and both.
         ("BT /F1 12 Tf 50 600 Td [(two)-400(wo)-10(rds and)] TJ ET", "two words and"),
         ("BT /F1 12 Tf 50 600 Td (one ) Tj (line in pieces) Tj ET", "one line in pieces"),
         // A new line, a new paragraph.
@@ -167,18 +167,18 @@ async fn text_is_read_from_where_letters_stand() {
             "BT /F1 12 Tf 50 600 Td (a paragraph) Tj 0 -40 Td (and another) Tj ET",
             "a paragraph\n\nand another",
         ),
-        // Columns of a table, indices, what programs begin their lines with.
+        // Table columns, subscripts, indentation of programs.
         ("BT /F1 10 Tf 50 600 Td (name) Tj 200 0 Td (amount) Tj ET", "name\tamount"),
         ("BT /F1 12 Tf 50 600 Td (x) Tj /F1 7 Tf 4 Ts (2) Tj 0 Ts /F1 12 Tf ( + y) Tj ET", "x2 + y"),
         ("BT /F1 12 Tf 14 TL 50 600 Td (fn main\\(\\)) Tj T* (    go\\(\\);) Tj ET", "fn main()\n    go();"),
-        // Drawn twice to look bold, filled and with an edge, not at all.
+        // Drawn twice (fake bold), filled and outlined, invisible.
         ("BT /F1 12 Tf 50 600 Td (bold) Tj -0.3 0 Td (bold) Tj ET", "bold"),
         ("BT /F1 12 Tf 2 Tr 50 600 Td (outlined) Tj ET", "outlined"),
         ("BT /F1 12 Tf 3 Tr 50 600 Td (a layer of letters) Tj ET", "a layer of letters"),
-        // Turned, and beside the page.
+        // Rotated, and outside the page.
         ("BT /F1 12 Tf 0 1 -1 0 300 300 Tm (up the margin) Tj ET", "up the margin"),
         ("BT /F1 12 Tf 900 600 Td (nobody sees this) Tj -850 0 Td (but this) Tj ET", "but this"),
-        // Beyond ASCII.
+        // Non-ASCII text.
         ("BT /F1 12 Tf 50 600 Td (na\\357ve caf\\351 \\226 \\200) Tj ET", "naïve café – €"),
     ] {
         rig.put("page.pdf", pdf_of(&[format!("{LINE}{content}")]));
@@ -188,9 +188,9 @@ async fn text_is_read_from_where_letters_stand() {
     }
 }
 
-/// Letters that mean nothing to us are shown as a picture.
+/// Glyphs without a Unicode mapping are shown as an image.
 #[tokio::test]
-async fn a_page_of_unknown_letters_is_drawn() {
+async fn page_without_unicode_mapping_is_rendered() {
     let rig = Rig::new(&[]);
     let text = String::from_utf8(pdf(&["Letters without a meaning, many of them."])).unwrap();
     let unknown = text.replace(
@@ -208,7 +208,7 @@ fn pages(count: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn pages_as_text() {
+async fn pdf_pages_are_shown_as_text() {
     let rig = Rig::new(&[]);
     rig.put("three.pdf", pages(3));
     let output = rig.run("Read", json!({ "file_path": "three.pdf" })).await.unwrap();
@@ -230,14 +230,14 @@ async fn pages_as_text() {
 }
 
 #[tokio::test]
-async fn pages_without_text_are_drawn() {
+async fn pdf_pages_without_text_are_rendered() {
     let rig = Rig::new(&[]);
     rig.put("scan.pdf", pdf(&["", ""]));
     let output = rig.run("Read", json!({ "file_path": "scan.pdf" })).await.unwrap();
     assert_eq!((&output.data["type"], &output.data["file"]["count"]), (&json!("parts"), &json!(2)));
     let sent = pictures(&output);
     assert_eq!(sent.len(), 2);
-    // Programs find the same pictures in files.
+    // The same images are available as files.
     let dir = std::path::PathBuf::from(output.data["file"]["outputDir"].as_str().unwrap());
     let mut kept: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|it| it.unwrap().path()).collect();
     kept.sort();
@@ -254,7 +254,7 @@ async fn pages_without_text_are_drawn() {
 }
 
 #[tokio::test]
-async fn hostile_pdfs_end() {
+async fn malformed_pdfs_end_with_an_answer() {
     let rig = Rig::new(&[]);
     let good = pages(1);
     let mut rows: Vec<Vec<u8>> = vec![
@@ -277,14 +277,14 @@ async fn hostile_pdfs_end() {
     }
     for bytes in rows {
         rig.put("x.pdf", bytes);
-        // Some are still readable; none takes the process down or hangs.
+        // Some remain readable; none crashes or hangs the process.
         let said = rig.read("x.pdf").await;
         assert!(!said.is_empty());
     }
 }
 
 #[tokio::test]
-async fn nothing_media_changes_what_may_be_written() {
+async fn reading_an_image_does_not_permit_overwriting_it() {
     let rig = Rig::new(&[]);
     rig.put("p.png", encode(plain(8, 8), ImageFormat::Png));
     rig.read("p.png").await;
@@ -293,7 +293,7 @@ async fn nothing_media_changes_what_may_be_written() {
 }
 
 #[tokio::test]
-async fn pictures_of_notebooks_are_checked() {
+async fn notebook_images_are_checked_and_shrunk() {
     let rig = Rig::new(&[]);
     let output = |kind: &str, data: String| json!({ "output_type": "display_data", "data": { kind: data, "text/plain": "<Figure>" } });
     let base64 = |bytes: Vec<u8>| STANDARD.encode(bytes);

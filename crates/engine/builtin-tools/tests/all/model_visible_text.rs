@@ -1,5 +1,4 @@
-//! Everything a model reads of the file tools, word by word: a change of it is
-//! a change that somebody looks at.
+//! Every text a model reads from the file tools, verbatim, so that each change is reviewed.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::file_rig;
@@ -9,7 +8,7 @@ use haft_builtin_tools::read::ReadLimits;
 use serde_json::{Value, json};
 
 #[test]
-fn descriptions() {
+fn file_tool_descriptions_match_snapshot() {
     let rig = Rig::new(&[]);
     let told: Vec<Value> = rig
         .tools
@@ -22,7 +21,7 @@ fn descriptions() {
     insta::assert_json_snapshot!(told);
 }
 
-/// Ids are new every time.
+/// Replaces ids, which are random.
 fn without_ids(said: &str) -> String {
     let mark = "Undo id: ";
     match said.find(mark) {
@@ -36,7 +35,7 @@ fn without_ids(said: &str) -> String {
 }
 
 #[tokio::test]
-async fn answers_and_errors() {
+async fn file_tool_results_and_errors_match_snapshot() {
     let limits = ReadLimits { max_tokens: 400, max_lines: 20, ..ReadLimits::default() };
     let long: String = (1..=200).map(|n| format!("entry {n}\n")).collect();
     let notebook = json!({ "cells": [

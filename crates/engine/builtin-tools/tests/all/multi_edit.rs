@@ -25,7 +25,7 @@ fn contents(rig: &Rig) -> [String; 3] {
 }
 
 #[tokio::test]
-async fn in_order_and_across_files() {
+async fn edits_apply_in_order_across_files() {
     let rig = three_files().await;
     let edits = json!([
         edit("a", "one", "uno"),
@@ -40,7 +40,7 @@ async fn in_order_and_across_files() {
     assert_eq!(rig.text("new/d"), "FRESH\n");
     assert_eq!(output.data["files"].as_array().unwrap().len(), 4);
     assert!(output.data["edits"].as_array().unwrap().iter().all(|it| it["status"] == "ok"));
-    // One change, one undo; and everything is known afterwards.
+    // One change and one undo; the new content counts as seen.
     rig.run("Edit", edit("b", "more", "MORE")).await.unwrap();
     rig.undo();
     rig.undo();
@@ -49,7 +49,7 @@ async fn in_order_and_across_files() {
 }
 
 #[tokio::test]
-async fn the_classic_form() {
+async fn edits_with_one_file_path_apply_to_that_file() {
     let rig = three_files().await;
     let input = json!({ "file_path": "a", "edits": [
         { "old_string": "one", "new_string": "1" },
@@ -60,7 +60,7 @@ async fn the_classic_form() {
 }
 
 #[tokio::test]
-async fn one_failure_changes_nothing() {
+async fn one_failed_edit_prevents_all_changes() {
     let rig = three_files().await;
     let before = contents(&rig);
     let edits = |fourth: Value| {
@@ -83,7 +83,7 @@ async fn one_failure_changes_nothing() {
         assert!(said.contains("edit 1 ($WS/a): ok"), "{said}");
         assert_eq!(contents(&rig), before);
     }
-    // A file that cannot be written stops the others too.
+    // A file that cannot be written prevents all changes.
     fs::set_permissions(rig.path("c"), fs::Permissions::from_mode(0o444)).unwrap();
     let said = rig.say("MultiEdit", json!({ "edits": edits(edit("a", "two", "dos")) })).await;
     assert!(said.contains("No edit was made") && said.contains("read-only"), "{said}");
@@ -92,7 +92,7 @@ async fn one_failure_changes_nothing() {
 }
 
 #[tokio::test]
-async fn partial_keeps_what_works() {
+async fn partial_applies_the_edits_that_match() {
     let rig = three_files().await;
     let edits = json!([edit("a", "one", "uno"), edit("b", "nope", "x"), edit("c", "six", "seis")]);
     let said = rig.say("MultiEdit", json!({ "edits": edits, "partial": true })).await;
@@ -101,21 +101,21 @@ async fn partial_keeps_what_works() {
 }
 
 #[tokio::test]
-async fn drift_is_named() {
+async fn changes_since_the_read_are_named() {
     let rig = three_files().await;
     fs::write(rig.path("b"), "3\nfour\n").unwrap();
     let edits = json!([edit("a", "one", "uno"), edit("b", "three", "tres")]);
     let said = rig.say("MultiEdit", json!({ "edits": edits })).await;
     assert!(said.contains("edit 2 ($WS/b): drifted") && said.contains("1\t3"), "{said}");
     assert_eq!(rig.text("a"), "one\ntwo\n");
-    // Elsewhere in the file: the edit is made.
+    // Changed elsewhere in the file: the edit is made.
     let edits = json!([edit("a", "one", "uno"), edit("b", "four", "cuatro")]);
     rig.run("MultiEdit", json!({ "edits": edits })).await.unwrap();
     assert_eq!(rig.text("b"), "3\ncuatro\n");
 }
 
 #[tokio::test]
-async fn inputs_are_checked() {
+async fn multi_edit_rejects_invalid_input() {
     let rig = three_files().await;
     for (input, want) in [
         (json!({ "edits": [] }), "edits"),
@@ -133,7 +133,7 @@ async fn settings_stay_valid_after_all_edits() {
     let rig = Rig::new(&[(".mcp.json", "{ \"mcpServers\": {} }\n"), ("a", "x\n")]);
     rig.read(".mcp.json").await;
     rig.read("a").await;
-    // Broken in between is fine, broken in the end is not.
+    // Invalid in between is accepted, invalid at the end is not.
     let edits = json!([edit(".mcp.json", "{}", "{"), edit("a", "x", "y")]);
     let said = rig.say("MultiEdit", json!({ "edits": edits, "partial": true })).await;
     assert!(said.contains("invalid_settings"), "{said}");

@@ -47,7 +47,7 @@ fn input(mode: &str, id: Option<&str>, source: &str) -> Value {
     input
 }
 
-/// Runs one edit and returns the file.
+/// Applies one edit and returns the file.
 async fn edited(notebook: &str, input: Value) -> String {
     let rig = Rig::new(&[("n.ipynb", notebook)]);
     rig.read("n.ipynb").await;
@@ -60,7 +60,7 @@ async fn edited(notebook: &str, input: Value) -> String {
 }
 
 #[tokio::test]
-async fn replacing_touches_only_the_cell() {
+async fn replacing_a_cell_changes_nothing_else() {
     let got = edited(INDENTED, input("replace", Some("c1"), "x = 1\nprint(\"é\")\n")).await;
     let want = INDENTED
         .replace("   \"execution_count\": 7", "   \"execution_count\": null")
@@ -86,7 +86,7 @@ async fn replacing_touches_only_the_cell() {
 }
 
 #[tokio::test]
-async fn inserting_and_deleting_follow_the_layout() {
+async fn inserted_and_deleted_cells_follow_the_formatting() {
     let got = edited(INDENTED, input("insert", Some("intro"), "a = 1\n")).await;
     let at =
         got.find("  {\n   \"cell_type\": \"code\",\n   \"execution_count\": null,\n   \"id\": \"").unwrap();
@@ -107,7 +107,7 @@ async fn inserting_and_deleting_follow_the_layout() {
 }
 
 #[tokio::test]
-async fn other_layouts() {
+async fn compact_and_empty_notebooks_keep_their_formatting() {
     let compact = r#"{"cells":[{"cell_type":"code","metadata":{},"execution_count":null,"outputs":[],"source":"one"}],"metadata":{},"nbformat":4,"nbformat_minor":4}"#;
     let got = edited(compact, input("replace", Some("cell-0"), "two\nthree")).await;
     assert_eq!(got, compact.replace("\"one\"", "\"two\\nthree\""));
@@ -131,7 +131,7 @@ async fn other_layouts() {
 }
 
 #[tokio::test]
-async fn refusals() {
+async fn notebook_edit_rejects_unread_and_invalid_notebooks() {
     let rig = Rig::new(&[
         ("n.ipynb", INDENTED),
         ("bad.ipynb", "{"),

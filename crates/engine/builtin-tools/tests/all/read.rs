@@ -1,4 +1,4 @@
-//! Read: pages, never errors, for size.
+//! Read: a large file yields pages, never an error.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::file_rig;
@@ -16,7 +16,7 @@ fn lines(from: usize, to: usize) -> String {
 }
 
 #[tokio::test]
-async fn what_the_model_sees() {
+async fn read_shows_numbered_lines() {
     let rig = Rig::new(&[
         ("plain", "one\ntwo\n\nfour"),
         ("empty", ""),
@@ -66,7 +66,7 @@ async fn what_the_model_sees() {
 }
 
 #[tokio::test]
-async fn refusals_say_what_to_do() {
+async fn read_errors_name_the_next_step() {
     let rig = Rig::new(&[("dir/README.md", "x")]);
     rustix::fs::mkfifoat(rustix::fs::CWD, rig.path("fifo"), rustix::fs::Mode::RUSR).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(rig.path("sock")).unwrap();
@@ -110,7 +110,7 @@ async fn binary_files_are_described() {
     }
 }
 
-/// Follows the continuation notices to the end and puts the lines together.
+/// Follows the continuation notes to the end and joins the lines.
 async fn read_through(rig: &Rig, path: &str, width_of: impl Fn(usize) -> usize) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
     let mut input = json!({ "file_path": path });
@@ -157,7 +157,7 @@ async fn read_through(rig: &Rig, path: &str, width_of: impl Fn(usize) -> usize) 
 }
 
 #[tokio::test]
-async fn pages_add_up() {
+async fn pages_together_are_the_whole_file() {
     let limits = ReadLimits { max_tokens: 500, max_lines: 100, ..ReadLimits::default() };
     let rig = Rig::with_limits(&[("many", &lines(1, 950))], limits);
     let all = read_through(&rig, "many", |at| format!("line {}", at + 1).len()).await;
@@ -178,7 +178,7 @@ async fn one_long_line_is_read_by_column() {
         rig.put(name, &text);
         let wanted = text.chars().count();
         if name == "large" {
-            // Too many pages to follow; look at the seams instead.
+            // Too many pages to follow; check their boundaries instead.
             let first = rig.read(name).await;
             let column: u64 = first.rsplit_once("column=").unwrap().1.trim_end_matches(']').parse().unwrap();
             let shown = first.lines().next().unwrap().chars().count() as u64 - 2;
@@ -191,7 +191,7 @@ async fn one_long_line_is_read_by_column() {
         let all = read_through(&rig, name, |_| wanted).await;
         assert_eq!(all, [text]);
     }
-    // Beside others, a long line is cut and the cut is explained.
+    // Next to others, a long line is cut, with a note.
     rig.put("mixed", format!("short\n{}\nend\n", "z".repeat(5000)));
     let said = rig.read("mixed").await;
     assert!(said.contains("3\tend"), "{said}");
@@ -221,7 +221,7 @@ async fn large_files_are_streamed() {
     assert!(said.contains("only 1200000 lines"), "{said}");
     let said = rig.read("big").await;
     assert!(said.contains("[PARTIAL view: lines 1-2000 of 1200000. Continue with offset=2001]"), "{said}");
-    // Other encodings show wherever they are.
+    // Other encodings are detected wherever they show.
     let mut bytes = text.into_bytes();
     bytes.extend_from_slice(b"caf\xe9 cr\xe8me\n");
     rig.put("latin", &bytes);
@@ -230,7 +230,7 @@ async fn large_files_are_streamed() {
 }
 
 #[tokio::test]
-async fn unchanged_only_while_it_is_in_the_conversation() {
+async fn unchanged_reply_requires_the_earlier_read_in_context() {
     let rig = Rig::new(&[("f", &lines(1, 80))]);
     let read = |from: u64, limit: u64| json!({ "file_path": "f", "offset": from, "limit": limit });
     let is_stub = |said: &str| said.contains("has not changed");
@@ -240,26 +240,26 @@ async fn unchanged_only_while_it_is_in_the_conversation() {
     assert_eq!(output.data["type"], "file_unchanged");
     assert!(is_stub(&output.content.to_text()) && output.content.to_text().contains("call-0"));
     assert!(is_stub(&rig.say("Read", read(10, 5)).await));
-    // Another agent has not seen it.
+    // Another agent has not read it.
     let other = CallContext { agent_id: AgentId::from("child"), ..rig.context() };
     let said = rig.run_as(other, "Read", json!({ "file_path": "f" })).await.unwrap();
     assert_eq!(said.data["type"], "text");
-    // Compacted away: shown in full once.
+    // Removed from the conversation by compaction: shown in full once.
     rig.in_context.store(false, Ordering::Relaxed);
     assert!(!is_stub(&rig.read("f").await));
     rig.in_context.store(true, Ordering::Relaxed);
     assert!(is_stub(&rig.read("f").await));
-    // The same size and the same times, other content.
+    // Same size and timestamps, different content.
     let times = std::fs::metadata(rig.path("f")).unwrap().modified().unwrap();
     rig.put("f", lines(1, 80).replace("line 7\n", "LINE 7\n"));
     std::fs::File::options().write(true).open(rig.path("f")).unwrap().set_modified(times).unwrap();
     assert!(!is_stub(&rig.read("f").await));
-    // Ranges: only what was shown counts.
+    // With ranges, only the lines shown count as seen.
     rig.put("f", lines(101, 180));
     assert!(!is_stub(&rig.say("Read", read(1, 50)).await));
     assert!(!is_stub(&rig.say("Read", read(30, 50)).await));
     assert!(is_stub(&rig.say("Read", read(30, 50)).await));
-    // Something else in between, then back again: shown, and known.
+    // Changed and changed back: shown, and counted as seen.
     let before = rig.get("f");
     rig.put("f", "other\n");
     assert!(!is_stub(&rig.read("f").await));
@@ -272,7 +272,7 @@ async fn unchanged_only_while_it_is_in_the_conversation() {
 }
 
 #[tokio::test]
-async fn listeners_hear_of_reads_and_changes() {
+async fn listeners_receive_read_and_change_events() {
     let rig = Rig::new(&[("f", "x\n")]);
     let (sender, heard) = std::sync::mpsc::channel();
     rig.files.reads().listen(move |event| sender.send(format!("{event:?}")).unwrap());
@@ -314,7 +314,7 @@ async fn notebooks_are_shown_with_their_outputs() {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert_eq!(rig.read("not.ipynb").await, "1\thello");
-    // Long notebooks come in pages of cells.
+    // Long notebooks are shown in pages of cells.
     let cells: Vec<Value> = (0..50)
         .map(|n| json!({ "cell_type": "code", "id": format!("c{n}"), "metadata": {}, "source": "x = 1\n".repeat(400), "outputs": [] }))
         .collect();
@@ -325,7 +325,7 @@ async fn notebooks_are_shown_with_their_outputs() {
 }
 
 #[tokio::test]
-async fn hostile_notebooks_are_bounded() {
+async fn malformed_notebooks_have_bounded_output() {
     let limits = ReadLimits { max_tokens: 2000, max_lines: 100, ..ReadLimits::default() };
     let rig = Rig::with_limits(&[], limits);
     let cell = |source: Value, outputs: Value| json!({ "cell_type": "code", "id": "x", "source": source, "outputs": outputs, "metadata": {} });
@@ -350,7 +350,7 @@ async fn hostile_notebooks_are_bounded() {
         assert!(said.contains(want), "{name}: {}", &said[..said.len().min(400)]);
         assert!(said.len() < 12_000, "{name}: {}", said.len());
     }
-    // What was not shown whole may not be replaced.
+    // A notebook that was not shown in full must not be overwritten.
     rig.put("n.ipynb", notebook(json!([cell(json!("y".repeat(500_000)), json!([]))])));
     rig.read("n.ipynb").await;
     let said = rig.say("Write", json!({ "file_path": "n.ipynb", "content": "{}\n" })).await;

@@ -1,4 +1,4 @@
-//! REPL, Sleep and Monitor through the tool contract.
+//! REPL, Sleep and Monitor, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::shell_rig;
@@ -22,7 +22,7 @@ fn repl(rig: &Rig) -> Arc<dyn DynTool> {
 }
 
 #[tokio::test]
-async fn interpreters_remember() {
+async fn interpreters_keep_state_between_calls() {
     let rig = Rig::new();
     let repl = repl(&rig);
     for (language, code, want) in [
@@ -59,7 +59,7 @@ async fn interpreters_remember() {
 }
 
 #[tokio::test]
-async fn code_that_takes_too_long_is_interrupted_and_nothing_is_lost() {
+async fn timed_out_code_is_interrupted_without_losing_state() {
     let rig = Rig::new();
     let repl = repl(&rig);
     for (language, before, endless, after, want) in [
@@ -81,7 +81,7 @@ async fn code_that_takes_too_long_is_interrupted_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn an_interpreter_that_is_lost_is_replaced() {
+async fn exited_interpreter_is_restarted() {
     let rig = Rig::new();
     let repl = repl(&rig);
     for (language, code) in [
@@ -106,7 +106,7 @@ async fn an_interpreter_that_is_lost_is_replaced() {
 }
 
 #[tokio::test]
-async fn interpreters_do_not_pile_up() {
+async fn idle_interpreters_are_evicted_beyond_the_limit() {
     let rig = Rig::new();
     let repl = repl(&rig);
     for number in 0..12 {
@@ -117,7 +117,7 @@ async fn interpreters_do_not_pile_up() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_for_three_reasons() {
+async fn sleep_ends_on_time_task_event_or_interrupt() {
     let rig = Rig::new();
     let sleep = erase(Sleep::new(rig.tasks.clone()));
     assert_eq!(rig.text(&sleep, json!({"seconds": 0.01})).await, "The time is up.");
@@ -145,7 +145,7 @@ fn monitor(rig: &Rig, neighbourhood: LocalAddressPolicy) -> Arc<dyn DynTool> {
     erase(Monitor::new(rig.tasks.clone(), neighbourhood))
 }
 
-/// All events until the end, which is the last line.
+/// Returns all events up to the end, which is the last line.
 async fn events(rig: &Rig) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
@@ -163,7 +163,7 @@ async fn events(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_command_is_watched_line_by_line() {
+async fn monitor_reports_each_line_of_a_command() {
     let rig = Rig::new();
     let monitor = monitor(&rig, LocalAddressPolicy::Refused);
     let input = json!({"description": "numbers", "command": "echo one; echo two; exit 4"});
@@ -184,7 +184,7 @@ async fn a_command_is_watched_line_by_line() {
 }
 
 #[tokio::test]
-async fn a_socket_is_watched_frame_by_frame() {
+async fn monitor_reports_each_frame_of_a_socket() {
     let rig = Rig::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/feed", listener.local_addr().unwrap());
@@ -213,7 +213,7 @@ async fn a_socket_is_watched_frame_by_frame() {
 }
 
 #[tokio::test]
-async fn a_huge_frame_ends_the_watch() {
+async fn oversized_frame_ends_the_watch() {
     let rig = Rig::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap());
@@ -230,7 +230,7 @@ async fn a_huge_frame_ends_the_watch() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_watched_says_why() {
+async fn monitor_rejects_invalid_input_with_a_reason() {
     let rig = Rig::new();
     let monitor = monitor(&rig, LocalAddressPolicy::Refused);
     for (input, want) in [

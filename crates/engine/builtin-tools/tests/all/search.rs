@@ -1,4 +1,4 @@
-//! Search through the tool contract.
+//! Search, tested through the tool contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use crate::finding_rig;
@@ -45,7 +45,7 @@ fn project() -> Rig {
 }
 
 #[tokio::test]
-async fn definitions_then_usages_then_mentions() {
+async fn answer_lists_definitions_usages_and_mentions() {
     let rig = project();
     assert_eq!(
         ask(&rig, "load_config").await,
@@ -67,7 +67,7 @@ async fn definitions_then_usages_then_mentions() {
 }
 
 #[tokio::test]
-async fn questions_names_and_mistakes() {
+async fn questions_names_and_misspellings_find_the_symbol() {
     let rig = project();
     for (query, first) in [
         ("where is Config defined?", "src/config.rs:2: pub struct Config { retries: u32 }  (struct)"),
@@ -113,7 +113,7 @@ async fn questions_names_and_mistakes() {
 }
 
 #[tokio::test]
-async fn an_answer_is_never_old() {
+async fn changed_files_are_reindexed_before_answering() {
     let rig = project();
     let tool = search();
     let first = |query: &'static str| {
@@ -123,7 +123,7 @@ async fn an_answer_is_never_old() {
         }
     };
     assert!(first("Loader").await.starts_with("tool.py:1:"));
-    // The same size, in the same second, with the same time.
+    // Same size, same second, same timestamp.
     let path = rig.ws.join("tool.py");
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     for name in ["Loader", "Reader", "Leader", "Ladder"] {
@@ -144,7 +144,7 @@ async fn an_answer_is_never_old() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_read_is_not_found() {
+async fn denied_files_are_not_found() {
     let mut rig = project();
     rig.deny(&["src"]);
     let text = rig.text(&search(), json!({"query": "load_config"})).await;
@@ -154,7 +154,7 @@ async fn what_may_not_be_read_is_not_found() {
 }
 
 #[tokio::test]
-async fn limits_places_and_globs() {
+async fn limit_path_and_glob_restrict_the_answer() {
     let rig = project();
     for index in 0..60 {
         rig.write(
@@ -175,7 +175,7 @@ async fn limits_places_and_globs() {
 }
 
 #[tokio::test]
-async fn calls_at_the_same_time_agree() {
+async fn concurrent_searches_return_the_same_answer() {
     let rig = project();
     let tool = search();
     let asked = || rig.text(&tool, json!({"query": "load_config"}));
@@ -184,7 +184,7 @@ async fn calls_at_the_same_time_agree() {
 }
 
 #[tokio::test]
-async fn mistakes_and_the_end_of_time() {
+async fn invalid_queries_fail_and_timeout_is_reported() {
     let rig = project();
     for (input, want) in [
         (json!({"query": "{}()"}), "no word in the query"),
@@ -204,7 +204,7 @@ async fn mistakes_and_the_end_of_time() {
 }
 
 #[test]
-fn what_the_model_is_told() {
+fn search_description_matches_snapshot() {
     let tool = search();
     let spec = tool.spec();
     insta::assert_json_snapshot!(json!({

@@ -1,4 +1,4 @@
-//! Task lists: what a model is told, many writers, and logs that were torn.
+//! Task lists: texts for the model, concurrent writers, and truncated logs.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -13,7 +13,7 @@ use haft_tool::DynTool;
 use serde_json::{Value, json};
 
 #[test]
-fn what_the_model_is_told() {
+fn task_team_and_worktree_tool_texts_match_snapshot() {
     let dir = tempfile::tempdir().unwrap();
     let teams: Arc<dyn Teams> = Arc::new(NoTeams);
     let worktrees: Arc<dyn Worktrees> = Arc::new(NoWorktrees);
@@ -37,7 +37,7 @@ fn created(id: u64, subject: &str) -> TaskEvent {
     TaskEvent::Created { id, task: TaskPatch { subject: Some(subject.to_owned()), ..TaskPatch::default() } }
 }
 
-/// Takes the next number and makes a task of it.
+/// Reserves the next number and creates a task with it.
 fn create(lists: &TaskLists, subject: &str) -> u64 {
     lists
         .change(|board| {
@@ -47,9 +47,9 @@ fn create(lists: &TaskLists, subject: &str) -> u64 {
         .unwrap()
 }
 
-/// Each writer has files of its own open, as processes have.
+/// Each writer opens its own files, like separate processes.
 #[test]
-fn writers_never_lose_an_update() {
+fn concurrent_writers_lose_no_update() {
     const WRITERS: usize = 8;
     const EACH: usize = 25;
     let dir = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn writers_never_lose_an_update() {
                     let own = create(&lists, &format!("{writer}/{number}"));
                     let done = TaskPatch { status: Some(TaskStatus::Completed), ..TaskPatch::default() };
                     lists.change(|_| (vec![TaskEvent::Updated { id: own, patch: done }], ())).unwrap();
-                    // What is decided on what was read is decided on the newest.
+                    // The decision is based on the newest state, not on an earlier read.
                     lists
                         .change(|board| {
                             let count = board.get(1).unwrap().metadata.get("count").and_then(Value::as_u64);
@@ -86,9 +86,9 @@ fn writers_never_lose_an_update() {
     assert!(board.tasks().skip(1).all(|it| it.1.status == TaskStatus::Completed));
 }
 
-/// A process that is killed leaves the beginning of what it wrote.
+/// A killed process leaves a prefix of what it wrote.
 #[test]
-fn a_log_cut_at_any_byte_is_read_and_written_on() {
+fn log_truncated_at_any_byte_stays_usable() {
     let dir = tempfile::tempdir().unwrap();
     let whole = TaskLists::at(dir.path().join("whole"), "l");
     for subject in ["one", "two", "thr\u{e4}e\nlines"] {
@@ -112,13 +112,13 @@ fn a_log_cut_at_any_byte_is_read_and_written_on() {
         assert!(said.min(3) < id as usize, "cut at {cut}: {id}");
         let board = lists.board().unwrap();
         assert_eq!((board.tasks().count(), board.get(id).unwrap().subject.as_str()), (want + 1, "after"));
-        // Another process sees the same.
+        // Another process reads the same state.
         assert_eq!(TaskLists::at(dir.path().join(format!("cut{cut}")), "l").board().unwrap(), board);
     }
 }
 
 #[test]
-fn names_of_lists_stay_below_their_directory() {
+fn list_names_cannot_escape_their_directory() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["../up", "/etc", "..", "", "a/b", ".hidden", &"x".repeat(500)] {
         let lists = TaskLists::at(dir.path().to_owned(), name);

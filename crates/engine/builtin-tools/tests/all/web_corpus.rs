@@ -1,5 +1,5 @@
-//! The shared table of addresses: rules, addresses, names and redirects, through
-//! the permission engine and the tool, with a network that is a table.
+//! The shared table of URLs: rules, addresses, names and redirects, through permission and the tool,
+//! with a simulated network.
 #![allow(clippy::print_stderr, reason = "test code")]
 
 use crate::web_rig::{Rig, StubNetwork};
@@ -50,7 +50,7 @@ fn policy(row: &Value) -> Policy {
     builder.build()
 }
 
-/// What becomes of a call, in the words of the table.
+/// Returns the outcome of a call in the terms of the table.
 pub async fn outcome(row: &Value, network: Arc<dyn WebNetwork>) -> (String, String) {
     let rig = Rig::over(network, PrivateHosts::default(), |_| {});
     let cx = CallContext::detached("call_1", Path::new("/ws").to_owned());
@@ -82,7 +82,7 @@ pub async fn outcome(row: &Value, network: Arc<dyn WebNetwork>) -> (String, Stri
 }
 
 #[tokio::test]
-async fn every_row_of_the_table() {
+async fn web_fetch_follows_the_url_table() {
     let mut wrong = Vec::new();
     let rows = rows();
     for row in &rows {
@@ -96,7 +96,7 @@ async fn every_row_of_the_table() {
             .flatten()
             .map(|it| it.as_str().unwrap().parse().unwrap())
             .collect();
-        // A row that names the one allowed connection is right with it or without any.
+        // A row with one allowed connection passes if that connection was made, or none.
         let right = match want {
             "property" => got == "allow",
             "block" if !only.is_empty() => {
@@ -115,7 +115,7 @@ async fn every_row_of_the_table() {
 }
 
 #[tokio::test]
-async fn one_near_address_among_many_refuses_all_and_nothing_is_connected() {
+async fn one_private_address_rejects_the_host_without_connecting() {
     for (addresses, redirect, want) in [
         (vec!["93.184.216.34", "10.0.0.1"], None, "leads to 10.0.0.1, which is in a private network"),
         (vec!["::ffff:169.254.169.254"], None, "the machine's own affairs"),
@@ -141,7 +141,7 @@ async fn one_near_address_among_many_refuses_all_and_nothing_is_connected() {
 }
 
 #[tokio::test]
-async fn redirects_on_one_host_are_followed_so_far_and_no_further() {
+async fn redirects_are_followed_up_to_the_limit() {
     let mut network = StubNetwork::default();
     network.names.insert("a.test".into(), vec![vec!["93.184.216.34".parse().unwrap()]]);
     for number in 0..20 {

@@ -1,5 +1,4 @@
-//! Fetching over real sockets: what a page becomes, and what hostile, slow and
-//! broken servers cost.
+//! Fetching over real sockets: conversion of pages, and the cost of hostile, slow and broken servers.
 
 use crate::web_rig::{FixedReader, Rig, SOON, Site, reply, reply_with};
 
@@ -12,7 +11,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
 #[test]
-fn what_the_model_is_told() {
+fn web_fetch_description_matches_snapshot() {
     let rig = Rig::over(haft_net::SystemNetwork::new(|_| None), Default::default(), |_| {});
     let spec = rig.tool.spec();
     insta::assert_json_snapshot!(json!({
@@ -20,7 +19,7 @@ fn what_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn answers_and_errors() {
+async fn web_fetch_results_and_errors_match_snapshot() {
     let page = "<html><head><title>A &amp; B</title></head><body><main><h1>Hello</h1><p>Some text with a \
                 <a href='/x?y=1'>link</a>, long enough to be more than a shell of a page would ever be. It goes on \
                 and on for two hundred characters so that nobody takes it for a page that needs scripts.</p>\
@@ -75,7 +74,7 @@ async fn answers_and_errors() {
 }
 
 #[tokio::test]
-async fn parts_of_a_page_make_the_whole() {
+async fn parts_of_a_page_add_up_to_the_whole() {
     let body: String =
         (0..30_000).map(|it| format!("line {it} é\n{}", if it % 7 == 0 { "\n" } else { "" })).collect();
     let site = Site::raw(vec![("/", reply(200, "text/plain; charset=utf-8", body.as_bytes()))]).await;
@@ -104,7 +103,7 @@ async fn parts_of_a_page_make_the_whole() {
 }
 
 #[tokio::test]
-async fn pages_are_kept_asked_about_and_not_kept_where_the_server_says_so() {
+async fn pages_are_cached_and_revalidated_unless_forbidden() {
     let site = Site::with(Arc::new(|head: String, mut stream| {
         Box::pin(async move {
             let known = head.to_ascii_lowercase().contains("if-none-match: \"v1\"");
@@ -136,10 +135,10 @@ async fn pages_are_kept_asked_about_and_not_kept_where_the_server_says_so() {
     }
 }
 
-/// Headers by name.
+/// Response headers by name.
 type SaidHeaders = &'static [(&'static str, &'static str)];
 
-/// What a server says about its pages, by their path: the first time, and when nothing changed.
+/// Returns the caching headers for a path: of the first response, and of "not modified".
 fn said_of(path: &str) -> (SaidHeaders, SaidHeaders) {
     match path {
         "/etag" => (&[("ETag", "W/\"v1\""), ("Cache-Control", "no-cache")], &[]),
@@ -155,10 +154,10 @@ fn said_of(path: &str) -> (SaidHeaders, SaidHeaders) {
     }
 }
 
-/// Kept pages are asked about as servers want it: with what they gave to ask with, when they say so, and
-/// what they say the second time counts from then on.
+/// Cached pages are revalidated as the server demands: with its validators, when they expire, and with
+/// the headers of the second response from then on.
 #[tokio::test]
-async fn servers_say_how_long_their_pages_hold() {
+async fn cache_headers_decide_when_pages_are_revalidated() {
     let site = Site::with(Arc::new(|head: String, mut stream| {
         Box::pin(async move {
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -172,7 +171,7 @@ async fn servers_say_how_long_their_pages_hold() {
         })
     }))
     .await;
-    // How many requests four fetches take, and how many of them ask whether the page changed.
+    // For four fetches: number of requests, and of those how many are revalidations.
     for (path, requests, questions) in [
         ("/etag", 4, 3),
         ("/date", 2, 1),
@@ -196,9 +195,9 @@ async fn servers_say_how_long_their_pages_hold() {
     }
 }
 
-/// Who reads on goes on in the text that was begun, whatever the server says of its age.
+/// Later parts come from the version that was begun, whatever maximum age the server sent.
 #[tokio::test]
-async fn parts_of_a_page_that_is_always_new_fit_together() {
+async fn parts_of_an_uncacheable_page_come_from_one_version() {
     let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let number = Arc::clone(&count);
     let site = Site::with(Arc::new(move |_head: String, mut stream| {
@@ -221,20 +220,20 @@ async fn parts_of_a_page_that_is_always_new_fit_together() {
         }
     }
     assert_eq!(all, "version 0\n".repeat(9_000));
-    // From the beginning it is asked again.
+    // Reading from the beginning revalidates.
     let anew = rig.fetch(&site.url("/")).await.unwrap();
     assert!(anew.data["result"].as_str().unwrap().starts_with("version 1\n"));
 }
 
 #[tokio::test]
-async fn a_server_that_says_unchanged_of_what_nobody_has_is_told_about() {
+async fn unexpected_not_modified_response_is_an_error() {
     let site = Site::raw(vec![("/", reply_with(304, &[], b""))]).await;
     let said = Rig::near(&site).said(json!({"url": site.url("/")})).await;
     assert!(said.starts_with("failed: ") && said.contains("304"), "{said}");
 }
 
 #[tokio::test]
-async fn a_page_that_shows_nothing_is_not_fetched_for_ever() {
+async fn script_only_page_is_rejected_after_repeated_fetches() {
     let shell = format!("<html><body><div id='app'></div><script>{}</script></body></html>", "x".repeat(900));
     let site = Site::raw(vec![("/", reply(200, "text/html", shell.as_bytes()))]).await;
     let rig = Rig::near(&site);
@@ -246,7 +245,7 @@ async fn a_page_that_shows_nothing_is_not_fetched_for_ever() {
 }
 
 #[tokio::test]
-async fn a_small_model_answers_and_says_so() {
+async fn prompt_is_answered_by_the_small_model() {
     let site = Site::raw(vec![("/", reply(200, "text/plain", b"The answer is 42."))]).await;
     let reader = Arc::new(FixedReader(Ok("42"), Mutex::default()));
     let port = Arc::clone(&reader);
@@ -269,7 +268,7 @@ async fn a_small_model_answers_and_says_so() {
 }
 
 #[tokio::test]
-async fn the_name_we_go_by_is_ours_and_can_be_changed() {
+async fn user_agent_header_is_configurable() {
     let site = Site::with(Arc::new(|head: String, mut stream| {
         Box::pin(async move {
             let right = head.to_ascii_lowercase().contains("user-agent: my-browser/1");
@@ -286,21 +285,21 @@ async fn the_name_we_go_by_is_ours_and_can_be_changed() {
 }
 
 #[tokio::test]
-async fn hostile_servers_cost_little() {
+async fn hostile_servers_cost_bounded_time_and_memory() {
     let site = Site::with(Arc::new(|head: String, mut stream| {
         Box::pin(async move {
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
             match path.as_str() {
-                // Never says anything.
+                // Never sends anything.
                 "/silent" => std::future::pending::<()>().await,
-                // Says its head and then a byte now and then, for ever.
+                // Sends its head and then single bytes, forever.
                 "/drip" => {
                     stream.write_all(b"HTTP/1.1 200 X\r\nContent-Type: text/plain\r\n\r\n").await.ok();
                     while stream.write_all(b"x").await.is_ok() {
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 }
-                // Says why not, and then nothing more.
+                // Sends an error with an explanation and then stalls.
                 "/refuses" => {
                     let said = b"HTTP/1.1 503 X\r\nContent-Type: text/plain\r\n\r\nback at nine";
                     stream.write_all(said).await.ok();
@@ -312,7 +311,7 @@ async fn hostile_servers_cost_little() {
                     while stream.write_all(&line).await.is_ok() {}
                 }
                 "/bomb" => {
-                    // Twenty megabytes of the same letters in twenty kilobytes.
+                    // Twenty megabytes of one letter compressed to twenty kilobytes.
                     let member = include_bytes!("web_rig/letters.gz");
                     let head = b"HTTP/1.1 200 X\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\n\r\n";
                     stream.write_all(head).await.ok();
@@ -357,7 +356,7 @@ async fn hostile_servers_cost_little() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_saved_and_no_byte_of_it_is_shown() {
+async fn binary_bodies_are_saved_and_not_shown() {
     let zip = b"PK\x03\x04\x14\0\0\0secret-bytes\0";
     let site = Site::raw(vec![
         ("/a.zip", reply(200, "text/html", zip)),
@@ -379,7 +378,7 @@ async fn what_is_no_text_is_saved_and_no_byte_of_it_is_shown() {
 
 #[cfg(feature = "media")]
 #[tokio::test]
-async fn pictures_are_shown_as_pictures() {
+async fn image_urls_are_shown_as_images() {
     let mut bytes = std::io::Cursor::new(Vec::new());
     image::DynamicImage::new_rgb8(20, 10).write_to(&mut bytes, image::ImageFormat::Png).unwrap();
     let site = Site::raw(vec![

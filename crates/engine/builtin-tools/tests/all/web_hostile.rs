@@ -1,5 +1,5 @@
-//! Servers that lie, break off, send too much or something else: each costs a
-//! bounded answer that says what happened, and nothing is kept that is not whole.
+//! Servers that lie, break off, or send too much or the wrong thing: each costs a bounded answer that
+//! says what happened, and no incomplete page is cached.
 
 use crate::web_rig::{Rig, Site, reply, reply_with};
 
@@ -14,7 +14,7 @@ use std::{
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
-/// A server that says these bytes and closes.
+/// A server that sends these bytes and closes the connection.
 async fn saying(bytes: Vec<u8>) -> Site {
     Site::with(Arc::new(move |_head, mut stream| {
         let bytes = bytes.clone();
@@ -30,7 +30,8 @@ fn raw(head: &str, body: &[u8]) -> Vec<u8> {
     [head.replace('\n', "\r\n").as_bytes(), b"\r\n\r\n", body].concat()
 }
 
-/// What a server says (its head; nothing where the body is all), what the model reads of it, and what not.
+/// Name, response head (empty if the body is everything), body, text the model must read, and text it
+/// must not.
 type Said = (&'static str, &'static str, &'static [u8], &'static str, &'static str);
 
 const SAID: &[Said] = &[
@@ -282,7 +283,7 @@ async fn check(name: &str, bytes: Vec<u8>, want: &str, not: &str) {
 }
 
 #[tokio::test]
-async fn broken_answers_are_told() {
+async fn broken_responses_are_reported() {
     for (name, head, body, want, not) in SAID {
         let bytes = if head.is_empty() { body.to_vec() } else { raw(head, body) };
         check(name, bytes, want, not).await;
@@ -294,9 +295,9 @@ async fn broken_answers_are_told() {
     check("NUL in a page", raw(html, &nul), "binary data of unknown type", "with nul").await;
 }
 
-/// A page that broke off is fetched again; one that is whole is not.
+/// An incomplete page is fetched again; a complete one is not.
 #[tokio::test]
-async fn what_broke_off_is_not_kept() {
+async fn incomplete_pages_are_not_cached() {
     let count = Arc::new(AtomicUsize::new(0));
     let number = Arc::clone(&count);
     let site = Site::with(Arc::new(move |_head, mut stream| {
@@ -319,9 +320,9 @@ async fn what_broke_off_is_not_kept() {
     assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 
-/// A page of exactly the limit is whole.
+/// A page of exactly the limit is complete.
 #[tokio::test]
-async fn limits_are_where_they_are_said_to_be() {
+async fn page_of_exactly_the_limit_is_complete() {
     for (bytes, cut) in [(9_999, false), (10_000, false), (10_001, true), (60_000, true)] {
         let site =
             Site::raw(vec![("/", reply(200, "text/plain", &"0123456789".repeat(6_001).as_bytes()[..bytes]))])
@@ -333,10 +334,10 @@ async fn limits_are_where_they_are_said_to_be() {
     }
 }
 
-/// What a host nearby sends elsewhere is judged like anything else: the permission
-/// for one host and port is no permission for its neighbours.
+/// A redirect from a private host is judged like any URL: permission for one host and port does not
+/// extend to others.
 #[tokio::test]
-async fn a_host_nearby_opens_no_other() {
+async fn allowed_private_host_grants_no_access_to_others() {
     let other = Site::raw(vec![("/", reply(200, "text/plain", b"secret"))]).await;
     let to = format!("http://127.0.0.1:{}/", other.port);
     let by_name = format!("http://localhost:{}/", other.port);
@@ -348,10 +349,10 @@ async fn a_host_nearby_opens_no_other() {
     assert_eq!(other.requests(), 0);
 }
 
-/// Of a page that is too long, every character that was converted can be read, none twice, and each part says
+/// Of a page that is too long, every fetched character can be read, none twice, and every part notes
 /// that there was more.
 #[tokio::test]
-async fn parts_of_a_page_that_is_too_long_make_what_was_fetched() {
+async fn parts_of_a_truncated_page_add_up_to_what_was_fetched() {
     let rows: String = (0..60_000)
         .map(|it| format!("<p>paragraph <b>{it}</b> &amp; <a href='/x/{it}'>more</a></p>\n"))
         .collect();

@@ -1,12 +1,11 @@
-//! Pages of different makes as Markdown: what a reader needs is there, what
-//! nobody reads is not.
+//! Pages from different generators as Markdown: useful content is kept, the rest is not.
 
 use crate::web_rig::{Rig, Site, reply};
 
 use proptest::prelude::*;
 use serde_json::json;
 
-/// How servers name what is in a file, where its ending does not say it all.
+/// Returns the content type of a file whose extension does not determine it.
 fn content_type(name: &str) -> &'static str {
     match name {
         "windows_1251_header" => "text/html; charset=windows-1251",
@@ -18,10 +17,10 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// Pages as they are on the web, one of each make. Look at a snapshot that changed by eye: what a reader needs
-/// is there, in its order, and nothing else.
+/// Pages as found on the web, one per generator. Review a changed snapshot by eye: useful content in its
+/// order, and nothing else.
 #[tokio::test]
-async fn pages_of_the_web() {
+async fn pages_by_generator_match_snapshots() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/web_pages");
     let mut files: Vec<std::path::PathBuf> =
         std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()).collect();
@@ -39,7 +38,7 @@ async fn pages_of_the_web() {
             .unwrap_or_default();
         let text = got.data["result"].as_str().unwrap();
         assert!(!text.contains("HIDDEN"), "{name}: {text}");
-        // One page writes numbers that are no characters.
+        // One page contains numeric references to invalid characters.
         assert_eq!(text.contains('\u{fffd}'), name == "double_encoded_entities", "{name}: {text}");
         let told = format!("title: {title}\n{notes}\n{text}");
         let told = told.replace(&format!("http://127.0.0.1:{}", site.port), "SITE");
@@ -59,7 +58,7 @@ async fn markdown(html: &str) -> String {
 const LONG: &str = "This sentence is here so that the page has enough text to count as one. ";
 
 #[tokio::test]
-async fn golden_pages() {
+async fn golden_pages_match_snapshot() {
     let long = LONG.repeat(4);
     let rows = [
         ("table", "<table><thead><tr><th>Name</th><th>Value</th></tr></thead><tbody><tr><td>a|b</td><td>1</td></tr><tr><td>c</td><td><code>x | y</code></td></tr></tbody></table>".to_owned()),
@@ -82,7 +81,7 @@ async fn golden_pages() {
 }
 
 #[tokio::test]
-async fn the_main_part_comes_first_and_the_rest_is_not_lost() {
+async fn main_content_comes_first_and_the_rest_is_kept() {
     let (long, nav) = (LONG.repeat(20), "<nav><a href='/n'>Navigation entry</a></nav>");
     let with_main =
         format!("<body>{nav}<main><h1>Title</h1>{long}</main><footer>Footer words</footer></body>");
@@ -108,7 +107,7 @@ async fn the_main_part_comes_first_and_the_rest_is_not_lost() {
 }
 
 #[tokio::test]
-async fn pages_without_scripts_show_what_they_have() {
+async fn script_only_pages_show_noscript_and_embedded_data() {
     let filler = "x".repeat(12_000);
     let html = format!(
         "<html><body><div id=__next></div><noscript>Please turn on <b>scripts</b></noscript>\
@@ -123,11 +122,11 @@ async fn pages_without_scripts_show_what_they_have() {
     assert!(!markdown(&served).await.contains("Data within"));
 }
 
-/// Pages that would take a converter long come back with an answer. How much work they are is counted where they
-/// are converted (`hostile_pages_are_looked_at_a_few_times`); this is about the whole call, on input that is small
-/// enough for any machine.
+/// Pages that could slow down a converter are answered. The amount of work is measured in the
+/// converter's own tests (`conversion_of_hostile_pages_is_linear`); this tests the whole call, on
+/// input small enough for any machine.
 #[tokio::test]
-async fn hostile_pages_are_answered() {
+async fn hostile_pages_get_an_answer() {
     for html in [
         "<div>".repeat(20_000),
         "<table><tr><td>".repeat(5_000),
@@ -147,7 +146,7 @@ async fn hostile_pages_are_answered() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
-    fn no_page_is_a_panic(html in "(<[a-z]{1,7}( [a-z]{1,4}=\"?[ -~]{0,9})?>|</[a-z]{1,7}>|<!--|-->|[ -~]|é|\\n){0,120}") {
+    fn arbitrary_pages_never_panic(html in "(<[a-z]{1,7}( [a-z]{1,4}=\"?[ -~]{0,9})?>|</[a-z]{1,7}>|<!--|-->|[ -~]|é|\\n){0,120}") {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(markdown(&html));
     }

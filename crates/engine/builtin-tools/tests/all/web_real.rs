@@ -1,6 +1,6 @@
-//! Pages that others wrote, as they lie on this machine: the documentation of Rust and
-//! what packages of the system bring. None of them is part of this repository, so no
-//! text is compared with a stored one; what holds of every page is checked.
+//! Pages installed on this machine: the Rust documentation and system packages. None is part of this
+//! repository, so texts are not compared with stored ones; properties that hold for every page are
+//! checked.
 #![allow(clippy::print_stderr, reason = "test code")]
 
 use crate::web_rig::{Rig, Site, reply};
@@ -13,10 +13,10 @@ use std::{
 
 use serde_json::json;
 
-/// So many pages are looked at.
+/// Maximum number of pages tested.
 const PAGES: usize = 40;
 
-/// Where pages may lie.
+/// Directories that may contain pages.
 fn places() -> Vec<PathBuf> {
     let root = Command::new("rustc").args(["--print", "sysroot"]).output().ok();
     let root = root.map(|it| PathBuf::from(String::from_utf8_lossy(&it.stdout).trim()));
@@ -30,7 +30,7 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
-/// Pages below a directory, of a size that a person would read.
+/// Finds pages of a typical size below a directory.
 fn pages(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> =
         std::fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path()).collect();
@@ -47,7 +47,7 @@ fn pages(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Some of each place, spread over it.
+/// Selects pages evenly from every directory.
 fn chosen() -> Vec<PathBuf> {
     let mut all = Vec::new();
     for place in places() {
@@ -60,8 +60,8 @@ fn chosen() -> Vec<PathBuf> {
     all.into_iter().step_by(step).take(PAGES).collect()
 }
 
-/// The words that a person sees, found in the simplest way: outside of tags, and not in
-/// what is never shown.
+/// Returns the visible words, found in the simplest way: outside tags and elements that are never
+/// displayed.
 fn words(html: &str) -> Vec<String> {
     let lower = html.to_ascii_lowercase();
     let (mut text, mut at) = (String::new(), 0);
@@ -79,7 +79,7 @@ fn words(html: &str) -> Vec<String> {
         let skipped = unseen.contains(&name.as_str()).then(|| lower[open..].find(&close)).flatten();
         let from = skipped.map_or(open, |it| open + it);
         at = html[from..].find('>').map_or(html.len(), |it| from + it + 1);
-        // Words stay whole over marks inside of them.
+        // Inline tags do not split words.
         if ["a", "b", "i", "em", "strong", "code", "span", "wbr", "tt", "u"]
             .contains(&name.trim_start_matches('/'))
         {
@@ -96,7 +96,7 @@ fn words(html: &str) -> Vec<String> {
     plain_words(&text)
 }
 
-/// Words of letters, long enough to mean something.
+/// Returns the words of letters that are long enough to be significant.
 fn plain_words(text: &str) -> Vec<String> {
     let words = text.split(|it: char| !it.is_ascii_alphabetic()).filter(|it| (5..20).contains(&it.len()));
     words.map(str::to_owned).collect()
@@ -108,7 +108,7 @@ fn counted(words: Vec<String>) -> HashMap<String, usize> {
     all
 }
 
-/// The text without code, which may hold anything.
+/// Removes code, which may contain anything.
 fn prose(markdown: &str) -> String {
     let mut fence: Option<String> = None;
     let mut kept = String::new();
@@ -129,7 +129,7 @@ fn prose(markdown: &str) -> String {
 }
 
 #[tokio::test]
-async fn pages_that_others_wrote() {
+async fn installed_pages_convert_without_defects() {
     let files = chosen();
     if files.len() < 30 {
         return eprintln!(
@@ -169,11 +169,11 @@ async fn pages_that_others_wrote() {
     assert!(wrong.is_empty(), "{} of {} pages:\n{}", wrong.len(), files.len(), wrong.join("\n"));
 }
 
-/// What is wrong with the text of a page.
+/// Returns the defects of a converted page.
 fn problems(html: &str, text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let (seen, told) = (counted(words(html)), counted(plain_words(text)));
-    // Menus, and words for keys and buttons that a page hides, are no loss.
+    // Menus and hidden labels of keys and buttons are not counted as lost.
     let mut lost: Vec<&str> =
         seen.keys().filter(|word| !told.contains_key(*word)).map(String::as_str).collect();
     lost.sort_unstable();
@@ -181,7 +181,7 @@ fn problems(html: &str, text: &str) -> Vec<String> {
         let some = &lost[..lost.len().min(12)];
         wrong.push(format!("{} of {} words are lost: {some:?}", lost.len(), seen.len()));
     }
-    // What stands higher or lower has no other way to be written.
+    // Superscripts and subscripts have no Markdown form.
     let prose =
         ["<sup>", "</sup>", "<sub>", "</sub>"].iter().fold(prose(text), |it, tag| it.replace(tag, ""));
     let tags = [
@@ -204,9 +204,9 @@ fn problems(html: &str, text: &str) -> Vec<String> {
     wrong
 }
 
-/// What is looked for is found: the check itself is checked.
+/// The check itself detects defects.
 #[test]
-fn what_is_wrong_with_a_text_is_seen() {
+fn defect_check_detects_defects() {
     let letters = || (b'a'..=b'z').map(char::from);
     let many: String = letters().flat_map(|a| ['x', 'y', 'z'].map(|b| format!("words{a}{b} "))).collect();
     let html = format!(

@@ -1,4 +1,4 @@
-//! Searching, against servers that answer as the services document.
+//! Searches against servers that respond as the services document.
 
 use crate::{
     shell_rig::call,
@@ -28,14 +28,14 @@ async fn said(tool: &Arc<dyn DynTool>, input: Value) -> String {
 }
 
 #[test]
-fn what_the_model_is_told() {
+fn web_search_texts_match_snapshot() {
     let tool = erase(WebSearch::new(SearchServices::default()));
     let spec = tool.spec();
     insta::assert_json_snapshot!(json!({
         "name": tool.name(), "description": spec.description, "input": spec.input_schema }));
 }
 
-/// What a service must be asked with, and what it answers.
+/// Parts of the request a service requires, and its response.
 fn service(kind: AdapterKind) -> (&'static [&'static str], Value) {
     let hits = |fields: Value| {
         let mut hit = json!({"title": "A <b>title</b> &amp; more", "url": "https://docs.example.com/a"});
@@ -68,7 +68,7 @@ fn service(kind: AdapterKind) -> (&'static [&'static str], Value) {
     }
 }
 
-/// Answers every request with one JSON text, and keeps the bodies that came.
+/// Answers every request with one JSON text and records the request bodies.
 async fn answering(
     status: u16,
     headers: &'static [(&'static str, &'static str)],
@@ -94,7 +94,7 @@ async fn answering(
 }
 
 #[tokio::test]
-async fn every_service_is_asked_in_its_own_form() {
+async fn each_service_gets_its_own_request_format() {
     for kind in AdapterKind::ALL {
         let (wants, answer) = service(kind);
         let (site, seen) = answering(200, &[], answer).await;
@@ -120,7 +120,7 @@ async fn every_service_is_asked_in_its_own_form() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_said_and_no_key_is_shown() {
+async fn search_errors_are_reported_without_the_key() {
     for (status, headers, body, want) in [
         (401, &[][..], json!({"error": "bad key the-secret"}), "refuses the key or the request: 401"),
         (429, &[("Retry-After", "30")], json!({}), "Try again in 30 s"),
@@ -149,8 +149,7 @@ async fn what_goes_wrong_is_said_and_no_key_is_shown() {
     }
 }
 
-/// What a service says when something is wrong, as it documents that: status, headers, body, and what the
-/// model reads.
+/// A documented error of a service: status, headers, body, and the text the model reads.
 type Failure = (u16, &'static [(&'static str, &'static str)], Value, &'static str);
 
 fn failures(kind: AdapterKind) -> Vec<Failure> {
@@ -207,9 +206,9 @@ fn failures(kind: AdapterKind) -> Vec<Failure> {
     }
 }
 
-/// Every service with the errors it documents, and with what no service documents.
+/// Every service with its documented errors, and with undocumented ones.
 #[tokio::test]
-async fn what_services_say_when_something_is_wrong() {
+async fn documented_service_errors_are_explained() {
     for kind in AdapterKind::ALL {
         let mut rows = failures(kind);
         rows.extend([
@@ -222,11 +221,11 @@ async fn what_services_say_when_something_is_wrong() {
             let (site, _) = answering(status, headers, body.clone()).await;
             let text = said(&tool(kind, &site.url("")), json!({"query": "xx"})).await;
             assert!(text.contains(want), "{kind:?} {status} {body}: {text}");
-            // The address of one's own server is no secret.
+            // The URL of the user's own server is not secret.
             let hides = kind == AdapterKind::SearXng || !text.contains("the-secret");
             assert!(hides, "{kind:?} {status}: {text}");
         }
-        // What is no JSON, cut, or far too long.
+        // Not JSON, truncated, or much too long.
         for bytes in [
             reply(200, "text/html", b"<html>Just a moment...</html>"),
             b"HTTP/1.1 200 X\r\nContent-Length: 900\r\n\r\n{\"results\": [".to_vec(),
@@ -247,7 +246,7 @@ async fn what_services_say_when_something_is_wrong() {
     }
 }
 
-/// What a service takes, and nothing else: it answers 400 to whatever it does not document.
+/// Returns why a strict service rejects a request: it answers 400 to any undocumented parameter.
 fn objection(kind: AdapterKind, asked: &str) -> Option<String> {
     let (head, body) = asked.split_once("\r\n\r\n")?;
     let mut words = head.lines().next()?.split(' ');
@@ -300,7 +299,7 @@ fn objection(kind: AdapterKind, asked: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn services_that_take_nothing_undocumented_take_ours() {
+async fn strict_services_accept_the_requests() {
     let domains: Vec<String> = (0..40).map(|it| format!("very-long-name-{it}.example.com")).collect();
     for kind in AdapterKind::ALL {
         for input in [
@@ -335,7 +334,7 @@ async fn services_that_take_nothing_undocumented_take_ours() {
 }
 
 #[tokio::test]
-async fn a_session_has_so_many_searches() {
+async fn searches_per_session_are_limited() {
     let site =
         Site::raw(vec![("/search?q=xx&format=json", reply(200, "application/json", br#"{"results": []}"#))])
             .await;

@@ -1,4 +1,4 @@
-//! Write: nothing is overwritten that was not seen.
+//! Write: unseen content is never overwritten.
 #![allow(
     clippy::type_complexity,
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ fn lines(count: usize) -> String {
 }
 
 #[tokio::test]
-async fn create_and_replace() {
+async fn write_creates_and_replaces_files() {
     let rig = Rig::new(&[("old.txt", "one\ntwo\n")]);
     let output = rig.run("Write", write("new/deep/f.txt", "hello\n")).await.unwrap();
     assert_eq!((output.data["type"].as_str(), output.data["originalFile"].as_str()), (Some("create"), None));
@@ -34,7 +34,7 @@ async fn create_and_replace() {
     assert_eq!(output.data["type"], "update");
     let text = output.content.to_text();
     assert!(text.contains("2 → 3 lines, 8 → 14 bytes") && text.contains("-two\n+TWO\n+three"), "{text}");
-    // What was written is known.
+    // Written content counts as seen.
     rig.run("Write", write("old.txt", "four\n")).await.unwrap();
     rig.undo();
     rig.undo();
@@ -42,7 +42,7 @@ async fn create_and_replace() {
 }
 
 #[tokio::test]
-async fn what_was_not_seen_is_not_overwritten() {
+async fn write_rejects_unseen_content() {
     let rig = Rig::new(&[("g.txt", &lines(3000)), ("unread", "x\n"), ("empty", "")]);
     let said = rig.say("Write", write("unread", "y\n")).await;
     assert!(said.contains("has not been read") && said.contains("Edit"), "{said}");
@@ -73,13 +73,13 @@ async fn what_was_not_seen_is_not_overwritten() {
     }
     let said = rig.say("Write", write("g.txt", &forty)).await;
     assert!(said.contains("3,000 → 40 lines") && said.contains("Undo id:"), "{said}");
-    // Changed by someone else.
+    // Changed by another program.
     fs::write(rig.path("g.txt"), "theirs\n").unwrap();
     let said = rig.say("Write", write("g.txt", "mine\n")).await;
     assert!(said.contains("changed by someone else") && said.contains("+theirs"), "{said}");
     rig.read("g.txt").await;
     rig.run("Write", write("g.txt", "mine\n")).await.unwrap();
-    // The same for a file that was only ever read here.
+    // The same for a file that this session only read.
     rig.read("unread").await;
     fs::write(rig.path("unread"), "x\nand more\n").unwrap();
     let said = rig.say("Write", write("unread", "y\n")).await;
@@ -89,7 +89,7 @@ async fn what_was_not_seen_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn encoding_and_line_endings_stay() {
+async fn write_keeps_encoding_and_line_endings() {
     let rig = Rig::new(&[]);
     let rows: [(&[u8], &str, Option<&[u8]>); 8] = [
         (b"a\r\nb\r\n", "a\nc\n", Some(b"a\r\nc\r\n")),
@@ -116,7 +116,7 @@ async fn encoding_and_line_endings_stay() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_stays() {
+async fn failed_write_leaves_the_file_unchanged() {
     let rig = Rig::new(&[("ro", "x\n"), ("dir/f", "x\n")]);
     fs::set_permissions(rig.path("ro"), fs::Permissions::from_mode(0o444)).unwrap();
     rig.read("ro").await;
@@ -130,7 +130,7 @@ async fn what_cannot_be_written_stays() {
 }
 
 #[tokio::test]
-async fn a_binary_file_takes_a_look_first() {
+async fn overwriting_a_binary_file_requires_a_read() {
     let rig = Rig::new(&[]);
     rig.put("b", [0, 1, 2, 255]);
     assert!(rig.say("Write", write("b", "text\n")).await.starts_with("error: "));

@@ -9,13 +9,14 @@ use image::{
 
 use crate::{ImageBounds, ImageFormat, Picture};
 
-/// Pixels that are unpacked at most.
+/// Maximum pixels of an image that is decoded.
 const MAX_PIXELS: u64 = 200_000_000;
 
-/// Memory for one picture.
+/// Maximum bytes the decoder may allocate for one image.
 const MAX_MEMORY: u64 = 1024 * 1024 * 1024;
 
-/// Checks a picture and makes it fit.
+/// Decodes an image and makes it fit. An image that already fits is returned unchanged, but still
+/// decoded to check it.
 pub(super) fn prepare(bytes: Vec<u8>, format: ImageFormat, frame: ImageBounds) -> Result<Picture, String> {
     let original = dimensions(&bytes, format)?;
     let image = decode(&bytes, format)?;
@@ -49,7 +50,8 @@ fn broken(err: &image::ImageError) -> String {
     format!("it cannot be read: {err}")
 }
 
-/// The size, before anything is unpacked.
+/// Reads width and height from the header, before anything is decoded. Rejects images of more than
+/// [`MAX_PIXELS`].
 fn dimensions(bytes: &[u8], format: ImageFormat) -> Result<(u32, u32), String> {
     let (width, height) = reader(bytes, format).into_dimensions().map_err(|err| broken(&err))?;
     if width == 0 || height == 0 {
@@ -71,7 +73,7 @@ fn decode(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, String> {
     Ok(image)
 }
 
-/// Makes a picture smaller until it fits.
+/// Re-encodes the image as JPEG, with lower quality and size until it fits. Fails below 64 pixels.
 pub(super) fn shrink(
     image: DynamicImage,
     original: (u32, u32),
@@ -92,7 +94,7 @@ pub(super) fn shrink(
     Err("it cannot be made small enough".to_owned())
 }
 
-/// Without transparency, on white.
+/// Blends transparency onto white.
 fn flatten(image: DynamicImage) -> RgbImage {
     if !image.color().has_alpha() {
         return image.into_rgb8();
@@ -117,8 +119,8 @@ fn resize(image: RgbImage, side: u32) -> Result<RgbImage, String> {
         let scaled = u64::from(it) * u64::from(side) / u64::from(longest);
         u32::try_from(scaled).unwrap_or(side).max(1)
     };
-    // Four bytes a pixel is the one kind the library is built for: each other one
-    // is a quarter of a megabyte in every process.
+    // The resize library is compiled for four bytes per pixel only; each further pixel format adds 250
+    // kB to every process.
     let image = DynamicImage::ImageRgba8(DynamicImage::ImageRgb8(image).into_rgba8());
     let mut out = DynamicImage::ImageRgba8(RgbaImage::new(scaled(width), scaled(height)));
     let algorithm = ResizeAlg::Convolution(FilterType::CatmullRom);

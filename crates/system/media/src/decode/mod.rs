@@ -1,5 +1,5 @@
-//! Unpacks untrusted bytes with large libraries. Everything here may panic, take long
-//! and need much memory, so it runs on a thread or in a process of its own.
+//! Decodes untrusted bytes with large libraries. Everything here may panic, take long or need much
+//! memory, so it runs on a thread or in a process of its own.
 
 mod image;
 mod pdf;
@@ -7,7 +7,7 @@ mod pdf_text;
 
 use crate::{Document, MediaAnswer, MediaTask, choose};
 
-/// Does the work.
+/// Runs a job on the current thread.
 pub(crate) fn perform(task: MediaTask, bytes: Vec<u8>) -> Result<MediaAnswer, String> {
     match task {
         MediaTask::Picture(format, frame) => image::prepare(bytes, format, frame).map(MediaAnswer::Picture),

@@ -12,13 +12,13 @@ use image::{DynamicImage, RgbaImage};
 use super::{image::shrink, pdf_text::page_text};
 use crate::{DocumentPage, Picture, SHOWN};
 
-/// Longest side of a page that is rendered.
+/// Maximum pixels of the longer side of a rendered page.
 const SIDE: f32 = 1600.0;
 
-/// Letters and digits from which on a page has text.
+/// Minimum number of letters and digits for a page to count as having text.
 const ENOUGH_TEXT: usize = 12;
 
-/// A document with at least one page.
+/// Opens a PDF. Fails if it is encrypted, damaged or has no pages.
 pub(super) fn open(bytes: Vec<u8>) -> Result<Pdf, String> {
     let pdf = Pdf::new(bytes).map_err(|err| match err {
         LoadPdfError::Decryption(_) => "it is protected by a password".to_owned(),
@@ -27,7 +27,7 @@ pub(super) fn open(bytes: Vec<u8>) -> Result<Pdf, String> {
     if pdf.pages().is_empty() { Err("it has no pages".to_owned()) } else { Ok(pdf) }
 }
 
-/// Reads pages: text first, pictures of those that have none.
+/// Reads pages: their text, and a rendering of those without text.
 pub(super) fn read_pages(pdf: &Pdf, wanted: &[usize]) -> Vec<DocumentPage> {
     let fonts = InterpreterCache::new();
     let read = |number: &usize| {
@@ -48,14 +48,14 @@ fn has_text(text: &str) -> bool {
     ENOUGH_TEXT <= text.chars().filter(|it| it.is_alphanumeric()).take(ENOUGH_TEXT).count()
 }
 
-/// The text of a page. A page on which the library fails counts as one without text.
+/// Returns the text of a page; `None` if the page does not exist or the library panics on it.
 fn text_of<'a>(pdf: &'a Pdf, fonts: &InterpreterCache<'a>, number: usize) -> Option<String> {
     let page = pdf.pages().get(number.checked_sub(1)?)?;
     let text = catch_unwind(AssertUnwindSafe(|| page_text(page, fonts)));
     text.ok().flatten().map(|text| tidy(&text))
 }
 
-/// Without the blank lines that layout leaves, and without control characters.
+/// Collapses blank lines and removes control characters.
 fn tidy(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {

@@ -1,8 +1,7 @@
-//! The text of a page, from where its letters stand.
+//! Extracts the text of a page from the positions of its glyphs.
 //!
-//! Letters come in the order in which the page draws them, which is nearly always the
-//! order in which it is read. What a page leaves out is made up for by distances: a gap
-//! is a space, a step down a new line, a large one a new paragraph.
+//! Glyphs come in drawing order, which is nearly always reading order. Whitespace is inferred from
+//! distances: a gap is a space, a step down a new line, a large step a new paragraph.
 
 use std::collections::VecDeque;
 
@@ -19,27 +18,27 @@ use hayro::{
     kurbo::{Affine, BezPath, Point, Rect, Vec2},
 };
 
-/// Widths and heights of letters, as outlines have them.
+/// Glyph metrics are in thousandths of an em.
 const UNITS_PER_EM: f64 = 1000.0;
-/// From this gap on, in parts of a letter's height, there is a space between two letters.
+/// Minimum gap between two words, in units of the glyph height.
 const SPACE: f64 = 0.18;
-/// From this gap on it is one between columns.
+/// Minimum gap between two columns, in units of the glyph height.
 const COLUMN: f64 = 2.5;
-/// How far a letter may stand above or below its line, as indices do.
+/// Maximum vertical offset of a glyph on the same line (subscripts), in units of the glyph height.
 const OFF_LINE: f64 = 0.55;
-/// From this step on, in heights of a letter, a line begins a paragraph.
+/// Minimum step between lines that starts a paragraph, in units of the glyph height.
 const PARAGRAPH: f64 = 1.8;
-/// How far a letter may go back into the one before it.
+/// Maximum overlap of a glyph with the one before it, in units of the glyph height.
 const OVERLAP: f64 = 0.6;
-/// Letters that are drawn twice, to look bold or with an edge, stand this near.
+/// Maximum distance of a glyph drawn twice (fake bold or outline), in units of the glyph height.
 const SAME_PLACE: f64 = 0.12;
-/// A line is indented by no more.
+/// Maximum spaces of indentation kept per line.
 const MAX_INDENT: usize = 120;
-/// How many of the last letters a new one may repeat.
+/// Number of recent glyphs checked for repetition.
 const REPEATED: usize = 256;
 
-/// The text of a page. `None` where too many of its letters have no meaning: such a page
-/// is better looked at.
+/// Returns the text of a page; `None` if most of its glyphs have no Unicode mapping, so that the page is
+/// better rendered.
 pub(super) fn page_text<'a>(page: &'a Page<'a>, cache: &InterpreterCache<'a>) -> Option<String> {
     let (width, height) = page.render_dimensions();
     let seen = Rect::new(0.0, 0.0, f64::from(width), f64::from(height));
@@ -51,12 +50,12 @@ pub(super) fn page_text<'a>(page: &'a Page<'a>, cache: &InterpreterCache<'a>) ->
     (writer.unknown <= writer.known).then_some(writer.text)
 }
 
-/// A letter on the page.
+/// A glyph with its position on the page.
 #[derive(Clone, Copy, Debug)]
 struct PositionedGlyph {
     start: Point,
     end: Point,
-    /// Which way its line goes, of length one.
+    /// Direction of the text line, as a unit vector.
     along: Vec2,
     height: f64,
 }
@@ -71,16 +70,16 @@ impl PositionedGlyph {
     }
 }
 
-/// Writes down what a page shows.
+/// Collects the text of a page while it is interpreted.
 struct PageWriter {
     seen: Rect,
     text: String,
     last: Option<PositionedGlyph>,
-    /// Whether a space was drawn since. Most are also seen by the gap they leave.
+    /// Whether a space glyph was drawn since the last letter. Most spaces also show as a gap.
     has_space: bool,
-    /// How many were drawn at the beginning of a line, as programs have them.
+    /// Number of spaces drawn at the beginning of the line, as in program listings.
     indent: usize,
-    /// The last letters: a letter that comes again at its place is not read twice.
+    /// Recent glyphs, to skip one that is drawn twice at the same place.
     recent: VecDeque<(char, Point)>,
     known: usize,
     unknown: usize,
@@ -129,7 +128,7 @@ impl PageWriter {
     }
 }
 
-/// What stands between two letters.
+/// Returns the whitespace between two glyphs.
 fn gap(last: PositionedGlyph, next: PositionedGlyph) -> &'static str {
     let height = last.height.max(next.height);
     let step = next.start - last.end;
@@ -139,7 +138,7 @@ fn gap(last: PositionedGlyph, next: PositionedGlyph) -> &'static str {
         let is_paragraph = turns || PARAGRAPH * height < aside;
         return if is_paragraph { "\n\n" } else { "\n" };
     }
-    // Small letters beside large ones have small gaps.
+    // Gaps are measured by the smaller glyph.
     let height = last.height.min(next.height);
     match ahead / height {
         gap if COLUMN < gap => "\t",
@@ -148,7 +147,7 @@ fn gap(last: PositionedGlyph, next: PositionedGlyph) -> &'static str {
     }
 }
 
-/// Joined letters are taken apart, as everybody writes them.
+/// Appends a character, expanding typographic ligatures.
 fn push_plain(text: &mut String, letter: char) {
     match letter {
         '\u{fb00}' => text.push_str("ff"),
@@ -157,7 +156,7 @@ fn push_plain(text: &mut String, letter: char) {
         '\u{fb03}' => text.push_str("ffi"),
         '\u{fb04}' => text.push_str("ffl"),
         '\u{fb05}' | '\u{fb06}' => text.push_str("st"),
-        // Drawn, it is the end of a line.
+        // A soft hyphen is drawn only at the end of a line, so it is a visible hyphen.
         '\u{ad}' => text.push('-'),
         other => text.push(other),
     }
@@ -174,7 +173,7 @@ impl<'a> Device<'a> for PageWriter {
             let Some(placed) = PositionedGlyph::new(props.transform * glyph.transform(), advance) else {
                 continue;
             };
-            // What stands beside the page is seen by nobody.
+            // Glyphs outside the page are not visible.
             if !self.seen.contains(placed.start) && !self.seen.contains(placed.end) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A tool that does what the test says, and a session around it.
+//! A tool with scripted behaviour, and a session around it.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
 use std::{
@@ -54,7 +54,7 @@ pub struct ProbeInput {
 }
 
 impl ProbeInput {
-    /// A tool may panic wherever it is asked something.
+    /// Panics if the test asked for a panic at this place.
     fn panic_in(&self, place: &str) {
         assert!(self.panic.as_deref() != Some(place), "asked to panic in a question");
     }
@@ -156,7 +156,7 @@ impl Tool for Probe {
     }
 }
 
-/// Counts a call out even when it panics or is aborted.
+/// Decrements the count of running calls, even if the call panics or is aborted.
 struct Leave(Arc<AtomicUsize>);
 
 impl Drop for Leave {
@@ -165,7 +165,7 @@ impl Drop for Leave {
     }
 }
 
-/// A session with everything a test may want to vary.
+/// A session with everything a test may vary.
 pub struct Rig {
     pub probe: Probe,
     pub started: mpsc::UnboundedReceiver<String>,
@@ -222,7 +222,7 @@ impl Rig {
         (reports[0].error, reports[0].content.to_text())
     }
 
-    /// Waits until this call runs.
+    /// Waits until the next call starts and returns its name.
     pub async fn started(&mut self) -> String {
         tokio::time::timeout(Duration::from_secs(120), self.started.recv()).await.unwrap().unwrap()
     }
@@ -237,7 +237,7 @@ pub fn uses(calls: &[(&str, Value)]) -> Vec<ToolUse> {
     calls.iter().enumerate().map(tool_use).collect()
 }
 
-/// Answers what it was told to.
+/// An approver that always gives the same answer.
 pub struct Always(pub PermissionAnswer);
 
 impl Approver for Always {

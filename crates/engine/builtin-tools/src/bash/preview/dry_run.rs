@@ -1,9 +1,7 @@
-//! What commands would remove that look for it themselves, by letting them look
-//! without removing.
+//! Finds out what `find … -delete` and `git clean` would remove, by running them without deleting.
 //!
-//! **Invariant:** a rehearsal cannot act. Its words are made here, from what a
-//! closed grammar understood; a word outside of it means no rehearsal. And it
-//! runs behind walls that let it change nothing, or not at all.
+//! **Invariant:** a dry run cannot change anything. Its arguments are built here from a closed grammar; an unknown argument
+//! means no dry run. It runs in a read-only sandbox, or not at all.
 
 use std::{
     ffi::OsStr,
@@ -18,12 +16,12 @@ use std::{
 use haft_bash_analysis::{AnalyzedCommand, Word};
 use haft_shell::sandbox::{ReadOnlyPolicy, ReadOnlySandbox};
 
-/// How long they may look.
+/// Timeout of a dry run.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How much of what they find is read.
+/// Maximum bytes read of its output.
 const MOST: u64 = 4 << 20;
 
-/// What a `find … -delete` or a `git clean` would remove.
+/// Returns what a `find … -delete` or a `git clean` would remove; empty if that cannot be determined.
 pub(super) fn removed(part: &AnalyzedCommand) -> Vec<PathBuf> {
     let literal = |word: &Word| match word {
         Word::Literal(text) => Some(text.clone()),
@@ -39,7 +37,7 @@ pub(super) fn removed(part: &AnalyzedCommand) -> Vec<PathBuf> {
     }
 }
 
-/// Predicates of `find` that only look, and whether a value follows.
+/// Read-only predicates of `find`, and whether they take a value.
 const LOOKS: &[(&str, bool)] = &[
     ("!", false),
     ("(", false),
@@ -92,7 +90,7 @@ fn find(words: &[&str], dir: &Path) -> Option<Vec<PathBuf>> {
     Some(names.map(|it| haft_paths::lexical(&dir.join(OsStr::from_bytes(it)))).collect())
 }
 
-/// What `git clean` was told, as far as it decides what goes.
+/// The arguments of `git clean` that determine what it removes.
 #[derive(Default)]
 struct GitCleanArgs {
     directories: bool,
@@ -103,7 +101,7 @@ struct GitCleanArgs {
 }
 
 impl GitCleanArgs {
-    /// Nothing for words that are not understood.
+    /// Parses the arguments; `None` for any that are unknown.
     fn read(words: &[&str]) -> Option<Self> {
         let mut read = Self::default();
         let mut words = words.iter();
@@ -134,7 +132,7 @@ impl GitCleanArgs {
         Some(read)
     }
 
-    /// Words that only look, whatever was asked for.
+    /// Returns the arguments of a dry run.
     fn rehearsed(self) -> Vec<String> {
         let quiet =
             ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false"];
@@ -157,17 +155,17 @@ fn clean(words: &[&str], dir: &Path) -> Option<Vec<PathBuf>> {
     Some(names.map(|name| haft_paths::lexical(&dir.join(name.trim_matches('"')))).collect())
 }
 
-/// The walls of rehearsals; nothing where the machine cannot build them.
+/// Returns the read-only sandbox; `None` if this machine does not support one.
 fn walls() -> Option<&'static Arc<ReadOnlySandbox>> {
     static WALLS: OnceLock<Option<Arc<ReadOnlySandbox>>> = OnceLock::new();
     WALLS.get_or_init(|| ReadOnlySandbox::build(ReadOnlyPolicy::default()).ok()).as_ref()
 }
 
-/// What a program prints, as far as it gets in time. Nothing without walls.
+/// Returns the output of a program, as far as it arrives in time. `None` without a sandbox.
 pub(super) fn output(program: &'static str, words: Vec<String>, dir: &Path) -> Option<Vec<u8>> {
     let dir = dir.to_owned();
     let spawned = walls()?.run(move || {
-        // Nothing but what it needs to look.
+        // Passes only the environment it needs.
         let kept = ["PATH", "HOME", "XDG_CONFIG_HOME"].into_iter();
         let kept = kept.filter_map(|name| std::env::var_os(name).map(|value| (name, value)));
         Command::new(program)
@@ -218,11 +216,11 @@ mod tests {
         Ok((dir, root))
     }
 
-    /// Whatever it is asked to rehearse, everything is there afterwards.
+    /// Whatever command is previewed, no file is removed.
     #[test]
-    fn a_rehearsal_removes_nothing() -> std::io::Result<()> {
+    fn dry_run_removes_nothing() -> std::io::Result<()> {
         let (_dir, root) = repository()?;
-        // Programs a repository could name.
+        // A program that a repository's configuration could run.
         let script = root.join("evil.sh");
         std::fs::write(&script, "#!/bin/sh\ntouch /tmp/haft-rehearsed \"$0.ran\"\n")?;
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
@@ -273,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_clean() {
+    fn git_clean_arguments_become_a_dry_run() {
         for (line, want) in [
             ("-f", Some("clean --dry-run --dry-run --")),
             ("-fdx a", Some("clean --dry-run -d -x --dry-run -- a")),

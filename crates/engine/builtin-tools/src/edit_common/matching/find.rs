@@ -7,21 +7,21 @@ use super::{
     transform::Transform,
 };
 
-/// Where a text was found.
+/// The result of a search.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Found {
-    /// Places in the view, ascending and apart from each other.
+    /// Byte ranges of the matches, ascending and not overlapping.
     pub(crate) spans: Vec<Range<usize>>,
-    /// What had to be overlooked.
+    /// The differences that had to be ignored.
     pub(crate) folds: FoldRules,
-    /// What had to be undone in what the model wrote.
+    /// The transformation of the model's text that made it match.
     pub(crate) transform: Transform,
-    /// The text that was looked for in the end.
+    /// The text that matched, after the transformation.
     pub(crate) old: String,
 }
 
 impl Found {
-    /// Whole lines, whatever they say. Those that go go with their end.
+    /// Selects whole lines, whatever they contain. If `new` is empty, the line end is removed too.
     pub(crate) fn lines(view: &str, span: &Range<usize>, new: &str) -> Self {
         let mut span = span.clone();
         if new.is_empty() {
@@ -35,32 +35,32 @@ impl Found {
     }
 }
 
-/// Why a text was not found.
+/// Why the text was not found.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum NotFound {
-    /// There are several candidates; these are their places.
+    /// Several candidates match, at these byte offsets.
     Ambiguous(Vec<usize>),
-    /// There is none.
+    /// Nothing matches.
     Missing,
 }
 
-/// How many places are asked for.
+/// How many matches are wanted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MatchCount {
-    /// Exactly one.
+    /// Exactly one; more are ambiguous.
     One,
-    /// Each one.
+    /// All of them.
     All,
 }
 
-/// Up to this size a text is folded as a whole.
+/// Maximum bytes of a text that is folded as a whole; in a larger one only parts are searched inexactly.
 const FOLDABLE: usize = 4 * 1024 * 1024;
 
-/// How many candidates are counted.
+/// Maximum number of candidates that are counted.
 const MOST: usize = 1000;
 
-/// Looks for a text: as it is, then with ever more overlooked. Whatever is
-/// found inexactly must be the only candidate.
+/// Searches for a text: first exactly, then ignoring ever more differences. An inexact match must be
+/// unique; with [`MatchCount::All`] several are accepted if they are identical.
 pub(crate) fn find(view: &str, old: &str, wanted: MatchCount) -> Result<Found, NotFound> {
     let exact = occurrences(view, old);
     match (exact.len(), wanted) {
@@ -78,7 +78,7 @@ pub(crate) fn find(view: &str, old: &str, wanted: MatchCount) -> Result<Found, N
     let windows = windows(view, old);
     for transform in Transform::ALL {
         let Some(old) = transform.of_old(old) else { continue };
-        // Every rung has to fold the text anew; most rungs cannot match.
+        // Each step folds the text again.
         for folds in LADDER {
             let spans = inexact(view, &windows, &old, folds);
             match spans.len() {
@@ -94,7 +94,7 @@ pub(crate) fn find(view: &str, old: &str, wanted: MatchCount) -> Result<Found, N
     Err(NotFound::Missing)
 }
 
-/// The same in a part of the view that begins and ends with whole lines.
+/// Like [`find`], within a part of the text that consists of whole lines.
 pub(crate) fn find_within(
     view: &str,
     old: &str,
@@ -112,7 +112,7 @@ pub(crate) fn find_within(
     }
 }
 
-/// Every place, also where two overlap: both would be meant.
+/// Returns all matches, including overlapping ones: each is a possible meaning.
 fn occurrences(view: &str, old: &str) -> Vec<usize> {
     if old.is_empty() {
         return Vec::new();
@@ -127,7 +127,7 @@ fn occurrences(view: &str, old: &str) -> Vec<usize> {
     found
 }
 
-/// Leaves out what overlaps what came before.
+/// Drops matches that overlap an earlier one.
 fn apart(starts: Vec<usize>, len: usize) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     for start in starts {
@@ -144,8 +144,8 @@ fn all_same(view: &str, spans: &[Range<usize>]) -> bool {
         .all(|pair| view[pair[0].clone()] == view[pair[1].clone()] && pair[0].end <= pair[1].start)
 }
 
-/// The parts of the view worth folding: all of it, or for a large one the
-/// surroundings of a line that the text has word for word.
+/// Returns the parts of the text to search inexactly: all of it, or for a large one the surroundings of
+/// the lines that contain the longest line of `old` verbatim.
 fn windows(view: &str, old: &str) -> Vec<Range<usize>> {
     if view.len() <= FOLDABLE {
         let whole = 0..view.len();
@@ -191,8 +191,8 @@ fn inexact(view: &str, windows: &[Range<usize>], old: &str, folds: FoldRules) ->
     spans
 }
 
-/// Checks what folding by lines cannot see, and takes the indentation of the
-/// first line in where the text that is looked for states one.
+/// Checks the structure that folding by lines cannot see, and extends the match to the indentation of
+/// the first line where `old` states one.
 fn fit(view: &str, mut span: Range<usize>, old: &str, folds: FoldRules) -> Option<Range<usize>> {
     if !folds.indentation {
         return Some(span);
@@ -206,15 +206,14 @@ fn fit(view: &str, mut span: Range<usize>, old: &str, folds: FoldRules) -> Optio
         }
         span.start = line_start;
     } else if at_line_start && old.contains('\n') {
-        // Several lines whose first one lost its indentation: it belongs to
-        // them as it belongs to the others.
+        // Only the first line of `old` lost its indentation, so the match includes it.
         span.start = line_start;
     }
     is_consistent(&view[span.clone()], old).then_some(span)
 }
 
-/// Whether the same indentation in what is looked for is the same in the file:
-/// otherwise the structure is another one.
+/// Whether lines with equal indentation in `old` also have equal indentation in the file. If not, the
+/// structure differs.
 fn is_consistent(found: &str, old: &str) -> bool {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for (old, found) in old.split('\n').zip(found.split('\n')).skip(1) {

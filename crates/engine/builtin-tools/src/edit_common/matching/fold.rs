@@ -1,24 +1,23 @@
-//! Text with differences left out that a reader would not see.
+//! Folding: text with differences removed that a reader would not notice.
 
 use std::ops::Range;
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
-/// Which differences do not count.
+/// The differences to ignore.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct FoldRules {
-    /// White space at the ends of lines.
+    /// Trailing whitespace.
     pub(crate) line_ends: bool,
-    /// Spellings of the same character: quotes, dashes, kinds of spaces,
-    /// composed and decomposed accents.
+    /// Variants of the same character: quotes, dashes, kinds of spaces, composed and decomposed accents.
     pub(crate) characters: bool,
-    /// White space at the beginnings of lines.
+    /// Leading whitespace.
     pub(crate) indentation: bool,
-    /// How much white space there is between words.
+    /// The amount of whitespace between words.
     pub(crate) spacing: bool,
 }
 
-/// From the narrowest to the widest.
+/// Combinations of rules to try, from the strictest to the loosest.
 pub(crate) const LADDER: [FoldRules; 7] = {
     const NONE: FoldRules =
         FoldRules { line_ends: false, characters: false, indentation: false, spacing: false };
@@ -33,15 +32,15 @@ pub(crate) const LADDER: [FoldRules; 7] = {
     ]
 };
 
-/// A text after folding, and where each part of it came from.
+/// A folded text that maps back to its source.
 #[derive(Debug, Default)]
 pub(crate) struct FoldedText {
     pub(crate) text: String,
     units: Vec<FoldUnit>,
 }
 
-/// What cannot be divided: one or more characters of the folded text that came
-/// from one or more characters of the source.
+/// A unit that cannot be divided: one or more characters of the folded text, and the characters of the
+/// source they came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoldUnit {
     folded: u32,
@@ -56,20 +55,19 @@ impl FoldUnit {
 }
 
 impl FoldedText {
-    /// The units that make up a part of the folded text; `None` when the part
-    /// cuts one.
+    /// Returns the units of a range of the folded text; `None` if the range cuts a unit.
     pub(crate) fn units(&self, part: &Range<usize>) -> Option<&[FoldUnit]> {
         let first = self.unit_at(part.start)?;
         let last = if part.end == self.text.len() { self.units.len() } else { self.unit_at(part.end)? };
         self.units.get(first..last)
     }
 
-    /// Where each unit starts: in the folded text and in the source.
+    /// Returns the start of each unit: in the folded text and in the source.
     pub(crate) fn starts(&self) -> impl Iterator<Item = (usize, usize)> {
         self.units.iter().map(|unit| (unit.folded as usize, unit.source as usize))
     }
 
-    /// Where each unit ends: in the folded text and in the source.
+    /// Returns the end of each unit: in the folded text and in the source.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (usize, usize)> {
         let folded_ends = self.units.iter().skip(1).map(|unit| unit.folded as usize).chain([self.text.len()]);
         folded_ends.zip(self.units.iter().map(|unit| unit.source_end as usize))
@@ -90,7 +88,7 @@ impl FoldedText {
     }
 }
 
-/// Folds a text. `offset` is where it starts in the source.
+/// Folds a text. `offset` is its position in the source.
 pub(crate) fn fold(text: &str, offset: usize, folds: FoldRules) -> FoldedText {
     let mut folded =
         FoldedText { text: String::with_capacity(text.len()), units: Vec::with_capacity(text.len()) };
@@ -129,8 +127,8 @@ fn fold_line(folded: &mut FoldedText, body: &str, offset: usize, folds: FoldRule
     }
 }
 
-/// How many bytes belong together: a character with its accents, or a run of
-/// white space.
+/// Returns the length in bytes of the next cluster: a character with its accents, or a run of
+/// whitespace.
 fn cluster_len(text: &str, folds: FoldRules) -> usize {
     let mut characters = text.char_indices();
     let Some((_, first)) = characters.next() else { return 0 };
@@ -142,8 +140,8 @@ fn cluster_len(text: &str, folds: FoldRules) -> usize {
     characters.find(|(_, it)| !belongs(*it)).map_or(text.len(), |(at, _)| at)
 }
 
-/// Marks that combine with the character before, as far as writing systems use
-/// them in composed and decomposed form: accents, kana voicing, Korean vowels.
+/// Whether the character combines with the one before, for scripts with composed and decomposed forms:
+/// accents, kana voicing marks, Hangul vowels.
 fn is_mark(character: char) -> bool {
     matches!(character,
         '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}'
@@ -154,12 +152,12 @@ fn is_space(text: &str) -> bool {
     text.chars().all(char::is_whitespace)
 }
 
-/// Characters nobody sees.
+/// Whether the text consists of invisible characters.
 fn is_invisible(text: &str) -> bool {
     text.chars().all(|it| matches!(it, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{ad}'))
 }
 
-/// The plain spelling of typographic characters.
+/// Returns the ASCII equivalent of a typographic character.
 fn same_as(text: &str) -> Option<&'static str> {
     let mut characters = text.chars();
     let (Some(character), None) = (characters.next(), characters.next()) else { return None };
@@ -173,17 +171,17 @@ fn same_as(text: &str) -> Option<&'static str> {
     })
 }
 
-/// Without white space at the beginning. Wide spaces count.
+/// Removes leading whitespace, including wide spaces.
 pub(crate) fn trim_start(text: &str) -> &str {
     text.trim_start_matches(char::is_whitespace)
 }
 
-/// Without white space at the end.
+/// Removes trailing whitespace, including wide spaces.
 pub(crate) fn trim_end(text: &str) -> &str {
     text.trim_end_matches(char::is_whitespace)
 }
 
-/// The white space a line begins with.
+/// Returns the leading whitespace of a line.
 pub(crate) fn indent(line: &str) -> &str {
     &line[..line.len() - trim_start(line).len()]
 }

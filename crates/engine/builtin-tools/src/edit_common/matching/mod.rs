@@ -1,8 +1,8 @@
-//! Finding the text a model means, and changing it as it means.
+//! Finds the text a model means, and applies the change it means.
 //!
-//! Exact first. What is found otherwise must be the only candidate, and what
-//! had to be overlooked is said. Where the model's text and the file differ in
-//! things the model did not mean to change, the file's own spelling stays.
+//! Exact matches come first. An inexact match must be unique, and the result names what was ignored.
+//! Where the file differs from the model's text in parts the model did not change, the file's version
+//! stays.
 
 mod find;
 mod fold;

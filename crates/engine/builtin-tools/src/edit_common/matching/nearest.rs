@@ -1,4 +1,4 @@
-//! What a text that was not found most likely means.
+//! Finds the place that a text which was not found most likely refers to.
 
 use std::collections::HashMap;
 
@@ -6,24 +6,25 @@ use haft_workspace::text::describe_char;
 
 use super::fold::{FoldRules, fold};
 
-/// The place of a file that looks most like a text.
+/// The place in a file most similar to a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct NearestMatch {
-    /// Number of the first line, from one.
+    /// Number of its first line, counted from 1.
     pub(crate) first_line: usize,
-    /// The lines there.
+    /// The lines of the file there.
     pub(crate) lines: Vec<String>,
-    /// Where the two first part, in words.
+    /// A description of the first difference.
     pub(crate) difference: Option<String>,
 }
 
-/// Everything that can be overlooked is.
+/// Ignores every difference that can be ignored.
 const LOOSE: FoldRules = FoldRules { line_ends: true, characters: true, indentation: true, spacing: true };
 
-/// Larger files are not searched: this is a courtesy in an error message.
+/// Maximum bytes of a file that is searched for a similar place, because the search only improves an
+/// error message.
 const SEARCHABLE: usize = 8 * 1024 * 1024;
 
-/// Finds the nearest place.
+/// Returns the most similar place; `None` if nothing is similar or the file is too large.
 pub(crate) fn nearest(view: &str, old: &str) -> Option<NearestMatch> {
     let old = old.trim_matches('\n');
     if SEARCHABLE < view.len() || old.trim().is_empty() {
@@ -42,12 +43,12 @@ fn loose(line: &str) -> String {
     fold(line, 0, LOOSE).text
 }
 
-/// Lines that agree vote for where the text would start.
+/// Lets each matching line vote for the line at which the text would start.
 fn by_lines(file: &[&str], wanted: &[&str]) -> Option<usize> {
     let mut places: HashMap<String, Vec<usize>> = HashMap::new();
     for (at, line) in wanted.iter().enumerate() {
         let folded = loose(line);
-        // A brace alone says nothing about the place.
+        // A line with only a brace says nothing about the place.
         if folded.chars().filter(|it| it.is_alphanumeric()).count() >= 3 {
             places.entry(folded).or_default().push(at);
         }
@@ -63,7 +64,7 @@ fn by_lines(file: &[&str], wanted: &[&str]) -> Option<usize> {
     votes.into_iter().max_by_key(|(start, votes)| (*votes, std::cmp::Reverse(*start))).map(|it| it.0)
 }
 
-/// The line that looks most like the longest of the text.
+/// Finds the line most similar to the longest line of the text.
 fn by_likeness(file: &[&str], wanted: &[&str]) -> Option<usize> {
     let (offset, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.trim().len())?;
     let grams = bigrams(&loose(longest));
@@ -87,7 +88,7 @@ fn bigrams(text: &str) -> Vec<(char, char)> {
     grams
 }
 
-/// How much two sorted lists have in common, in percent.
+/// Returns the overlap of two sorted lists in percent.
 fn likeness(a: &[(char, char)], b: &[(char, char)]) -> usize {
     if a.is_empty() || b.is_empty() {
         return 0;
@@ -107,8 +108,8 @@ fn likeness(a: &[(char, char)], b: &[(char, char)]) -> usize {
     200 * common / (a.len() + b.len())
 }
 
-/// Where the file and the text first part. Differences that would have been
-/// overlooked are named only if there is no other.
+/// Describes the first difference between the file and the text. Differences that matching ignores are
+/// reported only if there is no other.
 fn first_difference(file: &[&str], wanted: &[&str], start: usize) -> Option<String> {
     let pairs = || file.iter().zip(wanted).enumerate();
     let telling = pairs().find(|(_, (file, wanted))| loose(file) != loose(wanted));
@@ -123,7 +124,7 @@ fn first_difference(file: &[&str], wanted: &[&str], start: usize) -> Option<Stri
 }
 
 fn describe(file: &str, wanted: &str, line: usize) -> String {
-    // Indentation aside, if the rest differs as well.
+    // Ignore the indentation if the rest differs as well.
     let (file_part, wanted_part) =
         if file.trim() == wanted.trim() { (file, wanted) } else { (file.trim_start(), wanted.trim_start()) };
     let indentation = file.chars().count() - file_part.chars().count();
@@ -134,7 +135,7 @@ fn describe(file: &str, wanted: &str, line: usize) -> String {
         show(file_part, same),
         show(wanted_part, same)
     );
-    // Quotes and the like would have been overlooked; something else was not.
+    // Quotes and the like are ignored by matching, so another difference must have been decisive.
     if let Some((in_file, in_wanted)) = telling(file_part, wanted_part)
         && (in_file, in_wanted) != (same, same)
     {
@@ -152,8 +153,7 @@ fn show(text: &str, at: usize) -> String {
     text.chars().nth(at).map_or("the end of the line".to_owned(), describe_char)
 }
 
-/// Where two lines first differ in something that counts, as places in
-/// characters.
+/// Returns where two lines first differ in something matching does not ignore, as character positions.
 fn telling(file: &str, wanted: &str) -> Option<(usize, usize)> {
     let (a, b) = (fold(file, 0, LOOSE), fold(wanted, 0, LOOSE));
     if a.text == b.text {

@@ -8,21 +8,20 @@ use super::{
     fold::{FoldRules, fold, indent, trim_end, trim_start},
 };
 
-/// What to do to the file.
+/// The changes to make in the file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Rewrite {
-    /// Replacements, ascending.
+    /// Replacements in ascending order.
     pub(crate) splices: Vec<Splice>,
-    /// What was overlooked, in words.
+    /// Descriptions of the differences that were ignored.
     pub(crate) ignored: Vec<&'static str>,
 }
 
 /// Turns "replace `old` by `new`" into the smallest replacements in the file.
 ///
-/// What the model changed is the difference between its two texts. That
-/// difference is applied to what the file has in that place, so lines and
-/// characters the model did not mean to change keep their own spelling, line
-/// breaks and stray bytes included.
+/// The model's change is the difference between its two texts. That difference is applied to the file's
+/// own text, so lines and characters the model did not mean to change keep their spelling, line endings
+/// and invalid bytes.
 pub(crate) fn rewrite(view: &str, found: &Found, new: &str) -> Rewrite {
     let new = found.transform.of_new(new);
     let mut rewrite = Rewrite::default();
@@ -44,11 +43,10 @@ struct Place<'a> {
 
 /// One line of the result.
 enum Line<'a> {
-    /// The file's line of this number, as it is.
+    /// Line number of a line of the file that stays unchanged.
     Kept(usize),
-    /// The file's line of this number, changed to this one.
+    /// Line number of a line of the file, and its new text.
     Changed(usize, &'a str),
-    /// A new line.
     Fresh(&'a str),
 }
 
@@ -62,7 +60,7 @@ impl Line<'_> {
 }
 
 impl Place<'_> {
-    /// The lines of the file in this place, without their ends.
+    /// Returns the byte ranges of the file's lines at this place, without line ends.
     fn file_lines(&self) -> Vec<Range<usize>> {
         let mut at = self.span.start;
         let lines = self.view[self.span.clone()].split('\n');
@@ -109,8 +107,7 @@ impl Place<'_> {
         writer.flush(self.span.end);
     }
 
-    /// Changes one line: what stands around the difference stays as the file
-    /// has it.
+    /// Changes one line; text around the difference keeps the file's spelling.
     fn change_line(
         &self,
         file: &Range<usize>,
@@ -133,7 +130,7 @@ impl Place<'_> {
             }
         }
         if self.folds.line_ends && trailing(old_part) == trailing(new_part) {
-            // The model did not mean to change it, so the file's stays.
+            // The model did not change trailing whitespace, so the file's stays.
             (old_part, new_part) = (trim_end(old_part), trim_end(new_part));
         }
         let end = if self.folds.line_ends { file.start + trim_end(text).len() } else { file.end }.max(start);
@@ -147,7 +144,7 @@ impl Place<'_> {
         out.flush(to);
     }
 
-    /// Says in words what differs between what was looked for and what is there.
+    /// Describes the differences between the searched text and the file's.
     fn note_differences(&self, ignored: &mut Vec<&'static str>) {
         let mut note = |what, differs: bool| {
             if differs && !ignored.contains(&what) {
@@ -184,7 +181,7 @@ fn trailing(text: &str) -> &str {
     &text[trim_end(text).len()..]
 }
 
-/// Which lines of the result come from where.
+/// Determines the origin of each line of the result.
 fn plan<'a>(old: &[&str], new: &[&'a str]) -> Vec<Line<'a>> {
     let mut lines = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, old, new) {
@@ -210,7 +207,7 @@ fn plan<'a>(old: &[&str], new: &[&'a str]) -> Vec<Line<'a>> {
     lines
 }
 
-/// Collects replacements and makes each as small as it can be.
+/// Collects replacements and minimises each.
 struct Writer<'a> {
     view: &'a str,
     cursor: usize,
@@ -219,7 +216,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Replaces everything from the cursor to `end` by what is pending.
+    /// Replaces everything from the cursor to `end` by the pending text.
     fn flush(&mut self, end: usize) {
         let text = std::mem::take(&mut self.pending);
         let there = &self.view[self.cursor..end];
@@ -251,11 +248,11 @@ fn common_suffix(a: &str, b: &str) -> usize {
     same
 }
 
-/// A line of the file beside the model's spelling of it, unit by unit.
+/// A line of the file aligned with the model's version of it, unit by unit.
 struct Aligned {
-    /// Place in the old text and in the file, before each unit and at the end.
+    /// Positions in the old text and in the file, before each unit and at the end.
     before: Vec<(usize, usize)>,
-    /// The same, after each unit and at the beginning.
+    /// Positions in the old text and in the file, after each unit and at the beginning.
     after: Vec<(usize, usize)>,
 }
 
@@ -272,21 +269,20 @@ impl Aligned {
         aligned
     }
 
-    /// The last place not behind `limit` (in the old text) up to which both can
-    /// be told apart.
+    /// Returns the last aligned position at or before `limit` (an offset in the old text).
     fn before(&self, limit: usize) -> (usize, usize) {
         self.after.iter().rev().find(|it| it.0 <= limit).copied().unwrap_or(self.after[0])
     }
 
-    /// The first place not before `limit`, nor before `least`.
+    /// Returns the first aligned position at or after both `limit` and `least`.
     fn after(&self, limit: usize, least: usize) -> (usize, usize) {
         let found = self.before.iter().find(|it| limit.max(least) <= it.0);
         found.or(self.before.last()).copied().unwrap_or((limit, limit))
     }
 }
 
-/// Places of both texts that are at the same place of the folded one. Both come
-/// in ascending order.
+/// Returns the positions of both texts that correspond to the same position of the folded text. Both
+/// inputs must be ascending.
 fn common(
     old: impl Iterator<Item = (usize, usize)>,
     file: impl Iterator<Item = (usize, usize)>,
@@ -302,7 +298,7 @@ fn common(
     places
 }
 
-/// How the model's indentation translates into the file's.
+/// Translates the model's indentation into the file's.
 struct Indents {
     pairs: Vec<(String, String)>,
 }
@@ -326,7 +322,7 @@ impl Indents {
         indents
     }
 
-    /// Whether a line of the place begins where a line of the file begins.
+    /// Whether a line of the place begins at a line of the file.
     fn is_line_start(&self, place: &Place<'_>, file: &Range<usize>) -> bool {
         file.start == 0 || place.view.as_bytes()[file.start - 1] == b'\n'
     }
@@ -339,14 +335,13 @@ impl Indents {
         format!("{}{}", self.adapt_indent(own), &line[own.len()..])
     }
 
-    /// The file's form of an indentation: known as it is, or by the longest
-    /// known one it begins with and the step between known ones.
+    /// Returns the file's form of an indentation: a known pair, or the longest known prefix plus the
+    /// step between known indentations.
     fn adapt_indent(&self, own: &str) -> String {
         let known = self.pairs.iter().filter(|it| own.starts_with(&it.0)).max_by_key(|it| it.0.len());
         match known {
             Some((model, file)) => format!("{file}{}", self.adapt_rest(&own[model.len()..])),
-            // Less than any known line: take off what the file has more, or add
-            // what it has less, at the front.
+            // Less than any known line: remove or add the difference at the front.
             None => match self.pairs.iter().min_by_key(|it| it.0.len()) {
                 Some((model, file)) => match model.strip_suffix(own).or_else(|| model.strip_prefix(own)) {
                     Some(more) => {
@@ -371,8 +366,8 @@ impl Indents {
         }
     }
 
-    /// One step of indentation in both forms: the difference between two known
-    /// lines, else a guess from one line that mixes tabs and spaces.
+    /// Returns one indentation step in both forms: the difference between two known lines, else a guess
+    /// from a line that mixes tabs and spaces.
     fn step(&self) -> Option<(String, String)> {
         let mut pairs: Vec<&(String, String)> = self.pairs.iter().collect();
         pairs.sort_by_key(|it| it.0.len());
@@ -391,7 +386,7 @@ impl Indents {
     }
 }
 
-/// The smallest step: `(8 spaces, 2 tabs)` is `(4 spaces, 1 tab)`.
+/// Reduces a step to the smallest: `(8 spaces, 2 tabs)` becomes `(4 spaces, 1 tab)`.
 fn reduce(model: &str, file: &str) -> (String, String) {
     for parts in (2..=model.len().min(file.len())).rev() {
         if model.len().is_multiple_of(parts) && file.len().is_multiple_of(parts) {

@@ -8,7 +8,7 @@ fn apply(file: &str, splices: &[Splice]) -> String {
     String::from_utf8(text.splice(splices).unwrap().to_vec()).unwrap()
 }
 
-/// The file after the edit and what was overlooked, or why not.
+/// Returns the file after the edit and what was ignored, or why the text was not found.
 fn edit(file: &str, old: &str, new: &str) -> Result<(String, Vec<&'static str>), NotFound> {
     let text = Text::decode(file.as_bytes().to_vec()).unwrap();
     let found = find(text.view(), old, MatchCount::One)?;
@@ -19,13 +19,13 @@ fn edit(file: &str, old: &str, new: &str) -> Result<(String, Vec<&'static str>),
 const CHARACTERS: &str = "how characters are written (quotes, dashes, spaces, accents)";
 
 #[test]
-fn near_misses_that_mean_one_place() {
+fn unique_inexact_match_is_applied() {
     let python = "def f(x):\n\tif x:\n\t\treturn 1\n\treturn 2\n";
     let rows: [(&str, &str, &str, &str, &[&str]); 26] = [
-        // Exact.
+        // Exact match.
         ("a b c", "b", "B", "a B c", &[]),
         ("a\nb\nc\n", "b\n", "", "a\nc\n", &[]),
-        // Tabs and spaces, with new lines in the file's own style.
+        // Tabs against spaces; new lines get the file's style.
         (
             python,
             "    if x:\n        return 1\n",
@@ -47,7 +47,7 @@ fn near_misses_that_mean_one_place() {
             "    a {\n        c\n            d\n    }\n",
             &["indentation"],
         ),
-        // A block that lost its indentation altogether.
+        // A block without any indentation.
         (
             "class A:\n    def f():\n        pass\n",
             "def f():\n    pass",
@@ -56,18 +56,18 @@ fn near_misses_that_mean_one_place() {
             &["indentation"],
         ),
         ("  x = 1\n", "x = 1", "x = 2", "  x = 2\n", &[]),
-        // White space at the end of lines stays where the line stays.
+        // Trailing whitespace stays where the line stays.
         ("one  \ntwo\n", "one\ntwo", "one\nTWO", "one  \nTWO\n", &["trailing white space"]),
         ("one\ntwo\n", "one  \ntwo", "one  \nTWO", "one\nTWO\n", &["trailing white space"]),
         ("one  \ntwo\n", "one\ntwo", "ONE\ntwo", "ONE  \ntwo\n", &["trailing white space"]),
-        // Quotes: the file's stay, the model's are written as asked.
+        // Quotes: the file's stay, new ones are written as given.
         ("it’s “fine” here", "it's \"fine\" here", "it's \"fine\" now", "it’s “fine” now", &[CHARACTERS]),
         ("don't stop", "don’t stop", "don’t go", "don't go", &[CHARACTERS]),
         ("say 'x'", "say 'x'", "say ’y’", "say ’y’", &[]),
         ("it’s x\n", "it's x", "it's x\nand it’s y", "it’s x\nand it’s y\n", &[CHARACTERS]),
         ("a – b", "a - b", "a - c", "a – c", &[CHARACTERS]),
         ("wait…", "wait...", "wait... more", "wait… more", &[CHARACTERS]),
-        // Composed and decomposed.
+        // Composed against decomposed accents.
         ("caf\u{e9} noir", "cafe\u{301} noir", "cafe\u{301} blanc", "caf\u{e9} blanc", &[CHARACTERS]),
         ("cafe\u{301} noir", "caf\u{e9} noir", "caf\u{e9} blanc", "cafe\u{301} blanc", &[CHARACTERS]),
         (
@@ -77,11 +77,11 @@ fn near_misses_that_mean_one_place() {
             "\u{1112}\u{1161}\u{11ab} y",
             &[CHARACTERS],
         ),
-        // Spaces that are none.
+        // No-break spaces.
         ("a\u{a0}b = 1", "a b = 1", "a b = 2", "a\u{a0}b = 2", &[CHARACTERS]),
         ("a b = 1", "a\u{a0}b = 1", "a\u{a0}b = 2", "a b = 2", &[CHARACTERS]),
         ("x\u{200b}y = 1", "xy = 1", "xy = 2", "x\u{200b}y = 2", &[CHARACTERS]),
-        // Copied line numbers.
+        // Line numbers copied from a listing.
         ("a\nb\nc\n", "     2→b\n     3→c", "     2→B\n     3→c", "a\nB\nc\n", &["copied line numbers"]),
         ("a\n  b\nc\n", "2\t  b\n3\tc", "  B\nc", "a\n  B\nc\n", &["copied line numbers"]),
         // Escaped once too often.
@@ -96,7 +96,7 @@ fn near_misses_that_mean_one_place() {
 }
 
 #[test]
-fn what_is_not_clear_is_refused() {
+fn ambiguous_and_missing_text_is_rejected() {
     let ambiguous = |places: &[usize]| NotFound::Ambiguous(places.to_vec());
     let rows: [(&str, &str, NotFound); 11] = [
         ("a a", "a", ambiguous(&[0, 2])),
@@ -117,7 +117,7 @@ fn what_is_not_clear_is_refused() {
 }
 
 #[test]
-fn every_place_at_once() {
+fn replace_all_replaces_identical_places() {
     for (file, old, new, want) in [
         ("a b a\na", "a", "x", Some("x b x\nx")),
         ("aaaa", "aa", "b", Some("bb")),
@@ -131,10 +131,10 @@ fn every_place_at_once() {
     }
 }
 
-/// A block of code, mangled in every way by itself and in pairs, must be found
-/// and changed; two copies of it must be refused.
+/// A code block with every kind of deviation, alone and in pairs, must be found and changed; two copies
+/// of it must be rejected as ambiguous.
 #[test]
-fn a_corpus_of_mangled_blocks() {
+fn mangled_blocks_are_found_if_unique() {
     let blocks = [
         "fn main() {\n    let name = \"café\";\n    println!(\"it's {name}\");\n}\n",
         "\tif (a) {\n\t\treturn 'x';\n\t}\n\telse {\n\t\treturn “y”;\n\t}\n",
@@ -172,7 +172,7 @@ fn a_corpus_of_mangled_blocks() {
                 let what = format!("{first}, {second}: {old:?}");
                 let (got, _) = edit(&file, &old, &new).unwrap_or_else(|err| panic!("{what}: {err:?}"));
                 let rest = block.trim_end_matches('\n');
-                // Everything of the block stays; the new line is as asked.
+                // The block's other lines stay; the new line is as given.
                 assert!(got.starts_with(&format!("before\n{rest}")), "{what}\n{got}");
                 assert!(got.contains("added ‘line’"), "{what}\n{got}");
                 let twice = format!("{file}{file}");
@@ -185,7 +185,7 @@ fn a_corpus_of_mangled_blocks() {
 }
 
 #[test]
-fn the_nearest_text_is_named() {
+fn missing_text_reports_the_nearest_place() {
     let file = "fn a() {}\n\nfn greet() {\n    let who = ’world’;\n    say(who);\n}\n";
     let rows = [
         (
@@ -225,9 +225,9 @@ fn the_nearest_text_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// An exact match does what a plain replacement does.
+    /// For an exact match the result equals that of a plain replacement.
     #[test]
-    fn exact_is_exact(
+    fn exact_match_equals_plain_replacement(
         before in "[ab \n]{0,20}", old in "[cd’é\n]{1,10}", after in "[ab \n]{0,20}", new in "[cdab’é'\n]{0,14}",
     ) {
         let file = format!("{before}{old}{after}");
@@ -237,10 +237,10 @@ proptest! {
         prop_assert_eq!(got, file.replacen(&old, &new, 1));
     }
 
-    /// Whatever is thrown at it, splices are in order and on character
-    /// boundaries, and nothing outside of the found place changes.
+    /// For arbitrary input, splices are ascending and on character boundaries, and nothing outside the
+    /// match changes.
     #[test]
-    fn anything_goes(file in "(\\PC|[ \t\n'’\"“é…]){0,60}", at in any::<(prop::sample::Index, prop::sample::Index)>(), new in "\\PC{0,10}", mangle in 0_usize..5) {
+    fn arbitrary_input_yields_ordered_splices(file in "(\\PC|[ \t\n'’\"“é…]){0,60}", at in any::<(prop::sample::Index, prop::sample::Index)>(), new in "\\PC{0,10}", mangle in 0_usize..5) {
         let boundaries: Vec<usize> = file.char_indices().map(|it| it.0).chain([file.len()]).collect();
         let (a, b) = (*at.0.get(&boundaries), *at.1.get(&boundaries));
         let old = &file[a.min(b)..a.max(b)];

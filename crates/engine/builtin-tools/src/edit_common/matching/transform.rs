@@ -1,25 +1,22 @@
-//! Mistakes that run through a whole text: what a model copied along with it,
-//! or spelt once too often.
+//! Undoes mistakes that affect a whole text: copied line numbers, or escapes applied once too often.
 
 use crate::edit_common::line_anchors::is_letters;
 
-/// What was done to a text before it was looked for.
+/// A transformation applied to a text before searching for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Transform {
-    /// Nothing.
     None,
-    /// Line numbers that a listing puts in front were taken off.
+    /// Removes line numbers copied from a listing.
     LineNumbers,
-    /// Escapes such as `\n` became what they stand for.
+    /// Replaces escapes such as `\n` by the characters they stand for.
     Unescaped,
 }
 
 impl Transform {
-    /// In the order they are tried.
+    /// All transformations, in the order they are tried.
     pub(crate) const ALL: [Self; 3] = [Self::None, Self::LineNumbers, Self::Unescaped];
 
-    /// Applies it to the text that is looked for; `None` when there is nothing
-    /// to do.
+    /// Applies the transformation to the searched text; `None` if it does not apply.
     pub(crate) fn of_old(self, text: &str) -> Option<String> {
         match self {
             Self::None => Some(text.to_owned()),
@@ -28,10 +25,10 @@ impl Transform {
         }
     }
 
-    /// Applies it to the replacement, which the same hand wrote.
+    /// Applies the transformation to the replacement, which probably has the same mistake.
     pub(crate) fn of_new(self, text: &str) -> String {
         let changed = match self {
-            // New lines have no number to copy; the others do.
+            // New lines have no line number to copy; the others do.
             Self::LineNumbers => {
                 let lines = text.split('\n').map(|line| numbered(line).map_or(line, |it| it.1));
                 Some(lines.collect::<Vec<_>>().join("\n"))
@@ -41,7 +38,7 @@ impl Transform {
         changed.unwrap_or_else(|| text.to_owned())
     }
 
-    /// What to call it.
+    /// Returns a description for the notes.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -51,13 +48,13 @@ impl Transform {
     }
 }
 
-/// Takes line numbers off if every line has one and they count up.
+/// Removes line numbers if every line has one and they are consecutive.
 pub(crate) fn without_line_numbers(text: &str) -> Option<String> {
     let mut expected = None;
     let mut lines = Vec::new();
     for line in text.split('\n') {
         if line.trim().is_empty() {
-            // A blank line may have lost its number with its text.
+            // An empty line may have lost its number with its text.
             expected = expected.map(|it: u64| it + 1);
             lines.push(line);
             continue;
@@ -72,8 +69,8 @@ pub(crate) fn without_line_numbers(text: &str) -> Option<String> {
     expected.map(|_| lines.join("\n"))
 }
 
-/// Splits `  12→text`, `12<tab>text`, `12 | text`, `12: text` and, with a mark,
-/// `12:4fk0a<tab>text`.
+/// Splits `  12→text`, `12<tab>text`, `12 | text`, `12: text` and, with a mark, `12:4fk0a<tab>text` into
+/// number and text.
 fn numbered(line: &str) -> Option<(u64, &str)> {
     let line = line.trim_start_matches(' ');
     let digits = line.len() - line.trim_start_matches(|it: char| it.is_ascii_digit()).len();
@@ -92,7 +89,7 @@ fn numbered(line: &str) -> Option<(u64, &str)> {
     rest.is_empty().then_some((number, rest))
 }
 
-/// Replaces escapes by what they stand for; `None` when there are none.
+/// Replaces escapes by the characters they stand for; `None` if there are none.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();

@@ -1,4 +1,4 @@
-//! A session with files, and calls into it the way the runtime makes them.
+//! A session with files, and tools called as the runtime calls them.
 #![allow(clippy::type_complexity, dead_code, reason = "each test file uses a part")]
 
 use std::{
@@ -34,7 +34,7 @@ pub(crate) struct Rig {
     calls: AtomicUsize,
 }
 
-/// Everything is in the request, or nothing.
+/// Reports either all earlier results as still in the conversation, or none.
 struct Switch(Arc<AtomicBool>);
 
 impl ContextView for Switch {
@@ -103,7 +103,7 @@ impl Rig {
         self.run_as(self.context(), name, input).await
     }
 
-    /// What the model reads; an error begins with `error: `.
+    /// Returns what the model reads; errors begin with `error: `.
     pub(crate) async fn say(&self, name: &str, input: Value) -> String {
         let shown = match self.run(name, input).await {
             Ok(output) => output.content.to_text(),
@@ -121,7 +121,7 @@ impl Rig {
         self.files.workspace().undo(&UndoTarget::Last, &origin).unwrap().restored
     }
 
-    /// Names below the root that are ours.
+    /// Returns temporary files of Haft below the root.
     pub(crate) fn litter(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut todo = vec![self.ws.clone()];
@@ -139,7 +139,7 @@ impl Rig {
     }
 }
 
-/// The tools of another session over the same directory.
+/// Creates the tools of another session over the same directory.
 pub(crate) fn session(
     ws: &Path,
     home: &Path,

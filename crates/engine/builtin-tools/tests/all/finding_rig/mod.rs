@@ -1,4 +1,4 @@
-//! A directory, and calls into it the way the runtime makes them.
+//! A directory, with tools called as the runtime calls them.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::{
@@ -17,7 +17,7 @@ pub(crate) struct Rig {
     pub(crate) ws: PathBuf,
     pub(crate) home: PathBuf,
     pub(crate) denied: Arc<Vec<PathBuf>>,
-    /// Decides instead of the list of denied paths.
+    /// Replaces the list of denied paths.
     pub(crate) scope: Option<Arc<dyn ReadScope>>,
 }
 
@@ -63,7 +63,7 @@ impl Rig {
         CallContext { home: Some(home), ..CallContext::detached("call", self.ws.as_path()) }
     }
 
-    /// The paths a call says it reads.
+    /// Returns the paths a call declares to read.
     pub(crate) fn reach(&self, tool: &Arc<dyn DynTool>, input: &Value) -> Vec<PathBuf> {
         let call = Arc::clone(tool).parse(input.clone(), &self.context()).unwrap();
         let reach = call.reach(&self.context());
@@ -101,7 +101,7 @@ impl Rig {
         call.run(permit, cx).await
     }
 
-    /// What the model reads; errors begin with `error: `.
+    /// Returns what the model reads; errors begin with `error: `.
     pub(crate) async fn text(&self, tool: &Arc<dyn DynTool>, input: Value) -> String {
         match self.run(tool, &input, self.context()).await {
             Ok(output) => output.content.to_text(),

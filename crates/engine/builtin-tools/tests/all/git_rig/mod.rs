@@ -1,4 +1,4 @@
-//! A repository of its own, the tool for git with undo, and what is on the disk.
+//! A git repository, the git tool with undo, and the state on disk.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
 use crate::shell_rig::{self, call};
@@ -30,12 +30,12 @@ pub struct Repo {
 }
 
 impl Repo {
-    /// A repository with two commits, a changed file, a staged one and a new one.
+    /// Creates a repository with two commits, and a modified, a staged and an untracked file.
     pub fn new() -> Self {
         Self::with(|_| {})
     }
 
-    /// The same where the person's shell is set up like this.
+    /// Like [`Repo::new`], with a modified shell environment of the user.
     pub fn with(change: impl FnOnce(&mut ShellConfig)) -> Self {
         let repo = Self::empty_with(change);
         repo.git(&["init", "-q", "-b", "main"]);
@@ -74,7 +74,7 @@ impl Repo {
         &self.rig.work
     }
 
-    /// What the person does at their terminal.
+    /// Runs git like the user at a terminal.
     pub fn git(&self, words: &[&str]) -> String {
         git_in(self.dir(), words)
     }
@@ -89,7 +89,7 @@ impl Repo {
         std::fs::read_to_string(self.dir().join(name)).unwrap()
     }
 
-    /// A call, and the id it has in the journal.
+    /// Runs a call; also returns its id in the journal.
     pub async fn call(&self, input: Value) -> (String, Result<Output, ToolError>) {
         let id = format!("call_{}", self.calls.fetch_add(1, Ordering::SeqCst));
         let cx = CallContext::detached(id.as_str(), self.dir());
@@ -97,7 +97,7 @@ impl Repo {
         (id, got)
     }
 
-    /// What the model reads, whatever came.
+    /// Returns what the model reads, whether result or error.
     pub async fn said(&self, input: Value) -> String {
         match self.call(input).await.1 {
             Ok(output) => output.content.to_text(),
@@ -117,7 +117,7 @@ impl Repo {
         assert_eq!(report.conflicts, [], "{id}");
     }
 
-    /// Everything of files and repository but objects.
+    /// Returns every file of working tree and repository except objects.
     pub fn picture(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         let mut open = vec![self.dir().to_owned()];

@@ -1,8 +1,7 @@
-//! Makes the table: every sample, spelt by the model in a way that is not quite
-//! the file's.
+//! Generates the table: every sample, with the model's text deviating from the file's.
 //!
-//! What must come of a row is not taken from the tool: the change is known in
-//! the file's own spelling, so the wanted file is put together from it.
+//! The expected result does not come from the tool: the change is known in the file's own spelling, and
+//! the expected file is built from it.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,31 +10,31 @@ use super::samples::{SAMPLES, Sample};
 /// One edit.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Row {
-    /// Which file, and what is wrong with what the model wrote.
+    /// Name of the sample, and the deviation.
     pub(crate) name: String,
     pub(crate) file: String,
     pub(crate) old: String,
     pub(crate) new: String,
-    /// First and last line that the edit is about, of the place that is meant.
+    /// First and last line of the intended place.
     pub(crate) lines: (usize, usize),
-    /// The file afterwards, if the model had named the place beyond doubt.
+    /// The file after the edit, if the place is unambiguous.
     pub(crate) want: String,
     pub(crate) verdict: Verdict,
 }
 
-/// What Edit must make of it.
+/// The expected outcome.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
-    /// The edit is made, and its result says what was overlooked.
+    /// The edit is made; its result names what was ignored.
     Applies { ignoring: Vec<String> },
-    /// There are two places, and nothing is changed.
+    /// Two places match, and nothing changes.
     Ambiguous,
-    /// There is no such text, and nothing is changed; the error names this line.
+    /// No place matches, and nothing changes; the error shows this line.
     NotFound { line: usize },
 }
 
-/// How a text differs between the file and what the model writes.
+/// A deviation between the file and the model's text.
 struct Miss {
     name: &'static str,
     in_file: fn(&str) -> String,
@@ -51,7 +50,7 @@ fn each_line(text: &str, change: impl Fn(&str) -> String) -> String {
     text.split('\n').map(change).collect::<Vec<_>>().join("\n")
 }
 
-/// The smallest indentation of a text.
+/// Returns the smallest indentation in a text.
 fn unit(text: &str) -> usize {
     let indents = text.split('\n').filter(|line| line.starts_with(' '));
     indents.map(|line| line.len() - line.trim_start().len()).min().unwrap_or(4).max(1)
@@ -73,7 +72,7 @@ fn to_spaces(text: &str) -> String {
     })
 }
 
-/// Without the indentation that all lines share.
+/// Removes the indentation common to all lines.
 fn dedented(text: &str) -> String {
     let lines = || text.split('\n').filter(|line| !line.trim().is_empty());
     let shared = lines().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
@@ -104,7 +103,7 @@ fn decomposed(text: &str) -> String {
     pairs.iter().fold(text.to_owned(), |text, (composed, parts)| text.replace(composed, parts))
 }
 
-/// The last space within each line is one that does not break.
+/// Replaces the last space of each line by a no-break space.
 fn no_break(text: &str) -> String {
     each_line(text, |line| match line.trim().rfind(' ') {
         Some(at) => {
@@ -115,7 +114,7 @@ fn no_break(text: &str) -> String {
     })
 }
 
-/// Something invisible after the first character of each line.
+/// Inserts an invisible character after the first character of each line.
 fn zero_width(text: &str) -> String {
     each_line(text, |line| {
         let start = line.len() - line.trim_start().len();
@@ -180,7 +179,7 @@ const MISSES: &[Miss] = &[
     },
 ];
 
-/// The whole table, the same every time.
+/// Returns the whole table, deterministically.
 pub(crate) fn table() -> Vec<Row> {
     let mut rows = Vec::new();
     for sample in SAMPLES {
@@ -235,15 +234,14 @@ fn applies(ignoring: &[&str]) -> Verdict {
 fn missed(sample: &Sample, miss: &Miss) -> Option<Row> {
     let (block, wanted) = ((miss.in_file)(sample.block), (miss.in_file)(&changed(sample)));
     let (old, new) = ((miss.by_model)(sample.block), (miss.by_model)(&changed(sample)));
-    // A sample without tabs has none to lose, and what the model puts into new
-    // text it means.
+    // A sample without tabs cannot lose any, and deviations in new text are intended.
     let meant = [(&old, &new), (&block, &wanted)].iter().any(|(a, b)| differing(a, b).contains('\u{a0}'));
     let ignoring: Vec<&str> = miss.ignoring.iter().copied().filter(|it| shows(it, &block, &old)).collect();
     ((miss.name == "exact" || old != block) && !meant)
         .then(|| row(sample, miss.name, &block, old, new, &wanted, applies(&ignoring)))
 }
 
-/// The part of the second text that the first does not have.
+/// Returns the part of the second text that the first lacks.
 fn differing<'a>(a: &str, b: &'a str) -> &'a str {
     let same = |(a, b): &(char, char)| a == b;
     let start: usize = a.chars().zip(b.chars()).take_while(same).map(|it| it.1.len_utf8()).sum();
@@ -252,7 +250,7 @@ fn differing<'a>(a: &str, b: &'a str) -> &'a str {
     &b[start..b.len() - end]
 }
 
-/// Whether two spellings of a block differ in this respect.
+/// Whether two versions of a block differ in this respect.
 fn shows(what: &str, file: &str, model: &str) -> bool {
     let lines = || file.split('\n').zip(model.split('\n')).filter(|(line, _)| !line.trim().is_empty());
     let any = |differ: fn(&str, &str) -> bool| lines().any(|(a, b)| differ(a, b));
@@ -265,7 +263,7 @@ fn shows(what: &str, file: &str, model: &str) -> bool {
     }
 }
 
-/// With the line numbers of a listing in front, in the forms that are about.
+/// Adds line numbers of a listing, in all known formats.
 fn numbered(sample: &Sample) -> Vec<Row> {
     type Form = (&'static str, fn(usize) -> String);
     let forms: [Form; 2] =
@@ -282,8 +280,8 @@ fn numbered(sample: &Sample) -> Vec<Row> {
     forms.into_iter().map(make).collect()
 }
 
-/// A line comes with the indentation of its neighbour, in the model's form; in
-/// the file it has the file's. What is new is written as asked, curly or not.
+/// Adds a line with the indentation of its neighbour, in the model's form; the file must get its own
+/// form. New text is written as given.
 fn with_a_new_line(sample: &Sample) -> Option<Row> {
     let tabs = sample.block.contains('\t');
     let by_model: fn(&str) -> String = if tabs { to_spaces } else { to_tabs };
@@ -298,7 +296,7 @@ fn with_a_new_line(sample: &Sample) -> Option<Row> {
     Some(row(sample, name, sample.block, old, new, &wanted, applies(&["indentation"])))
 }
 
-/// The file has carriage returns, the model none (or the other way round).
+/// The file has carriage returns and the model's text does not, or vice versa.
 fn returns(sample: &Sample) -> Row {
     let both = |text: &str| text.replace('\n', "\r\n");
     let plain = row(
@@ -317,7 +315,7 @@ fn returns(sample: &Sample) -> Row {
     Row { name, old: both(&plain.old), new: both(&plain.new), ..plain }
 }
 
-/// The first letter of the line in the middle is another one.
+/// The first letter of the middle line is wrong.
 fn one_wrong_character(sample: &Sample) -> Row {
     let lines: Vec<&str> = sample.block.split('\n').collect();
     let is_wordy = |line: &&str| 3 <= line.chars().filter(|it| it.is_alphanumeric()).count();
@@ -339,7 +337,7 @@ fn one_wrong_character(sample: &Sample) -> Row {
     row(sample, "one wrong character", sample.block, old, new, sample.block, verdict)
 }
 
-/// The same block twice; the second is meant.
+/// The same block occurs twice; the second is meant.
 fn two_candidates(sample: &Sample) -> Row {
     let once = row(
         sample,

@@ -1,13 +1,12 @@
-//! Files of many kinds, each with a block that an edit is about.
+//! Files of many kinds, each with a block to edit.
 
-/// A file with a block in it, and what an edit changes in the block. The change
-/// is stated in the file's own spelling.
+/// A file with a block, and a change of the block in the file's own spelling.
 pub(crate) struct Sample {
     pub(crate) name: &'static str,
     pub(crate) before: &'static str,
     pub(crate) block: &'static str,
     pub(crate) after: &'static str,
-    /// A part of the block, and what comes in its place.
+    /// A part of the block, and its replacement.
     pub(crate) change: (&'static str, &'static str),
 }
 

@@ -1,4 +1,4 @@
-//! A session with a shell, and calls into it the way the runtime makes them.
+//! A session with a shell, and tools called as the runtime calls them.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
 use std::{
@@ -75,7 +75,7 @@ impl Rig {
         call(tool, input, self.context()).await
     }
 
-    /// What the model reads, with the paths of this run left out.
+    /// Returns what the model reads, with the paths of this run replaced.
     pub async fn text(&self, tool: &Arc<dyn DynTool>, input: Value) -> String {
         let text = match self.call(tool, input).await {
             Ok(output) => output.content.to_text(),
@@ -116,7 +116,7 @@ pub fn interruptible(cx: CallContext) -> (CallContext, CancellationToken) {
     (CallContext { cancel: cancel.clone(), ..cx }, cancel)
 }
 
-/// Waits for something that happens soon.
+/// Waits until a condition holds.
 pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !is_so() {
@@ -125,7 +125,7 @@ pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process lives; a dead one nobody asked about does not.
+/// Whether a process is running; a zombie is not.
 pub fn lives(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("").starts_with(['Z', 'X']))

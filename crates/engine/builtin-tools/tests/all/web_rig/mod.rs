@@ -1,5 +1,5 @@
-//! A web server on the loopback that says exactly what a test wants, and a
-//! network whose names lead where a test wants.
+//! A web server on the loopback interface that sends exactly what a test specifies, and a network with
+//! simulated names.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
 use std::{
@@ -26,10 +26,10 @@ use tokio::{
 };
 use url::Url;
 
-/// What a server does with a request.
+/// Handles one request.
 pub type Answer = Arc<dyn Fn(String, TcpStream) -> NetFuture<'static, ()> + Send + Sync>;
 
-/// A server that notes what it was asked.
+/// A server that records its requests.
 pub struct Site {
     pub port: u16,
     pub asked: Arc<Mutex<Vec<String>>>,
@@ -84,7 +84,7 @@ impl Site {
     }
 }
 
-/// An answer in full.
+/// Builds a complete response.
 pub fn reply(status: u16, content_type: &str, body: &[u8]) -> Vec<u8> {
     reply_with(status, &[("Content-Type", content_type)], body)
 }
@@ -97,7 +97,7 @@ pub fn reply_with(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8>
     [head.as_bytes(), b"\r\n", body].concat()
 }
 
-/// A fetcher that may reach one server on the loopback.
+/// A fetch tool that may connect to one loopback server.
 pub struct Rig {
     pub dir: tempfile::TempDir,
     pub tool: Arc<dyn DynTool>,
@@ -139,7 +139,7 @@ impl Rig {
         self.call(json!({ "url": url })).await
     }
 
-    /// What the model reads, whatever came.
+    /// Returns what the model reads, whether result or error.
     pub async fn said(&self, input: Value) -> String {
         match self.call(input).await {
             Ok(output) => output.content.to_text(),
@@ -148,8 +148,7 @@ impl Rig {
     }
 }
 
-/// A network of names that do not exist, answered by a table; it notes who was
-/// connected to.
+/// A network that resolves names from a table and records connections.
 #[derive(Default)]
 pub struct StubNetwork {
     pub names: HashMap<String, Vec<Vec<IpAddr>>>,
@@ -198,7 +197,7 @@ impl WebNetwork for StubNetwork {
     }
 }
 
-/// Answers from a page what a test expects.
+/// A page model with a fixed answer, which records its prompts.
 pub struct FixedReader(pub Result<&'static str, &'static str>, pub Mutex<Vec<(String, String)>>);
 
 impl PageModel for FixedReader {

@@ -1,6 +1,5 @@
-//! The shared table of addresses, and rows of our own, over real names and sockets: in
-//! a network of its own in which every address leads to a server that writes down who
-//! was connected to (`world.sh`, `world.py`).
+//! The shared table of URLs, and further rows, over real names and sockets: in a network namespace where
+//! every address leads to a server that records connections (`world.sh`, `world.py`).
 #![allow(clippy::print_stderr, reason = "test code")]
 
 use crate::{
@@ -17,11 +16,10 @@ use std::{
 use haft_net::SystemNetwork;
 use serde_json::{Value, json};
 
-/// Says inside of the network where its servers write.
+/// Environment variable that tells the test inside the namespace where its servers write.
 const WORLD: &str = "HAFT_TEST_WEB_WORLD";
 
-/// Rows of our own: what leads where, and what becomes of it. What is public is
-/// connected to, and nothing else ever is.
+/// Further rows: redirects and outcomes. Public addresses are connected to, and nothing else ever is.
 fn own_rows() -> Vec<Value> {
     let public = "93.184.216.34";
     let row = |url: &str, dns: Value, responses: Value, expect: &str| {
@@ -39,7 +37,7 @@ fn own_rows() -> Vec<Value> {
             json!({}),
             "allow",
         ),
-        // One that is near among many, in either kind of answer.
+        // One private address among several, in IPv4 or IPv6 answers.
         row("http://mixed.test/", json!({"mixed.test": [public, "10.0.0.1"]}), json!({}), "block"),
         row("http://mixed6.test/", json!({"mixed6.test": [public, "fd00::1"]}), json!({}), "block"),
         row(
@@ -51,14 +49,14 @@ fn own_rows() -> Vec<Value> {
         row("http://intranet.test/", json!({}), json!({}), "block"),
         row("http://localhost:8080/", json!({}), json!({}), "block"),
         row("http://nothing.test/", json!({}), json!({}), "error"),
-        // Names whose second answer is another.
+        // Names whose second resolution differs.
         row(
             "https://turns.test/a",
             json!({"turns.test": {"sequence": [[public], ["127.0.0.1"]]}}),
             json!({"https://turns.test/a": {"status": 302, "location": "/b"}}),
             "block",
         ),
-        // Redirects by address and by name, to what is near.
+        // Redirects to private addresses, by address and by name.
         row(
             "https://a.test/x",
             json!({"a.test": [public], "in.test": ["10.9.9.9"]}),
@@ -102,7 +100,7 @@ fn own_rows() -> Vec<Value> {
     rows
 }
 
-/// Everything a certificate has to be for.
+/// Returns every name the certificate must cover.
 fn names(rows: &[Value]) -> Vec<String> {
     let mut names: Vec<String> =
         rows.iter().flat_map(|row| row["dns"].as_object().unwrap().keys().cloned()).collect();
@@ -113,7 +111,7 @@ fn names(rows: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn the_table_over_real_names_and_sockets() {
+fn url_table_holds_over_real_sockets() {
     let mut all = rows();
     all.extend(own_rows());
     match std::env::var_os(WORLD) {
@@ -125,7 +123,7 @@ fn the_table_over_real_names_and_sockets() {
     }
 }
 
-/// Runs this test again, in a network of its own.
+/// Runs this test again, inside a network namespace.
 fn in_world(all: &[Value]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("names.json"), json!(names(all)).to_string()).unwrap();
@@ -135,7 +133,7 @@ fn in_world(all: &[Value]) {
         .arg(script)
         .arg(dir.path())
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "web_server::the_table_over_real_names_and_sockets", "--nocapture"])
+        .args(["--exact", "web_server::url_table_holds_over_real_sockets", "--nocapture"])
         .env(WORLD, dir.path())
         .output();
     let ran = match ran {
@@ -143,14 +141,14 @@ fn in_world(all: &[Value]) {
         Err(err) => return eprintln!("SKIPPED: no network of its own can be made: unshare: {err}"),
     };
     let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    // Nothing was tried if the servers were never there.
+    // Without running servers nothing was tested.
     if !dir.path().join("ready").exists() {
         return eprintln!("SKIPPED: no network of its own can be made here:\n{said}");
     }
     assert!(ran.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// What the servers wrote down about a row.
+/// Returns what the servers recorded about a row.
 fn seen(dir: &Path, row: &Value) -> (Vec<String>, Vec<IpAddr>) {
     let text = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
     let lines = text.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
@@ -174,7 +172,7 @@ async fn check(dir: &Path, all: &[Value]) {
         let is_near = connected.iter().any(|it| !haft_net::is_public(*it));
         let is_right = match want {
             "property" => got == "allow" && !connected.is_empty(),
-            // The first answer of a name that turns may be connected to, and only that.
+            // For a name that changes, only its first address may be connected to.
             "block" if row["dns"].to_string().contains("sequence") => true,
             "allow" | "report_redirect" => got == want && !connected.is_empty(),
             _ => got == want,
