@@ -194,7 +194,7 @@ mod tests {
     /// Calls in a new directory with these settings of the organisation.
     fn calls(dir: &Path, managed: &Value) -> LocalCalls {
         let repeat =
-            tool("Repeat", "Repeats.", async |args: SpokenText, _cx| Ok(args.text.repeat(10_000).into()));
+            tool("Repeat", "Repeats.", async |args: SpokenText, _cx| Ok(args.text.repeat(40_000).into()));
         let speak = tool("Speak", "Speaks.", async |args: SpokenText, _cx| Ok(args.text.into()));
         let tools = vec![repeat.read_only().build(), speak.read_only().build()];
         let variables = EnvVars::of_process().with("HOME", dir).without("HAFT_CONFIG_DIR");
