@@ -1,9 +1,11 @@
 //! What starting agents needs from above.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use haft_tool::{BoxFuture, CallContext};
 use haft_types::Usage;
+
+use super::ChildIdentity;
 
 /// Starts agents in the name of a call. Whoever runs agents implements this.
 pub trait SubagentSpawner: Send + Sync {
@@ -68,32 +70,9 @@ pub struct SubagentRequest {
 #[derive(Clone, Debug)]
 pub enum SubagentOutcome {
     /// It has ended.
-    Ended(Box<AgentReport>),
+    Ended(Arc<AgentReport>),
     /// It goes on in the background.
-    Launched(Box<LaunchedAgent>),
-}
-
-/// An agent that goes on in the background.
-#[derive(Clone, Debug, Default)]
-pub struct LaunchedAgent {
-    /// The agent.
-    pub agent_id: String,
-    /// This run of it.
-    pub run_id: String,
-    /// Its kind.
-    pub kind: String,
-    /// The name it is reached by, if it has one.
-    pub name: Option<String>,
-    /// What it does, in a few words.
-    pub description: String,
-    /// The task.
-    pub prompt: String,
-    /// Its model.
-    pub model: String,
-    /// Who chose it, in words.
-    pub model_from: String,
-    /// Its log, if there is one.
-    pub log: Option<PathBuf>,
+    Launched(Arc<ChildIdentity>),
 }
 
 /// How a run of an agent ended.
