@@ -46,6 +46,7 @@ mod prompt_run;
 pub mod recording;
 mod repetition_guard;
 mod request_cost;
+mod result_log;
 mod results_in_context;
 mod secret_masker;
 mod shown_output;

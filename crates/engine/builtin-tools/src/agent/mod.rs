@@ -1,5 +1,6 @@
 //! Starts sub-agents.
 
+mod child_identity;
 mod report_text;
 mod spawn_port;
 
@@ -11,12 +12,12 @@ use haft_tool::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
+pub use child_identity::ChildIdentity;
 pub use report_text::{flat, harmless, indented, report_text};
 pub use spawn_port::{
-    AgentKindSummary, AgentReport, AgentStatus, KilledBy, LaunchedAgent, NoSubagents, SubagentDenial,
-    SubagentOutcome, SubagentRequest, SubagentSpawner,
+    AgentKindSummary, AgentReport, AgentStatus, KilledBy, NoSubagents, SubagentDenial, SubagentOutcome,
+    SubagentRequest, SubagentSpawner,
 };
 
 /// The agent kind used when a call names none.
@@ -67,16 +68,16 @@ pub struct Input {
 #[derive(Clone, Debug)]
 pub enum Output {
     /// The agent has ended; its report.
-    Report(Box<AgentReport>),
+    Report(Arc<AgentReport>),
     /// The agent is running in the background.
-    Launched(Box<LaunchedAgent>),
+    Launched(Arc<ChildIdentity>),
 }
 
 impl Serialize for Output {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Report(report) => report.to_json().serialize(serializer),
-            Self::Launched(launched) => launched.to_json().serialize(serializer),
+            Self::Launched(launched) => launched.launched_json().serialize(serializer),
         }
     }
 }
@@ -192,7 +193,7 @@ impl Tool for Agent {
     fn to_content(&self, output: &Output) -> Content {
         match output {
             Output::Report(report) => Content::text(report_text(report)),
-            Output::Launched(launched) => Content::text(launched.text()),
+            Output::Launched(launched) => Content::text(launched.launched_text()),
         }
     }
 
@@ -205,7 +206,7 @@ impl Tool for Agent {
                 shown
             }
             Stage::Done(Output::Launched(it)) => {
-                Rendered::headline(format!("{} {} works in the background", it.kind, it.agent_id))
+                Rendered::headline(format!("{} {} works in the background", it.kind, it.id))
             }
             Stage::Failed(error) => Rendered::error(&error.message),
         }
@@ -220,30 +221,9 @@ impl Input {
 
 /// Converts a report to the result of the call. An unsuccessful ending becomes an error that includes
 /// the agent's last text.
-pub(crate) fn report_outcome(report: Box<AgentReport>) -> Result<Outcome<Output>, ToolError> {
+pub(crate) fn report_outcome(report: Arc<AgentReport>) -> Result<Outcome<Output>, ToolError> {
     match report.status {
         AgentStatus::Completed => Ok(Output::Report(report).into()),
         _ => Err(ToolError::failed(report_text(&report)).with_data(report.to_json())),
-    }
-}
-
-impl LaunchedAgent {
-    /// Returns the public JSON form.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "status": "async_launched", "isAsync": true, "agentId": self.agent_id, "agentType": self.kind,
-            "description": self.description, "prompt": self.prompt, "runId": self.run_id,
-            "outputFile": self.log.as_ref().map(|it| it.display().to_string()).unwrap_or_default(),
-            "resolvedModel": self.model, "modelFrom": self.model_from,
-            "canReadOutputFile": false,
-        })
-    }
-
-    fn text(&self) -> String {
-        let name = self.name.as_ref().map(|it| format!(", name {it}")).unwrap_or_default();
-        format!(
-            "The agent {} ({}{name}) works in the background. Its report comes by itself when it ends: do not wait or poll for it, and go on with other work or end your turn.",
-            self.agent_id, self.kind
-        )
     }
 }

@@ -1,9 +1,11 @@
 //! The interface through which tools start agents.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use haft_tool::{BoxFuture, CallContext};
 use haft_types::Usage;
+
+use super::ChildIdentity;
 
 /// Starts agents on behalf of a call. Implemented by the session.
 pub trait SubagentSpawner: Send + Sync {
@@ -65,30 +67,9 @@ pub struct SubagentRequest {
 #[derive(Clone, Debug)]
 pub enum SubagentOutcome {
     /// The agent has ended; its report.
-    Ended(Box<AgentReport>),
+    Ended(Arc<AgentReport>),
     /// The agent is running in the background.
-    Launched(Box<LaunchedAgent>),
-}
-
-/// An agent that is running in the background.
-#[derive(Clone, Debug, Default)]
-pub struct LaunchedAgent {
-    pub agent_id: String,
-    /// Id of this run; an agent that is resumed has several.
-    pub run_id: String,
-    /// Name of the agent kind.
-    pub kind: String,
-    /// Name under which it receives messages, if it has one.
-    pub name: Option<String>,
-    /// Short description of the task.
-    pub description: String,
-    /// The task.
-    pub prompt: String,
-    pub model: String,
-    /// Where the choice of the model comes from, as text.
-    pub model_from: String,
-    /// Its session log, if it has one.
-    pub log: Option<PathBuf>,
+    Launched(Arc<ChildIdentity>),
 }
 
 /// How a run of an agent ended.

@@ -113,7 +113,7 @@ impl Tool for Explore {
         match output {
             Output::Report(report) => Content::text(report_text(report)),
             Output::Launched(launched) => {
-                Content::text(format!("The agent {} goes on in the background.", launched.agent_id))
+                Content::text(format!("The agent {} goes on in the background.", launched.id))
             }
         }
     }
@@ -127,7 +127,7 @@ impl Tool for Explore {
                 shown
             }
             Stage::Done(Output::Launched(it)) => {
-                Rendered::headline(format!("{} works in the background", it.agent_id))
+                Rendered::headline(format!("{} works in the background", it.id))
             }
             Stage::Failed(error) => Rendered::error(&error.message),
         }

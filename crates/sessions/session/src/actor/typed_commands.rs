@@ -64,7 +64,7 @@ impl TypedCommand {
             SubagentOutcome::Launched(launched) => (
                 format!(
                     "<system-reminder>\nThe skill works in the background as agent {}. Its report comes by itself.\n</system-reminder>",
-                    launched.agent_id
+                    launched.id
                 ),
                 None,
             ),

@@ -18,8 +18,8 @@ mod agent_logs;
 mod agent_tasks;
 mod agent_tree;
 mod builtin;
-mod child_identity;
 mod child_observer;
+mod child_progress;
 mod child_run;
 mod first_prompt;
 mod forked_agent;
@@ -52,8 +52,8 @@ pub(crate) use self::{
     summaries::summary_pace,
 };
 pub use self::{
-    child_identity::{ChildIdentity, ChildProgress},
+    child_progress::ChildProgress,
     kind::{AgentDefinition, AgentMemory, AgentProblem, AgentSource},
     logged_agents::{LoggedAgent, logged_agents, logged_requests},
 };
-pub use haft_builtin_tools::agent::{AgentReport, AgentStatus, KilledBy, SubagentDenial};
+pub use haft_builtin_tools::agent::{AgentReport, AgentStatus, ChildIdentity, KilledBy, SubagentDenial};

@@ -523,8 +523,8 @@ impl SubagentRegistry {
         let spawned = loop {
             match signal.borrow_and_update().clone() {
                 ChildSignal::Working => (),
-                ChildSignal::Moved => break SubagentOutcome::Launched(Box::new(facts.launched())),
-                ChildSignal::Ended(report) => break SubagentOutcome::Ended(Box::new((*report).clone())),
+                ChildSignal::Moved => break SubagentOutcome::Launched(Arc::clone(facts)),
+                ChildSignal::Ended(report) => break SubagentOutcome::Ended(report),
             }
             tokio::select! {
                 changed = signal.changed() => if changed.is_err() {
@@ -585,7 +585,7 @@ impl SubagentSpawner for SubagentRegistry {
             let kind = Arc::clone(&birth.kind);
             let signal = self.begin(&facts, &kind, birth);
             if facts.in_background {
-                Ok(SubagentOutcome::Launched(Box::new(facts.launched())))
+                Ok(SubagentOutcome::Launched(Arc::clone(&facts)))
             } else {
                 self.wait(&facts, signal, cx).await
             }

@@ -108,16 +108,16 @@ impl SkillTool {
             Ok(SubagentOutcome::Launched(launched)) => Ok(SkillOutput {
                 said: Some(format!(
                     "The skill {} works in the background as agent {}. Its report comes by itself: do not wait or poll for it.",
-                    skill.name, launched.agent_id
+                    skill.name, launched.id
                 )),
-                agent_id: Some(launched.agent_id),
+                agent_id: Some(launched.id.to_string()),
                 ..output
             }),
             Ok(SubagentOutcome::Ended(report)) => match report.status {
                 haft_builtin_tools::agent::AgentStatus::Completed => Ok(SkillOutput {
                     said: Some(report_text(&report)),
-                    agent_id: Some(report.agent_id),
-                    run_id: Some(report.run_id),
+                    agent_id: Some(report.agent_id.clone()),
+                    run_id: Some(report.run_id.clone()),
                     ..output
                 }),
                 _ => Err(ToolError::failed(report_text(&report)).with_data(report.to_json())),

@@ -1,9 +1,7 @@
-//! What faces are told about agents that others started.
-
 use std::path::PathBuf;
 
-use haft_builtin_tools::agent::LaunchedAgent;
 use haft_types::{AgentId, CallId};
+use serde_json::{Value, json};
 
 /// An agent that another one started.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,35 +41,23 @@ pub struct ChildIdentity {
 }
 
 impl ChildIdentity {
-    /// What the one who started it in the background is told.
-    pub(super) fn launched(&self) -> LaunchedAgent {
-        LaunchedAgent {
-            agent_id: self.id.to_string(),
-            run_id: self.run_id.clone(),
-            kind: self.kind.clone(),
-            name: self.name.clone(),
-            description: self.description.clone(),
-            prompt: self.prompt.clone(),
-            model: self.model.clone(),
-            model_from: self.model_from.clone(),
-            log: self.log.clone(),
-        }
+    /// What programs read of a call that started it in the background.
+    pub(crate) fn launched_json(&self) -> Value {
+        json!({
+            "status": "async_launched", "isAsync": true, "agentId": self.id.to_string(), "agentType": self.kind,
+            "description": self.description, "prompt": self.prompt, "runId": self.run_id,
+            "outputFile": self.log.as_ref().map(|it| it.display().to_string()).unwrap_or_default(),
+            "resolvedModel": self.model, "modelFrom": self.model_from,
+            "canReadOutputFile": false,
+        })
     }
-}
 
-/// How far an agent is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ChildProgress {
-    /// What it does right now, in words.
-    pub doing: String,
-    /// The tool it called last.
-    pub last_tool: String,
-    /// Calls so far.
-    pub tool_uses: u64,
-    /// Tokens so far.
-    pub tokens: u64,
-    /// How long it works.
-    pub duration_ms: u64,
-    /// What it does in words of its model, where a host wanted that.
-    pub summary: Option<String>,
+    /// What the model reads of a call that started it in the background.
+    pub(crate) fn launched_text(&self) -> String {
+        let name = self.name.as_ref().map(|it| format!(", name {it}")).unwrap_or_default();
+        format!(
+            "The agent {} ({}{name}) works in the background. Its report comes by itself when it ends: do not wait or poll for it, and go on with other work or end your turn.",
+            self.id, self.kind
+        )
+    }
 }
