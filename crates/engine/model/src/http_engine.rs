@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::{
     Catalog, LoginRenewal, ModelError, ModelEvent, ModelInfo, Repair, RepairKind, Request, Retry,
     RetryPolicy, StreamTimeouts, ToolCalls,
+    body_end::finish_body,
     catalog::CatalogCache,
     endpoint::{Auth, RequestTarget, ResponsesRoute},
     event_stream::Emitter,
@@ -517,7 +518,7 @@ impl Engine {
             let limit = if in_text { self.patience.idle_text } else { self.patience.idle };
             let piece = match tokio::time::timeout(limit, body.next()).await {
                 Err(_) => return Err(ModelError::Stalled { after: limit }),
-                Ok(None) => return ended(&mut frames, decoder, unframed.as_deref(), emitter),
+                Ok(None) => return finish_body(&mut frames, decoder, unframed.as_deref(), emitter),
                 Ok(Some(Err(err))) => return Err(http_error::of_transport(err)),
                 Ok(Some(Ok(piece))) => piece,
             };
@@ -580,27 +581,4 @@ impl Engine {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Handles the end of a body: flushes the decoder, and parses a body that was a single JSON object (no
-/// event stream) as a whole.
-fn ended(
-    frames: &mut Framing,
-    decoder: &mut Decoder,
-    unframed: Option<&[u8]>,
-    emitter: &Emitter,
-) -> Result<Vec<ModelEvent>, ModelError> {
-    if let Some(body) = unframed.and_then(|body| serde_json::from_slice::<Value>(body).ok()) {
-        return decoder.whole(&body);
-    }
-    let mut data = Vec::new();
-    frames.finish(&mut data)?;
-    for data in data {
-        let events = decoder.feed(&data)?;
-        if decoder.assembler().is_stopped() {
-            return Ok(events);
-        }
-        events.into_iter().for_each(|event| emitter.emit(event));
-    }
-    decoder.end()
 }

@@ -19,6 +19,7 @@
 #![warn(missing_docs)]
 
 mod api_key;
+mod body_end;
 mod catalog;
 mod cloud;
 mod endpoint;

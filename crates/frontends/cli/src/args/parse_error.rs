@@ -38,5 +38,5 @@ pub(crate) fn refuse(err: &clap::Error) -> ExitCode {
         return ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2));
     }
     write_error(err.render().to_string().lines().next().unwrap_or("error: bad flags"));
-    ExitCode::from(1)
+    ExitCode::FAILURE
 }

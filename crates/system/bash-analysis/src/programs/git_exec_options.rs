@@ -69,7 +69,11 @@ const QUIET_SECTIONS: &[&str] = &[
     "committer.",
     "commit.",
     "fetch.",
-    "gc.",
+    "gc.aggressive",
+    "gc.auto",
+    "gc.prune",
+    "gc.reflog",
+    "gc.worktreeprune",
     "init.defaultbranch",
     "merge.conflictstyle",
     "merge.ff",
@@ -137,11 +141,14 @@ fn names_program(word: &str, subcommand: &str) -> bool {
 
 /// Whether it changes a setting that may name a program.
 fn configures(rest: &[&str]) -> bool {
-    let reads = ["--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l", "get", "list"];
-    if rest.iter().any(|word| reads.contains(word)) {
+    const READS: [&str; 6] = ["--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"];
+    // `get` and `list` are subcommands only as the first word; further on they are values.
+    let options = || rest.iter().take_while(|word| **word != "--");
+    let subcommand = rest.first().copied().unwrap_or_default();
+    if matches!(subcommand, "get" | "list") || options().any(|word| READS.contains(word)) {
         return false;
     }
-    let edits = rest.iter().any(|word| matches!(*word, "-e" | "--edit" | "edit"));
+    let edits = subcommand == "edit" || options().any(|word| matches!(*word, "-e" | "--edit"));
     let names = rest.iter().filter(|word| !word.starts_with('-') && word.contains('.'));
     let loud = |name: &&&str| {
         let name = name.to_ascii_lowercase();
