@@ -131,6 +131,8 @@ async fn bad_schemas_cost_only_themselves_with_every_provider() {
                 ("OPENAI_BASE_URL", format!("{}/v1", model.url())),
                 ("OPENAI_API_KEY", String::from("k")),
                 ("HAFT_OPENAI_FORM", form.to_owned()),
+                // The newest model takes tools only in the Responses form.
+                ("OPENAI_MODEL", String::from("gpt-4.1")),
             ],
         };
         let output = run(&haft, &model, &env, &["--mcp-wait", "120", "--allowedTools", "mcp__srv"]).await;
