@@ -33,7 +33,7 @@ fn not_parsed(err: &clap::Error) -> ExitCode {
     if asks_version && std::env::args_os().any(|it| it == "--json") {
         return finished(commands::update::version_json());
     }
-    args::sdk::refuse(err)
+    args::parse_error::refuse(err)
 }
 
 fn main() -> ExitCode {
@@ -61,10 +61,10 @@ fn main() -> ExitCode {
         return finished(Err(CliError::Message(problem)));
     }
     let Some(command) = args.command else {
-        if args.run.sdk.input_format == InputFormat::StreamJson {
+        if args.run.output.input_format == InputFormat::StreamJson {
             return run::sdk::run(&args.run, &args.options);
         }
-        if !args.run.print && interactive::is_possible() {
+        if !args.run.session.print && interactive::is_possible() {
             return finished(interactive::run(&args.run, &args.options));
         }
         return finished(run::print::run(&args.run, &args.options));

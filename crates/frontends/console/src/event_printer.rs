@@ -13,7 +13,10 @@ use haft_tool_runtime::{CallDisplay, CallReport};
 use haft_tui::{FinishedCall, LiveLines, ScreenSize};
 use haft_types::{CallId, text};
 
-use crate::style::{clean, painted};
+use crate::{
+    event_lines::agent_line,
+    style::{clean, painted},
+};
 
 /// Lines of a result that are shown.
 const MAX_LINES: usize = 14;
@@ -107,27 +110,8 @@ impl<W: Write> EventPrinter<W> {
             }
             AgentEvent::Result(it) if self.ended_early.remove(&it.report.id) => Ok(()),
             AgentEvent::Result(it) => self.ended(&it.report, Some(&it.input)),
-            AgentEvent::Notice(notice) => self.note(notice),
             AgentEvent::Withdrawn(it) => self.withdrawn(it),
-            AgentEvent::Retrying(it) => {
-                let wait = it.wait.as_secs_f32();
-                self.note(&format!(
-                    "asking again in {wait:.1} s ({} of {}): {}",
-                    it.attempt, it.most, it.reason
-                ))
-            }
-            AgentEvent::Repaired(it) => {
-                self.note(&format!("repaired before sending: {} ({})", it.detail, it.place))
-            }
-            AgentEvent::Bust(it) => self.note(&format!(
-                "the provider's cache was lost, {} tokens billed again: {}",
-                it.tokens, it.detail
-            )),
-            AgentEvent::Compacted(it) => self.note(&format!(
-                "the conversation was made shorter: {} → {} tokens",
-                it.tokens_before, it.tokens_after
-            )),
-            _ => Ok(()),
+            other => agent_line(other).map_or(Ok(()), |line| self.note(&line)),
         }
     }
 

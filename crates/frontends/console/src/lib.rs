@@ -6,6 +6,7 @@
 //! **Invariant:** text from elsewhere reaches a terminal without control characters.
 
 pub mod create_file;
+pub mod event_lines;
 pub mod event_printer;
 mod global_args;
 pub mod interrupt;

@@ -7,8 +7,13 @@ use haft_tui::{LinePrinter, TerminalCaps};
 
 /// Whether standard output takes colours.
 pub fn colours() -> bool {
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
-    wanted && std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb")
+    std::io::stdout().is_terminal() && wants_colours()
+}
+
+/// Whether the environment allows colours on a terminal.
+pub fn wants_colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty())
+        && std::env::var_os("TERM").is_none_or(|it| it != "dumb")
 }
 
 /// A rendered call as text.

@@ -521,9 +521,14 @@ fn help_fits_narrow_terminals() {
         for line in help.lines() {
             assert!(line.chars().count() <= columns, "{words:?} at {columns}: {line:?}");
         }
-        // The names of the commands below this one, and then those.
-        let list = help.split("\nCommands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap();
-        let names = list.lines().filter(|it| it.starts_with("  ") && !it.starts_with("   "));
+        // The names of the commands below this one, in one list or in groups, and then those.
+        let mut is_list = false;
+        let names = help.lines().filter(|line| {
+            if !line.starts_with(' ') {
+                is_list = line.to_lowercase().ends_with("commands:");
+            }
+            is_list && line.starts_with("  ") && !line.starts_with("   ")
+        });
         let names = names.filter_map(|it| it.split_whitespace().next()).filter(|it| *it != "help");
         let below = names.map(|name| check(haft, columns, &[words, &[name.to_owned()]].concat()));
         1 + below.sum::<usize>()

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use clap_complete::Shell;
+use haft_fleet::commands::args::FleetCommand;
 
 use super::{
     BugArgs, CronCommand, DemoArgs, DevCommand, DoctorArgs, ImportArgs, InitArgs, LoginArgs, LogoutArgs,
@@ -9,141 +10,141 @@ use super::{
     SandboxCommand, SessionsCommand, TasksCommand, ToolCommand, TriggersCommand, ViewArgs, WorktreesCommand,
 };
 use crate::commands::tool_host::ToolHostArgs;
-use haft_fleet::commands::args::FleetCommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// List, describe and call tools.
+    /// List, describe and call tools
     #[command(subcommand)]
     Tool(ToolCommand),
-    /// See what is allowed, and why.
+    /// Show, test and change permission rules
     #[command(subcommand)]
     Permissions(PermissionsCommand),
-    /// Take back what a tool changed; what somebody changed since stays and is reported.
+    /// Undo a change; files edited since are left alone and named
     Undo {
-        /// Which call, entry or turn; the latest change when nothing is named.
+        /// Call, history entry or turn; the latest change if none is given
         id: Option<String>,
-        /// Take back the whole turn: the one of this id (`turn` in `haft history --json`), or the one that the change of this id belongs to.
+        /// Undo a whole turn: the one with this id (`turn` in `haft history --json`), or the one that this change belongs to
         #[arg(long, requires = "id")]
         turn: bool,
     },
-    /// Lend files and commands of this machine to sessions on other ones (`haft --host`).
+    /// Let sessions on other machines use this one (`haft --host`)
     ToolHost(ToolHostArgs),
-    /// Prompts that run without a session: list them, run what is due, set up the timer.
+    /// Manage and run prompts on a schedule
     #[command(subcommand)]
     Cron(CronCommand),
-    /// Prompts that others start: signed webhooks become runs.
+    /// Run prompts that signed webhooks start
     #[command(subcommand)]
     Triggers(TriggersCommand),
-    /// Bring back what the latest undo took.
+    /// Redo the last undo
     Redo,
-    /// Go back to before something was said: files and conversation together. Without --to, lists what was said.
+    /// Return a session and its files to an earlier message
+    ///
+    /// Without --to, list the messages.
     Rewind(RewindArgs),
-    /// List what tools changed, newest first.
+    /// List changes, newest first
     History,
-    /// Show what a change did.
+    /// Show what a change did
     Diff {
-        /// Which call or entry; the latest change when nothing is named.
+        /// Call or history entry; the latest change if none is given
         id: Option<String>,
     },
-    /// See what commands have running, in this and other sessions, and end it.
+    /// List and stop background commands of all sessions
     Tasks {
         #[command(subcommand)]
         command: Option<TasksCommand>,
     },
-    /// List the kinds of agents a session here knows, where each comes from, and files with mistakes.
+    /// List agent types, where each comes from, and problems in their files
     Agents,
-    /// List the skills and commands a session here knows, where each comes from, and files with mistakes.
+    /// List skills and slash commands, where each comes from, and problems in their files
     Skills,
-    /// List plugins and marketplaces, where each comes from, and files with mistakes; switch plugins on and off.
+    /// List, install, enable and check plugins; manage marketplaces
     Plugins {
         #[command(subcommand)]
         command: Option<PluginsCommand>,
     },
-    /// List worktrees that sessions made here, keep what is in them, remove them.
+    /// List, rescue and remove worktrees made by sessions
     Worktrees {
         #[command(subcommand)]
         command: Option<WorktreesCommand>,
     },
-    /// See what holds commands on this machine, and try it out.
+    /// Show which sandbox features this machine supports, or run a command in the sandbox
     #[command(subcommand)]
     Sandbox(SandboxCommand),
-    /// Show what this project's settings would run, and agree to it.
+    /// Review and accept what this project's settings would run
     Trust {
-        /// Agree without asking.
+        /// Accept without a prompt
         #[arg(long)]
         yes: bool,
-        /// Take back what was agreed to.
+        /// Withdraw what was accepted
         #[arg(long, conflicts_with = "yes")]
         revoke: bool,
     },
-    /// MCP servers for Haft, and Haft as an MCP server.
+    /// Manage MCP servers, and serve Haft's tools over MCP
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Watch a recorded model repair a small project with real tools: no key, no network.
+    /// Watch a recorded model fix a bug with real tools (no key, no network)
     Demo(DemoArgs),
-    /// Play a recorded run again: same answers, no network.
+    /// Replay a recorded run without network
     Replay(ReplayArgs),
-    /// List, show, search and name the sessions of this directory.
+    /// List, show, search and rename the sessions of this directory
     Sessions {
         #[command(subcommand)]
         command: Option<SessionsCommand>,
     },
-    /// Show what fills the model's window in a session.
+    /// Show what fills the context window of a session
     Context {
-        /// Which session; the newest of this directory when none is named.
+        /// Session id, id prefix or title; the latest of this directory if none is given
         session: Option<String>,
     },
-    /// Show what a session cost: requests, tokens, money, and what its cached prefix was lost to.
+    /// Show requests, tokens, cost and prompt cache losses of a session
     Cost {
-        /// Which session, or the beginning of its id; the newest of this directory when none is
-        /// named.
+        /// Session id, id prefix or title; the latest of this directory if none is given
         session: Option<String>,
     },
-    /// Show sessions in a browser; or write one as a page that needs nothing else, or as a trace for profilers.
+    /// Show sessions in a browser, or export one
     View(ViewArgs),
-    /// Make the terminal usable again after a program was killed on it.
+    /// Restore the terminal after a crash
     Reset,
-    /// Say whether it works here, and what to do where it does not.
+    /// Check the installation and say how to fix problems
     Doctor(DoctorArgs),
-    /// List models with windows and prices, and servers of models on this machine.
+    /// List models with context window and price, and local model servers
     Models(ModelsArgs),
-    /// Keep a key, typed hidden or from standard input.
+    /// Save an API key, typed hidden or read from standard input
     Login(LoginArgs),
-    /// Forget a key.
+    /// Delete saved API keys
     Logout(LogoutArgs),
-    /// Write AGENTS.md and .haft/settings.json from what is found in this project; asks first.
+    /// Write AGENTS.md and .haft/settings.json for this project
     Init(InitArgs),
-    /// Bring along what you have set up for another agent; says what was taken and what was not.
+    /// Import the configuration of another agent
     Import(ImportArgs),
-    /// Begin something of your own.
+    /// Create a tool of your own
     #[command(subcommand)]
     New(NewCommand),
-    /// Write an archive for a report of a problem, with secrets masked.
+    /// Write an archive for a bug report, secrets masked
     Bug(BugArgs),
-    /// Say how to update, the way this program came.
+    /// Show how to update this installation
     Update,
-    /// Sessions on many machines: jobs, workers, results.
+    /// Run sessions on many machines: jobs, workers, results
     #[command(subcommand)]
     Fleet(Box<FleetCommand>),
-    /// Serve editors: the Agent Client Protocol on standard input and output.
+    /// Serve editors over the Agent Client Protocol (standard input and output)
     Acp {
-        /// Asks for a key in this terminal and keeps it, as `haft login` does; for editors
+        /// Save an API key in this terminal, as `haft login` does; for editors
         #[arg(long)]
         login: bool,
     },
-    /// For those who work on Haft itself, and for those who test agents.
+    /// Tools for testing agents and for working on Haft
     #[command(subcommand)]
     Dev(DevCommand),
-    /// Unpack a picture or a document on standard input; Read starts this by itself.
+    /// Decode untrusted images and documents (internal)
     #[command(hide = true)]
     MediaWorker {
-        /// What to do, as JSON.
+        /// The task, as JSON
         task: String,
     },
-    /// Print a completion script for your shell.
+    /// Print a shell completion script
     Completions {
-        /// Which shell.
+        /// The shell
         shell: Shell,
     },
 }

@@ -4,26 +4,26 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CronCommand {
-    /// Show stored prompts and when they run next.
+    /// List stored prompts and when they run next
     List,
-    /// Remove a stored prompt.
+    /// Remove a stored prompt
     Remove {
-        /// Which.
+        /// Id of the prompt
         id: String,
     },
-    /// Run what is due, unattended, and exit; the timer calls this every minute.
+    /// Run all due prompts unattended and exit; the timer calls this every minute
     RunDue,
-    /// Show what came of runs.
+    /// List runs and their outcome
     Logs {
-        /// Of this stored prompt only.
+        /// Only runs of this prompt
         id: Option<String>,
     },
-    /// Set up one timer for you: systemd, launchd, or a line in your crontab.
+    /// Install the timer for you: systemd, launchd, or a line in your crontab
     Install {
-        /// Only show what would be set up.
+        /// Only show what would be installed
         #[arg(long)]
         print: bool,
     },
-    /// Take the timer away.
+    /// Remove the timer
     Uninstall,
 }

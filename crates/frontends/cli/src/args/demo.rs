@@ -3,10 +3,10 @@
 /// Flags of `haft demo`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Do not wait between words.
+    /// Do not pause between words
     #[arg(long)]
     pub(crate) fast: bool,
-    /// Keep the project when it is over.
+    /// Keep the project
     #[arg(long)]
     pub(crate) keep: bool,
 }

@@ -7,16 +7,16 @@ use super::MockModelArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DevCommand {
-    /// Write the generated pages of the documentation.
+    /// Write the generated documentation
     Docs {
-        /// Into this directory.
+        /// Target directory
         dir: PathBuf,
     },
-    /// Write the manual pages.
+    /// Write man pages
     Man {
-        /// Into this directory.
+        /// Target directory
         dir: PathBuf,
     },
-    /// Serve a scripted model on loopback that judges requests like the real services.
+    /// Serve a scripted model on loopback that checks requests as the real services do
     MockModel(MockModelArgs),
 }

@@ -3,10 +3,10 @@
 /// Flags of `haft doctor`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// Also try to reach the provider (no key is sent) and servers of models on this machine.
+    /// Also try to reach the provider (no key is sent) and local model servers
     #[arg(long)]
     pub(crate) online: bool,
-    /// Print the path of the program itself and nothing else, for hosts that start it directly.
+    /// Only print the path of the program, for hosts that start it directly
     #[arg(long)]
     pub(crate) binary: bool,
 }

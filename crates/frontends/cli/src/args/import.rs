@@ -3,13 +3,13 @@
 /// Flags of `haft import`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ImportArgs {
-    /// Whose configuration.
+    /// The other agent
     #[arg(value_enum)]
     pub(crate) from: ImportFrom,
-    /// Only show what would be taken, and what not.
+    /// Only show what would be imported and what not
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Take rules that allow something without asking about each.
+    /// Import allow rules without a prompt for each
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -17,12 +17,12 @@ pub(crate) struct ImportArgs {
 /// Whose configuration is brought along.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub(crate) enum ImportFrom {
-    /// Claude Code.
+    /// Claude Code
     Claude,
-    /// Codex.
+    /// Codex
     Codex,
-    /// The Gemini CLI.
+    /// The Gemini CLI
     Gemini,
-    /// opencode.
+    /// opencode
     Opencode,
 }

@@ -198,10 +198,10 @@ mod tests {
         };
         list("allow", &args.options.allowed_tools);
         list("deny", &args.options.disallowed_tools);
-        list("tools", &args.run.tools.unwrap_or_default());
+        list("tools", &args.run.permissions.tools.unwrap_or_default());
         let dirs: Vec<String> = args.options.add_dir.iter().map(|it| it.display().to_string()).collect();
         said.extend((!dirs.is_empty()).then(|| format!("dirs {}", dirs.join("|"))));
-        let configs = args.run.sdk.mcp_config;
+        let configs = args.run.extensions.mcp_config;
         said.extend((!configs.is_empty()).then(|| format!("servers {}", configs.join("|"))));
         Ok(said)
     }

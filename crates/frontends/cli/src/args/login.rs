@@ -3,13 +3,13 @@
 /// Flags of `haft login`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LoginArgs {
-    /// Whose key: anthropic, openai, gemini or openrouter.
+    /// The provider of the key
     #[arg(default_value = "anthropic", value_parser = ["anthropic", "openai", "gemini", "openrouter"])]
     pub(crate) provider: String,
-    /// Keep it in a file for your eyes only, even where there is a keyring.
+    /// Save it in a file that only you can read, even if there is a keyring
     #[arg(long)]
     pub(crate) file: bool,
-    /// Ask the provider whether it takes the key before it is kept; costs nothing.
+    /// Ask the provider whether the key is valid before it is saved; costs nothing
     #[arg(long)]
     pub(crate) check: bool,
 }
@@ -24,7 +24,7 @@ impl LoginArgs {
 /// Flags of `haft logout`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LogoutArgs {
-    /// Whose key; all of them when nobody is named.
+    /// The provider of the key; all keys if none is given
     #[arg(value_parser = ["anthropic", "openai", "gemini", "openrouter"])]
     pub(crate) provider: Option<String>,
 }

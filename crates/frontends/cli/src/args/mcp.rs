@@ -7,131 +7,130 @@ use crate::commands::mcp::print_config::ConfiguredClient;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Name a server: `haft mcp add NAME -- COMMAND ARGS…` or `haft mcp add -t http NAME URL`.
+    /// Add a server: `haft mcp add NAME -- COMMAND ARGS…` or `haft mcp add -t http NAME URL`
     Add(AddArgs),
-    /// Name a server with its JSON entry.
+    /// Add a server as JSON
     AddJson {
-        /// Its name.
+        /// Name of the server
         name: String,
-        /// Its entry: `{"command": …}` or `{"type": "http", "url": …}`.
+        /// The entry: `{"command": …}` or `{"type": "http", "url": …}`
         entry: String,
-        /// Who sees it.
+        /// Who uses it
         #[arg(short, long, value_enum, default_value_t)]
         scope: ScopeArg,
     },
-    /// Connect to one server and show everything about it.
+    /// Connect to one server and show everything about it
     Get {
-        /// Its name.
+        /// Name of the server
         name: String,
     },
-    /// Connect to all servers and show how they are.
+    /// Connect to all MCP servers and show their state
     List,
-    /// Log in to a server at an address.
+    /// Log in to a server with OAuth
     Login {
-        /// Its name.
+        /// Name of the server
         name: String,
-        /// Only print the page to open.
+        /// Only print the URL to open
         #[arg(long)]
         no_browser: bool,
     },
-    /// Forget a login.
+    /// Delete a login
     Logout {
-        /// Its name.
+        /// Name of the server
         name: String,
     },
-    /// Take a server away.
+    /// Remove a server
     Remove {
-        /// Its name.
+        /// Name of the server
         name: String,
-        /// From where; needed if it stands in several places.
+        /// Scope to remove it from; required if it is in several
         #[arg(short, long, value_enum)]
         scope: Option<ScopeArg>,
     },
-    /// Offer the built-in tools to an MCP client.
+    /// Serve Haft's tools over MCP
     Serve(ServeArgs),
-    /// Show what a server wrote and what happened to it.
+    /// Show a server's stderr and events
     Logs {
-        /// Its name.
+        /// Name of the server
         name: String,
-        /// How many lines.
+        /// Number of lines
         #[arg(short = 'n', long, default_value_t = 100)]
         lines: usize,
     },
-    /// Find out why servers do not work.
+    /// Find out why servers do not work
     Doctor {
-        /// Only this one.
+        /// Only this server
         name: Option<String>,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// Its name.
+    /// Name of the server
     pub(crate) name: String,
-    /// The command, or the address.
+    /// The command, or the URL
     pub(crate) command_or_url: String,
-    /// Arguments of the command; write `--` before a command with flags.
+    /// Arguments of the command; write `--` before a command with flags
     pub(crate) args: Vec<String>,
-    /// Who sees it: you in this project, everybody in the project, you everywhere.
+    /// Who uses it: you in this project, everybody in the project, you everywhere
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) scope: ScopeArg,
-    /// How it is reached.
+    /// How to connect to it
     #[arg(short, long, value_enum)]
     pub(crate) transport: Option<TransportArg>,
-    /// A variable for the command: `KEY=value`.
+    /// Environment variable of the command; may be repeated
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) env: Vec<String>,
-    /// A header for the address: `Name: value`.
+    /// HTTP header for the URL; may be repeated
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
-    /// A client registered with the authorization server.
+    /// OAuth client id that is registered with the authorization server
     #[arg(long)]
     pub(crate) client_id: Option<String>,
-    /// Its secret is in the variable MCP_CLIENT_SECRET.
+    /// Read the secret of that client from MCP_CLIENT_SECRET
     #[arg(long)]
     pub(crate) client_secret: bool,
-    /// The port its redirect address names.
+    /// Port of the redirect URL of that client
     #[arg(long)]
     pub(crate) callback_port: Option<u16>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Print what this client's configuration needs, and serve nothing.
+    /// Print the configuration for this MCP client and exit
     #[arg(long, value_enum, value_name = "CLIENT", exclusive = true)]
     pub(crate) print_config: Option<ConfiguredClient>,
-    /// Serve over HTTP at this address instead of standard input and output.
+    /// Serve HTTP at this address instead of standard input and output
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
     pub(crate) http: Option<SocketAddr>,
-    /// Clients must know the token in this variable.
+    /// Require the token in this environment variable
     #[arg(long, value_name = "VARIABLE", requires = "http")]
     pub(crate) token_env: Option<String>,
-    /// Clients must know the token in this file.
+    /// Require the token in this file
     #[arg(long, value_name = "FILE", requires = "http", conflicts_with = "token_env")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Clients need a token of this authorization server.
+    /// Require a token of this authorization server
     #[arg(long, value_name = "ISSUER", requires_all = ["http", "oauth_introspect"], conflicts_with_all = ["token_env", "token_file"])]
     pub(crate) oauth_server: Option<String>,
-    /// Where that server is asked about tokens; HAFT_OAUTH_CLIENT_ID and HAFT_OAUTH_CLIENT_SECRET say
-    /// who asks.
+    /// Introspection endpoint of that server, called as HAFT_OAUTH_CLIENT_ID with HAFT_OAUTH_CLIENT_SECRET
     #[arg(long, value_name = "URL", requires = "oauth_server")]
     pub(crate) oauth_introspect: Option<String>,
-    /// The address clients know this server by; tokens must be meant for it.
+    /// URL of this server as clients know it: the audience of tokens
     #[arg(long, value_name = "URL", requires = "oauth_server")]
     pub(crate) resource: Option<String>,
-    /// What those tokens must be for.
+    /// Scope that tokens must have; may be repeated
     #[arg(long, value_name = "SCOPE", requires = "oauth_server")]
     pub(crate) oauth_scope: Vec<String>,
-    /// Another name this server answers to.
+    /// Accept requests for this host name; may be repeated
     #[arg(long, value_name = "NAME", requires = "http")]
     pub(crate) allow_host: Vec<String>,
-    /// A web page that may use this server.
+    /// Accept requests of web pages from this origin; may be repeated
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub(crate) allow_origin: Vec<String>,
-    /// Send results as data beside the text (`structuredContent`), for clients that are programs.
+    /// Send results as data beside the text (`structuredContent`), for clients that are programs
     #[arg(long)]
     pub(crate) structured: bool,
-    /// Accepted for other programs' sake.
+    /// Accepted, no effect
     #[arg(long, hide = true)]
     pub(crate) debug: bool,
 }
@@ -139,12 +138,12 @@ pub(crate) struct ServeArgs {
 /// Who sees a server.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum ScopeArg {
-    /// You, in this project.
+    /// You, in this project
     #[default]
     Local,
-    /// Everybody who works on the project.
+    /// Everybody who works on the project
     Project,
-    /// You, everywhere.
+    /// You, everywhere
     User,
 }
 

@@ -6,7 +6,7 @@ mod cron;
 mod demo;
 mod dev;
 mod doctor;
-pub(crate) mod help_width;
+pub(crate) mod help;
 mod import;
 mod init;
 mod list_flags;
@@ -16,6 +16,7 @@ mod mock_model;
 mod models;
 mod new;
 mod newer_flags;
+pub(crate) mod parse_error;
 mod permissions;
 mod plugins;
 mod refused_flags;
@@ -23,7 +24,6 @@ mod replay;
 mod rewind;
 mod run;
 mod sandbox;
-pub(crate) mod sdk;
 mod sessions;
 mod tasks;
 mod tool;
@@ -56,9 +56,8 @@ pub(crate) use self::{
     refused_flags::{refuse_hosts, refuse_run_flags},
     replay::{ReplayArgs, ReplayTools},
     rewind::RewindArgs,
-    run::{OutputFormat, ProviderName, RunArgs},
+    run::{InputFormat, OutputFormat, ProviderName, RunArgs},
     sandbox::SandboxCommand,
-    sdk::{InputFormat, SdkArgs},
     sessions::SessionsCommand,
     tasks::TasksCommand,
     tool::{ToolCommand, ToolServerArgs},
@@ -73,7 +72,7 @@ use haft_console::stdout::complain;
 #[command(
     name = "haft",
     version,
-    about = "Tools for language-model agents: call them, judge them, run a model with them",
+    about = "Haft: a coding agent for the terminal, scripts and editors",
     max_term_width = 100,
     args_conflicts_with_subcommands = false,
     args_override_self = true

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 /// What `haft new` writes.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum NewCommand {
-    /// Write a crate with a tool, its test, and a server for MCP clients.
+    /// Create a crate with a tool, its test and an MCP server
     Tool {
-        /// The name: `word-count`.
+        /// Name of the tool: `word-count`
         name: String,
-        /// Into this new directory; by default one of the tool's name.
+        /// New directory; by default the name of the tool
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
-        /// Where the source of Haft is; by default the published crate is used.
+        /// Directory of Haft's source; by default the published crate is used
         #[arg(long, value_name = "DIR")]
         haft: Option<PathBuf>,
     },

@@ -88,10 +88,10 @@ mod tests {
                 let (args, ignored) = read(&[before, after].concat());
                 assert_eq!(ignored, want, "{more:?}");
                 assert!(args.command.is_none() && args.run.prompt.is_none(), "{more:?}");
-                assert_eq!(args.run.model.as_deref(), Some("m"));
-                assert_eq!(args.run.verbose, more.contains(&"--verbose"));
+                assert_eq!(args.run.model.model.as_deref(), Some("m"));
+                assert_eq!(args.run.output.verbose, more.contains(&"--verbose"));
                 let kept = more.contains(&"--append-system-prompt").then_some("--future");
-                assert_eq!(args.run.append_system_prompt.as_deref(), kept);
+                assert_eq!(args.run.output.append_system_prompt.as_deref(), kept);
             }
         }
     }

@@ -4,9 +4,9 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PermissionsCommand {
-    /// Decide without running anything.
+    /// Show the decision for a shell command without running it
     Test {
-        /// A shell command to judge.
+        /// The shell command
         #[arg(required_unless_present = "batch")]
         command: Option<String>,
         /// Judge JSON lines from standard input: `{"tool","input","cwd","home"?,"mode"?,"rules":{"allow",
@@ -15,34 +15,34 @@ pub(crate) enum PermissionsCommand {
         #[arg(long)]
         batch: bool,
     },
-    /// Say why a call would be allowed, asked about or denied.
+    /// Show why a call is allowed, asked about or denied
     Explain {
-        /// Name or alias of the tool, or a shell command.
+        /// Name or alias of the tool, or a shell command
         tool: String,
         /// Input: JSON, `@file`, or `-` for standard input.
         #[arg(value_name = "JSON")]
         input: Option<String>,
-        /// Decide for an agent of this kind, and show what every level above it says.
+        /// Decide for an agent of this type, and show the decision of every level above it
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
     },
-    /// List the rules in force and where each comes from.
+    /// List the rules in force and their files
     List,
-    /// Let calls run without a question from now on; says what the rules match.
+    /// Add allow rules: matching calls run without a prompt
     Allow(RuleArgs),
-    /// Ask before calls from now on, in every mode.
+    /// Add ask rules: matching calls prompt in every mode
     Ask(RuleArgs),
-    /// Refuse calls from now on.
+    /// Add deny rules
     Deny(RuleArgs),
-    /// Take rules back, wherever they stand in your files.
+    /// Remove rules from your settings files
     Revoke {
-        /// Rules as they are written: `haft permissions list` shows them.
+        /// Rules as `haft permissions list` shows them
         #[arg(required = true, value_name = "RULE")]
         rules: Vec<String>,
     },
-    /// Show what was decided in a session, call by call.
+    /// Show the decision for every call of a session
     Log {
-        /// The id, its beginning, or the name; the newest if left out.
+        /// Session id, id prefix or title; the latest if none is given
         session: Option<String>,
     },
 }
@@ -50,10 +50,10 @@ pub(crate) enum PermissionsCommand {
 /// Rules, and where they are kept.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RuleArgs {
-    /// Rules: `Bash(git log *)`, `Edit(src/**)`, `WebFetch(domain:docs.rs)`.
+    /// Rules: `Bash(git log *)`, `Edit(src/**)`, `WebFetch(domain:docs.rs)`
     #[arg(required = true, value_name = "RULE")]
     pub(crate) rules: Vec<String>,
-    /// Whose settings: yours for this project, the project's, or yours everywhere.
+    /// Which settings file
     #[arg(long, value_enum, default_value_t)]
     pub(crate) scope: RuleScope,
 }
@@ -61,11 +61,11 @@ pub(crate) struct RuleArgs {
 /// Whose settings a rule goes into.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub(crate) enum RuleScope {
-    /// Yours, for this project.
+    /// Yours, for this project
     #[default]
     Local,
-    /// The project's.
+    /// The project's
     Project,
-    /// Yours, everywhere.
+    /// Yours, everywhere
     User,
 }

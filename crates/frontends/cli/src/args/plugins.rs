@@ -5,55 +5,55 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PluginsCommand {
-    /// List them.
+    /// List plugins and marketplaces, where each comes from, and problems in their files
     List,
-    /// Switch a plugin on.
+    /// Enable a plugin
     Enable {
-        /// `name@marketplace`, or its name where only one has it.
+        /// `NAME@MARKETPLACE`, or the name if it is unique
         id: String,
-        /// In which settings.
+        /// Which settings file
         #[arg(long, value_enum, default_value_t = PluginScope::User)]
         scope: PluginScope,
     },
-    /// Switch a plugin off.
+    /// Disable a plugin
     Disable {
-        /// `name@marketplace`, or its name where only one has it.
+        /// `NAME@MARKETPLACE`, or the name if it is unique
         id: String,
-        /// In which settings.
+        /// Which settings file
         #[arg(long, value_enum, default_value_t = PluginScope::User)]
         scope: PluginScope,
     },
-    /// Say what is wrong with a plugin or a marketplace in a directory.
+    /// Check a plugin or marketplace directory
     Validate {
-        /// The directory.
+        /// The directory
         #[arg(default_value = ".")]
         path: PathBuf,
     },
-    /// Put a plugin of a marketplace on this machine and switch it on.
+    /// Install a plugin from a marketplace and enable it
     Install {
-        /// `name@marketplace`, or its name where only one has it.
+        /// `NAME@MARKETPLACE`, or the name if it is unique
         id: String,
-        /// In which settings it is switched on.
+        /// Which settings file enables it
         #[arg(long, value_enum, default_value_t = PluginScope::User)]
         scope: PluginScope,
     },
-    /// Take a plugin that was installed away, and switch it off.
+    /// Uninstall a plugin and disable it
     Uninstall {
-        /// `name@marketplace`, or its name where only one has it.
+        /// `NAME@MARKETPLACE`, or the name if it is unique
         id: String,
-        /// In which settings it is switched off.
+        /// Which settings file disables it
         #[arg(long, value_enum, default_value_t = PluginScope::User)]
         scope: PluginScope,
     },
-    /// Show what a plugin wants to know, or tell it.
+    /// Show or set the options of a plugin
     Configure {
-        /// `name@marketplace`, or its name where only one has it.
+        /// `NAME@MARKETPLACE`, or the name if it is unique
         id: String,
-        /// `KEY=VALUE`; a `KEY` alone reads the value from standard input.
+        /// `KEY=VALUE`; a `KEY` alone reads the value from standard input
         #[arg(value_name = "KEY=VALUE")]
         values: Vec<String>,
     },
-    /// Lists of plugins: directories and git repositories of this machine.
+    /// Manage marketplaces: directories and git repositories of this machine
     Marketplace {
         #[command(subcommand)]
         command: MarketplaceCommand,
@@ -62,19 +62,19 @@ pub(crate) enum PluginsCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MarketplaceCommand {
-    /// Know a list from now on.
+    /// Add a marketplace
     Add {
-        /// Its directory, or a git repository of this machine.
+        /// Its directory, or a git repository of this machine
         from: String,
     },
-    /// Forget a list.
+    /// Remove a marketplace
     Remove {
-        /// Its name.
+        /// Name of the marketplace
         name: String,
     },
-    /// Copy a list anew that is a git repository.
+    /// Update a marketplace that is a git repository
     Update {
-        /// Its name.
+        /// Name of the marketplace
         name: String,
     },
 }
@@ -82,10 +82,10 @@ pub(crate) enum MarketplaceCommand {
 /// Whose settings.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum PluginScope {
-    /// The person's.
+    /// Yours, everywhere
     User,
-    /// The project's, for everybody.
+    /// The project's, for everybody
     Project,
-    /// The project's, for this person.
+    /// Yours, for this project
     Local,
 }

@@ -7,16 +7,15 @@ use super::OutputFormat;
 /// Flags of `haft replay`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
-    /// What is printed: a transcript, one object at the end, or one per line.
+    /// Format: text (a transcript), json (one object) or stream-json (one object per line)
     #[arg(long = "output-format", id = "replay_output_format", value_enum, value_name = "FORMAT")]
     pub(crate) output_format: Option<OutputFormat>,
-    /// The file `--record` wrote.
+    /// The file that `--record` wrote
     pub(crate) file: PathBuf,
-    /// Where results come from: recorded, or real (run in the working directory, under the rules of
-    /// this run: a file gives no permissions).
+    /// Where results come from; `real` runs the tools in the working directory, under the rules of this run
     #[arg(long, value_enum, default_value_t)]
     pub(crate) tools: ReplayTools,
-    /// Play only so many answers; then the model of this run goes on.
+    /// Replay this many answers, then continue with the model of this run
     #[arg(long, value_name = "K")]
     pub(crate) fork_at: Option<usize>,
 }
@@ -24,9 +23,9 @@ pub(crate) struct ReplayArgs {
 /// Where results come from.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub(crate) enum ReplayTools {
-    /// What the calls returned then.
+    /// The recorded results
     #[default]
     Recorded,
-    /// The tools run.
+    /// The tools run
     Real,
 }

@@ -4,28 +4,28 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List them, newest first.
+    /// List sessions, newest first
     List,
-    /// Show what was said and done.
+    /// Print a session
     Show {
-        /// The id, its beginning, or the name.
+        /// Session id, id prefix or title
         id: String,
     },
-    /// Find a text in all of them.
+    /// Search all sessions of this directory
     Search {
-        /// What to look for; upper and lower case are the same.
+        /// Text to find (case-insensitive)
         text: String,
     },
-    /// Give one a name.
+    /// Rename a session
     Title {
-        /// The id, its beginning, or the name.
+        /// Session id, id prefix or title
         id: String,
-        /// The name.
+        /// The new title
         title: String,
     },
-    /// Print where its log is.
+    /// Print the path of a session log
     Path {
-        /// The id, its beginning, or the name.
+        /// Session id, id prefix or title
         id: String,
     },
 }

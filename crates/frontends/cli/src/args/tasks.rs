@@ -4,16 +4,16 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TasksCommand {
-    /// List it: whose it is, its processes, its command.
+    /// List background commands: session, processes, command line
     List,
-    /// End it, with everything it started.
+    /// Stop a task and everything it started
     Stop {
-        /// A task, a call or a process; what sessions that are gone left when nothing is named.
+        /// Task, call or process id; without one, everything that dead sessions left running
         id: Option<String>,
     },
-    /// Print what it printed so far.
+    /// Print the output of a task so far
     Output {
-        /// A task, a call or a process.
+        /// Task, call or process id
         id: String,
     },
 }

@@ -4,28 +4,28 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TriggersCommand {
-    /// Show the triggers of your settings.
+    /// List the triggers of your settings
     List,
-    /// Listen for signed deliveries and run what they start, until interrupted.
+    /// Listen for signed webhooks and run their prompts until interrupted
     Serve {
-        /// At this address of the machine.
+        /// Address to listen on
         #[arg(long, default_value = "127.0.0.1")]
         bind: std::net::IpAddr,
-        /// At this port; 0 takes a free one.
+        /// Port to listen on; 0 selects a free one
         #[arg(long, default_value_t = 8787)]
         port: u16,
     },
-    /// Fire a trigger yourself, and wait for it.
+    /// Fire a trigger by hand and wait for its run
     Fire {
-        /// Which.
+        /// Name of the trigger
         name: String,
-        /// What its template is filled with; - reads it.
+        /// Payload for the template; `-` reads standard input
         #[arg(long)]
         body: Option<String>,
     },
-    /// Show what came of runs.
+    /// List runs and their outcome
     Logs {
-        /// Of this trigger only.
+        /// Only runs of this trigger
         name: Option<String>,
     },
 }

@@ -4,16 +4,16 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorktreesCommand {
-    /// List them, and what is only in them.
+    /// List worktrees and what exists only in them
     List,
-    /// Keep what is changed in one as commits with a name; the worktree stays as it is.
+    /// Save a worktree's changes as commits under a name; the worktree stays as it is
     Rescue {
-        /// Its name.
+        /// Name of the worktree
         name: String,
     },
-    /// Remove one. What is only in it is kept first, and where is said.
+    /// Save a worktree's changes, then remove it
     Remove {
-        /// Its name.
+        /// Name of the worktree
         name: String,
     },
 }

@@ -19,8 +19,8 @@ use crate::{args::RunArgs, run::session_spec};
 
 pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     let mut run = run.clone();
-    run.continue_ = session.is_none() && run.resume.is_none();
-    run.resume = session.or(run.resume);
+    run.session.continue_ = session.is_none() && run.session.resume.is_none();
+    run.session.resume = session.or(run.session.resume);
     let (fill, servers) = session_spec::runtime()?.block_on(look(&run, options))?;
     if options.json {
         let mut json = serde_json::to_value(&fill).map_err(|err| CliError::Message(err.to_string()))?;

@@ -40,7 +40,7 @@ async fn play(replay: &ReplayArgs, run: &RunArgs, options: &GlobalArgs) -> Comma
     replayed(&mut spec, replay, &cassette, models.provider());
     let (handle, events) = Session::open(spec)?;
     let interrupt = Interrupt::listen();
-    let shown = match replay.output_format.unwrap_or(run.output_format) {
+    let shown = match replay.output_format.unwrap_or(run.output.output_format) {
         OutputFormat::Text => ReplayShown::Transcript(RunTranscript::new(places)),
         OutputFormat::Json => ReplayShown::Result,
         OutputFormat::StreamJson => {
@@ -206,6 +206,6 @@ fn finished(end: Option<&TurnEnd>, models: &Models, interrupt: &Interrupt, run: 
         complain(&format!("replay miss: {} recorded answers were not asked for", replay.unused()));
         return Ok(ExitCode::FAILURE);
     }
-    let denied = !run.allow_denials && end.is_some_and(|it| !it.denials.is_empty());
+    let denied = !run.limits.allow_denials && end.is_some_and(|it| !it.denials.is_empty());
     Ok(ExitCode::from(outcome(reason, denied, interrupt).0))
 }

@@ -28,29 +28,28 @@ use crate::run::session_spec;
 /// Flags of `haft tool-host`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ToolHostArgs {
-    /// Serve one caller on standard input and output; what `ssh` starts.
+    /// Serve one client on standard input and output; `ssh` starts this
     #[arg(long, conflicts_with_all = ["http", "stop", "resident"])]
     stdio: bool,
-    /// Serve callers at this address, in the working directory, until ended.
+    /// Serve clients at this address, in the working directory
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
     http: Option<SocketAddr>,
-    /// Be a meeting point at this address: callers are put through to hosts that wait here with --through.
+    /// Relay at this address: connect clients to hosts that wait here with --through
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["http", "stdio", "stop", "resident"])]
     meet: Option<SocketAddr>,
-    /// Wait for callers at a meeting point (https://BOX/NAME), in the working directory: for a machine that nobody can
-    /// connect to.
+    /// Wait for clients at a relay (https://BOX/NAME), in the working directory: for a machine without open ports
     #[arg(long, value_name = "URL", conflicts_with_all = ["http", "meet", "stdio", "stop", "resident"])]
     through: Option<String>,
-    /// Callers must know the token in this variable; with --through, the one of the meeting point.
+    /// Require the token in this environment variable; with --through, the token of the relay
     #[arg(long, value_name = "VARIABLE")]
     token_env: Option<String>,
-    /// Callers must know the token in this file; one of Haft's own, made when it is not there, unless given.
+    /// Require the token in this file (default: one of Haft's own, created if missing)
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
     token_file: Option<PathBuf>,
-    /// End the process that serves callers over ssh, and what their sessions have running.
+    /// Stop the process that serves clients over ssh, and what their sessions have running
     #[arg(long, conflicts_with_all = ["http", "resident"])]
     stop: bool,
-    /// Serve callers over ssh until nobody was there for a while; started by --stdio.
+    /// Serve clients over ssh until none was connected for a while; started by --stdio
     #[arg(long, hide = true, conflicts_with = "http")]
     resident: bool,
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use haft_agent::{AgentEvent, EndReason, RetractedAnswer};
+use haft_console::event_lines::end_line;
 use haft_model::{Catalog, ModelEvent};
 use haft_session::{CommandEnded, CommandResult, PromptAuthor, SessionEvent, SessionEventKind, TurnEnded};
 use haft_tool::{CallEffect, ContextChange, ProgressEvent, Rendered};
@@ -16,7 +17,6 @@ use haft_types::{AgentId, CallId, MessageBlock, Usage, text};
 use serde_json::Value;
 
 use super::{expand_call::unfolded, status_line::StatusLineInput};
-use crate::run::print::problem;
 
 /// Translates, and remembers what a translation needs.
 pub(super) struct UpdateMapper {
@@ -325,7 +325,7 @@ impl UpdateMapper {
         let interrupted = turn.end.reason == EndReason::Interrupted;
         vec![
             UiUpdate::Meter(StatusUpdate { usd: Some(turn.bill.usd), ..StatusUpdate::default() }),
-            UiUpdate::TurnEnded { problem: problem(&turn.end.reason).filter(|_| !interrupted), interrupted },
+            UiUpdate::TurnEnded { problem: end_line(&turn.end.reason).filter(|_| !interrupted), interrupted },
         ]
     }
 

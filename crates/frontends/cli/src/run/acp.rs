@@ -17,7 +17,7 @@ use crate::{args::RunArgs, run::session_spec};
 
 /// Serves the editor at standard input and output until it is gone.
 pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
-    if run.print || run.prompt.is_some() {
+    if run.session.print || run.prompt.is_some() {
         return Err(CliError::Message(String::from(
             "haft acp takes prompts from the editor, not from flags",
         )));

@@ -40,7 +40,7 @@ impl JobSessions for FlagSessions {
         };
         let mut spec = session_spec::of_run(&args.run, &args.options).map_err(failed)?;
         spec.place = LocationSpec { extra_dirs: args.options.add_dir.clone(), ..place };
-        Ok(JobSession { spec, allow_denials: args.run.allow_denials })
+        Ok(JobSession { spec, allow_denials: args.run.limits.allow_denials })
     }
 }
 
@@ -95,7 +95,9 @@ mod tests {
         let good =
             parse(&flags(json!({"model": "sonnet", "max-turns": 3, "allowedTools": ["Read", "Bash(ls *)"]})));
         assert!(
-            good.is_ok_and(|args| args.run.max_turns == Some(3) && args.options.allowed_tools.len() == 2)
+            good.is_ok_and(
+                |args| args.run.limits.max_turns == Some(3) && args.options.allowed_tools.len() == 2
+            )
         );
         for wrong in [json!({"modle": "x"}), json!({"resume": "x"}), json!({"max-turns": "many"})] {
             assert!(parse(&flags(wrong.clone())).is_err(), "{wrong}");

@@ -10,6 +10,7 @@ use clap::CommandFactory as _;
 use haft_agent::{AgentEvent, CacheMiss, DeniedToolCall, EndReason, LimitReached, TurnEnd};
 use haft_console::{
     GlobalArgs,
+    event_lines::{agent_line, child_line, end_line},
     event_printer::{EventPrinter, PrintDetail, PrintStyle, width},
     interrupt::Interrupt,
     stdout::{CliError, CommandExit, complain, print_foreign, print_line},
@@ -30,7 +31,7 @@ use crate::{
 };
 
 pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> CommandExit {
-    if !run.print {
+    if !run.session.print {
         return Err(CliError::Message(what_to_say(run.prompt.as_deref())));
     }
     refuse_flags(run)?;
@@ -62,19 +63,19 @@ pub(crate) fn nearest_command(word: &str) -> Option<String> {
 fn refuse_flags(run: &RunArgs) -> Result<(), CliError> {
     let needs_host = "needs a host that answers: --input-format stream-json, as the Agent SDKs use it";
     let needs_frames = "needs --output-format stream-json: it adds lines to that output";
-    let is_plain = run.output_format != OutputFormat::StreamJson;
-    let sdk = &run.sdk;
+    let is_plain = run.output.output_format != OutputFormat::StreamJson;
+    let (permissions, output) = (&run.permissions, &run.output);
     for (flag, given, why) in [
         (
             "--permission-prompt-tool stdio",
-            sdk.permission_prompt_tool.as_deref() == Some("stdio"),
+            permissions.permission_prompt_tool.as_deref() == Some("stdio"),
             needs_host,
         ),
-        ("--permission-prompts host", sdk.permission_prompts.as_deref() == Some("host"), needs_host),
-        ("--include-partial-messages", sdk.include_partial_messages && is_plain, needs_frames),
-        ("--include-hook-events", sdk.include_hook_events && is_plain, needs_frames),
-        ("--replay-user-messages", sdk.replay_user_messages && is_plain, needs_frames),
-        ("--session-mirror", sdk.session_mirror && is_plain, needs_frames),
+        ("--permission-prompts host", permissions.permission_prompts.as_deref() == Some("host"), needs_host),
+        ("--include-partial-messages", output.include_partial_messages && is_plain, needs_frames),
+        ("--include-hook-events", output.include_hook_events && is_plain, needs_frames),
+        ("--replay-user-messages", output.replay_user_messages && is_plain, needs_frames),
+        ("--session-mirror", output.session_mirror && is_plain, needs_frames),
     ] {
         if given {
             return Err(CliError::Message(format!("{flag} {why}")));
@@ -106,14 +107,14 @@ fn together(prompt: &str, piped: &str) -> Option<String> {
 
 async fn work(prompt: String, run: &RunArgs, options: &GlobalArgs) -> CommandExit {
     let mut spec = session_spec::of_run(run, options)?;
-    spec.progress = run.output_format == OutputFormat::StreamJson;
+    spec.progress = run.output.output_format == OutputFormat::StreamJson;
     let (handle, events) = Session::open(spec)?;
     refuse_unknown_agent(&handle, run).await?;
     refuse_unknown_command(&handle, run, &prompt).await?;
     let interrupt = Interrupt::listen();
-    handle.prompt(Prompt { is_verbatim: run.sdk.disable_slash_commands, ..Prompt::text(prompt) });
+    handle.prompt(Prompt { is_verbatim: run.output.disable_slash_commands, ..Prompt::text(prompt) });
     handle.send(Command::Finish);
-    let verbose = run.verbose || handle.premises().flag_setting("verbose") == Some(true);
+    let verbose = run.output.verbose || handle.premises().flag_setting("verbose") == Some(true);
     let mut printed = RunOutput {
         shower: shower(run, &handle, verbose),
         run,
@@ -133,7 +134,7 @@ async fn work(prompt: String, run: &RunArgs, options: &GlobalArgs) -> CommandExi
 
 /// An agent that neither a file nor a plugin describes cannot be asked for.
 async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(), CliError> {
-    let Some(name) = &run.sdk.agent else { return Ok(()) };
+    let Some(name) = &run.session.agent else { return Ok(()) };
     let Some(introduction) = handle.ask(Command::Reload).await else { return Ok(()) };
     let known: Vec<&str> = introduction.agents.iter().map(|(name, _, _)| name.as_str()).collect();
     if known.contains(&name.as_str()) {
@@ -147,7 +148,9 @@ async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(
 /// A prompt that is nothing but the name of a command nobody knows is a mistake
 /// of whoever typed it, and no task for a model.
 async fn refuse_unknown_command(handle: &SessionHandle, run: &RunArgs, prompt: &str) -> Result<(), CliError> {
-    let Some(name) = command_name(prompt).filter(|_| !run.sdk.disable_slash_commands) else { return Ok(()) };
+    let Some(name) = command_name(prompt).filter(|_| !run.output.disable_slash_commands) else {
+        return Ok(());
+    };
     let Some(introduction) = handle.ask(Command::Reload).await else { return Ok(()) };
     let known = introduction.commands.iter().chain(&introduction.skills);
     let mut names: Vec<&str> = Vec::new();
@@ -212,11 +215,11 @@ enum RunPrinter {
 }
 
 fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> RunPrinter {
-    if run.output_format == OutputFormat::StreamJson {
+    if run.output.output_format == OutputFormat::StreamJson {
         let told = FrameOptions {
-            partial: run.sdk.include_partial_messages,
-            replay: run.sdk.replay_user_messages,
-            hooks: run.sdk.include_hook_events,
+            partial: run.output.include_partial_messages,
+            replay: run.output.replay_user_messages,
+            hooks: run.output.include_hook_events,
             ..FrameOptions::default()
         };
         return RunPrinter::Frames(Box::new(Projection::new(handle.id().clone(), told)));
@@ -227,7 +230,7 @@ fn shower(run: &RunArgs, handle: &SessionHandle, verbose: bool) -> RunPrinter {
     let plain = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
     let colours = !plain && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     // The answer itself is watched where it goes to the same terminal.
-    let is_read = run.output_format == OutputFormat::Text && std::io::stdout().is_terminal();
+    let is_read = run.output.output_format == OutputFormat::Text && std::io::stdout().is_terminal();
     let detail = match (verbose, is_read) {
         (true, _) => PrintDetail::Full,
         (false, true) => PrintDetail::Talk,
@@ -311,7 +314,7 @@ impl RunOutput<'_> {
     /// The end of the last turn is the end of the run.
     fn finish(&self, turn: &TurnEnded, handle: &SessionHandle) -> CommandExit {
         let (code, _) = self.outcome(&turn.end);
-        match self.run.output_format {
+        match self.run.output.output_format {
             OutputFormat::Text => {
                 self.print_text(&turn.end)?;
                 if let Some(lost) = lost_line(&self.busts) {
@@ -326,9 +329,9 @@ impl RunOutput<'_> {
             OutputFormat::StreamJson => (),
         }
         // Whoever reads the frames as data reads the reason as text, too.
-        if self.run.output_format != OutputFormat::Text
+        if self.run.output.output_format != OutputFormat::Text
             && let EndReason::Incomplete(_) | EndReason::Exhausted(_) = &turn.end.reason
-            && let Some(problem) = problem(&turn.end.reason)
+            && let Some(problem) = end_line(&turn.end.reason)
         {
             complain(&problem);
         }
@@ -370,7 +373,7 @@ impl RunOutput<'_> {
         for denial in &self.denials {
             complain(denial.for_person.as_ref().unwrap_or(&denial.reason));
         }
-        if let Some(problem) = problem(&end.reason) {
+        if let Some(problem) = end_line(&end.reason) {
             complain(&problem);
         }
         Ok(())
@@ -383,7 +386,7 @@ impl RunOutput<'_> {
     }
 
     fn outcome(&self, end: &TurnEnd) -> (u8, &'static str) {
-        let denied = !self.denials.is_empty() && !self.run.allow_denials;
+        let denied = !self.denials.is_empty() && !self.run.limits.allow_denials;
         outcome(&end.reason, denied, &self.interrupt)
     }
 }
@@ -393,15 +396,6 @@ pub(crate) fn outcome(reason: &EndReason, denied: bool, interrupt: &Interrupt) -
     match haft_sdk_server::run_outcome(reason, denied) {
         (_, word @ "interrupted") => (interrupt.code(), word),
         ended => ended,
-    }
-}
-
-/// One line about an agent that begins or ends.
-fn child_line(what: &SessionEventKind) -> Option<String> {
-    match what {
-        SessionEventKind::ChildStarted(it) => Some(format!("agent {} begins: {}", it.kind, it.description)),
-        SessionEventKind::ChildEnded(_, report) => Some(format!("agent {}", report.headline())),
-        _ => None,
     }
 }
 
@@ -417,8 +411,8 @@ fn say_quietly(what: &SessionEventKind, agent: &AgentId, verbose: bool) {
         SessionEventKind::Agent(AgentEvent::Retrying(retry)) if verbose => {
             complain(&format!("retry {} of {}: {}", retry.attempt, retry.most, retry.reason));
         }
-        SessionEventKind::Agent(AgentEvent::Repaired(it)) => {
-            complain(&format!("repaired before sending: {} ({})", it.detail, it.place));
+        SessionEventKind::Agent(event @ AgentEvent::Repaired(_)) => {
+            complain(&agent_line(event).unwrap_or_default());
         }
         SessionEventKind::Agent(AgentEvent::Result(it)) if verbose && agent.is_main() => {
             let mark = if it.report.error.is_some() { "failed" } else { "done" };
@@ -438,7 +432,7 @@ fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle)
         CommandResult::Cost(text) => ("cost", text.clone(), false),
         CommandResult::Failed(_, problem) => return Err(CliError::Message(problem.clone())),
     };
-    match run.output_format {
+    match run.output.output_format {
         OutputFormat::Text if text.is_empty() => (),
         OutputFormat::Text if failed => complain(&text),
         OutputFormat::Text => print_foreign(&text)?,
@@ -449,36 +443,4 @@ fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle)
         OutputFormat::StreamJson => (),
     }
     Ok(ExitCode::from(u8::from(failed)))
-}
-
-/// What went wrong with a turn, if something did.
-pub(crate) fn problem(reason: &EndReason) -> Option<String> {
-    Some(match reason {
-        EndReason::Completed => return None,
-        EndReason::Failed(error) => error.to_string(),
-        EndReason::Exhausted(bound) => format!("stopped: {}", in_words(bound)),
-        EndReason::Interrupted => String::from("interrupted"),
-        EndReason::Stopped(reason) | EndReason::NoProgress(reason) | EndReason::Incomplete(reason) => {
-            format!("stopped: {reason}")
-        }
-        EndReason::OutputTruncated => {
-            String::from("stopped: the answers were cut by the output limit again and again")
-        }
-        EndReason::NoStructuredOutput(tried) if tried.is_empty() => {
-            String::from("the model did not deliver the output that was asked for")
-        }
-        EndReason::NoStructuredOutput(tried) => {
-            format!("the model did not deliver the output that was asked for: {}", tried.join("; "))
-        }
-        EndReason::Refused => String::from("the model declined"),
-    })
-}
-
-fn in_words(bound: &LimitReached) -> String {
-    match bound {
-        LimitReached::Turns(most) => format!("the limit of {most} turns was reached (--max-turns)"),
-        LimitReached::Budget(most) => format!("the budget of ${most} is spent (--max-budget-usd)"),
-        LimitReached::Tokens(most) => format!("the limit of {most} tokens was reached"),
-        LimitReached::Time(most) => format!("the time limit of {} s was reached", most.as_secs()),
-    }
 }

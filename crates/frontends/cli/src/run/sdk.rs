@@ -43,7 +43,7 @@ pub(crate) fn run(run: &RunArgs, options: &GlobalArgs) -> ExitCode {
             return failed(&failure);
         }
         let mut input = HostInput::start();
-        let launch = match run.sdk.await_initialize {
+        let launch = match run.await_initialize {
             true => input.launch_request().await,
             false => None,
         };
@@ -134,9 +134,9 @@ async fn serve(
         spec.asking = who_is_asked(run);
     }
     let told = FrameOptions {
-        partial: run.sdk.include_partial_messages,
-        replay: run.sdk.replay_user_messages,
-        hooks: run.sdk.include_hook_events,
+        partial: run.output.include_partial_messages,
+        replay: run.output.replay_user_messages,
+        hooks: run.output.include_hook_events,
         state: state_frames(&variables),
     };
     let wanted = wanted_id(run);
@@ -160,8 +160,8 @@ async fn serve(
 
 /// Who answers permission questions.
 fn who_is_asked(run: &RunArgs) -> ApproverSpec {
-    let nobody_answers = run.sdk.permission_prompts.as_deref() == Some("none");
-    match run.sdk.permission_prompt_tool.as_deref() {
+    let nobody_answers = run.permissions.permission_prompts.as_deref() == Some("none");
+    match run.permissions.permission_prompt_tool.as_deref() {
         Some("stdio") if !nobody_answers => ApproverSpec::Face(DenialText::Verbatim),
         _ => ApproverSpec::Port(Arc::new(NoSdkApprover)),
     }
@@ -193,7 +193,7 @@ fn signals() -> Option<mpsc::UnboundedReceiver<EndSignal>> {
 
 /// The session that was wanted, for one that cannot begin.
 fn wanted_id(run: &RunArgs) -> String {
-    let named = run.session_id.map(|id| id.to_string()).or_else(|| run.resume.clone());
+    let named = run.session.session_id.map(|id| id.to_string()).or_else(|| run.session.resume.clone());
     named.unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
 }
 

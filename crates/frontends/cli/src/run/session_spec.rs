@@ -68,52 +68,53 @@ pub(crate) fn of_options(options: &GlobalArgs) -> Result<SessionSpec, CliError> 
 /// A session with a model, of the flags of a run.
 pub(crate) fn of_run(run: &RunArgs, options: &GlobalArgs) -> Result<SessionSpec, CliError> {
     let mut options = options.clone();
-    if run.sdk.dangerously_skip_permissions && options.permission_mode.is_none() {
+    if run.permissions.dangerously_skip_permissions && options.permission_mode.is_none() {
         options.permission_mode = Some(PermissionMode::BypassPermissions);
     }
     let mut spec = of_options(&options)?;
     spec.permissions.may_bypass =
-        run.sdk.dangerously_skip_permissions || run.sdk.allow_dangerously_skip_permissions;
+        run.permissions.dangerously_skip_permissions || run.permissions.allow_dangerously_skip_permissions;
     if spec.permissions.may_bypass {
         refuse_root(&spec)?;
     }
-    if run.brief {
+    if run.output.brief {
         spec.tools.at_hand.push(String::from("SendUserMessage"));
     }
-    let tools = run.tools.as_ref().filter(|list| *list != &["default"]);
+    let tools = run.permissions.tools.as_ref().filter(|list| *list != &["default"]);
     spec.tools.only = tools.map(|list| split_rules(list));
-    let is_bare = run.sdk.bare || spec.place.variables.is_on("CLAUDE_CODE_SIMPLE");
+    let is_bare = run.permissions.bare || spec.place.variables.is_on("CLAUDE_CODE_SIMPLE");
     if is_bare && spec.tools.only.is_none() {
         spec.tools.only = Some(SIMPLE_TOOLS.map(str::to_owned).to_vec());
     }
     spec.model = Some(model(run)?);
-    spec.log.id = run.session_id.map(|id| id.to_string().into());
-    spec.log.start = match (run.resume.as_ref().filter(|id| !id.is_empty()), run.continue_) {
+    spec.log.id = run.session.session_id.map(|id| id.to_string().into());
+    spec.log.start = match (run.session.resume.as_ref().filter(|id| !id.is_empty()), run.session.continue_) {
         (Some(id), _) => LogStart::Session(resumed(id, &spec)),
         (None, true) => LogStart::Newest,
         (None, false) => LogStart::New,
     };
-    spec.log.fork = run.fork_session;
-    spec.log.until.clone_from(&run.sdk.resume_session_at);
-    spec.log.drops_turn.clone_from(&run.sdk.resume_drops_turn);
-    spec.log.mirror = run.sdk.session_mirror;
-    if run.sdk.no_session_persistence {
+    spec.log.fork = run.session.fork_session;
+    spec.log.until.clone_from(&run.session.resume_session_at);
+    spec.log.drops_turn.clone_from(&run.session.resume_drops_turn);
+    spec.log.mirror = run.output.session_mirror;
+    if run.session.no_session_persistence {
         spec.log.kept = LogDestination::Nowhere;
     }
-    spec.servers.configs.clone_from(&run.sdk.mcp_config);
-    if !is_bare && !run.sdk.strict_mcp_config {
-        add_editor(&mut spec, run.sdk.ide);
+    spec.servers.configs.clone_from(&run.extensions.mcp_config);
+    if !is_bare && !run.extensions.strict_mcp_config {
+        add_editor(&mut spec, run.session.ide);
     }
-    spec.servers.only_those = run.sdk.strict_mcp_config;
-    spec.servers.patience = run.sdk.mcp_wait.map(Duration::from_secs);
-    let dirs = run.sdk.plugin_dir.iter().map(|dir| (dir, true));
-    let dirs = dirs.chain(run.sdk.plugin_dir_no_mcp.iter().map(|dir| (dir, false)));
+    spec.servers.only_those = run.extensions.strict_mcp_config;
+    spec.servers.patience = run.extensions.mcp_wait.map(Duration::from_secs);
+    let dirs = run.extensions.plugin_dir.iter().map(|dir| (dir, true));
+    let dirs = dirs.chain(run.extensions.plugin_dir_no_mcp.iter().map(|dir| (dir, false)));
     spec.extensions.plugins =
         dirs.map(|(path, with_servers)| PluginDir { path: path.clone(), with_servers }).collect();
-    spec.extensions.agents = run.sdk.agents.as_deref().map(agents_of_flag).transpose()?.unwrap_or_default();
-    spec.extensions.slash_commands = !run.sdk.disable_slash_commands;
-    if let Some(tool) = run.sdk.permission_prompt_tool.as_ref().filter(|it| *it != "stdio")
-        && run.sdk.permission_prompts.as_deref() != Some("none")
+    spec.extensions.agents =
+        run.extensions.agents.as_deref().map(agents_of_flag).transpose()?.unwrap_or_default();
+    spec.extensions.slash_commands = !run.output.disable_slash_commands;
+    if let Some(tool) = run.permissions.permission_prompt_tool.as_ref().filter(|it| *it != "stdio")
+        && run.permissions.permission_prompts.as_deref() != Some("none")
     {
         spec.asking = ApproverSpec::Tool(tool.clone());
     }
@@ -148,38 +149,42 @@ fn resumed(named: &str, spec: &SessionSpec) -> String {
 }
 
 fn model(run: &RunArgs) -> Result<ModelSpec, CliError> {
-    let output_schema: Option<Value> = match &run.json_schema {
+    let output_schema: Option<Value> = match &run.output.json_schema {
         None => None,
         Some(schema) => {
             Some(serde_json::from_str(schema).map_err(|err| format!("--json-schema is not JSON: {err}"))?)
         }
     };
-    let from_file = match &run.sdk.system_prompt_file {
+    let from_file = match &run.output.system_prompt_file {
         None => None,
         Some(path) => {
             Some(std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?)
         }
     };
-    let mut overrides = run.provider.map(variables_of).unwrap_or_default();
-    if let Some(url) = &run.base_url {
+    let mut overrides = run.model.provider.map(variables_of).unwrap_or_default();
+    if let Some(url) = &run.model.base_url {
         overrides.extend(BASE_URLS.map(|name| (name.to_owned(), url.clone())));
     }
-    let betas = run.sdk.betas.iter().flat_map(|list| split_rules(std::slice::from_ref(list)));
+    let betas = run.model.betas.iter().flat_map(|list| split_rules(std::slice::from_ref(list)));
     Ok(ModelSpec {
         provider: ProviderSpec::FromVariables { overrides },
         between: None,
-        model: run.model.clone(),
-        fallback: run.fallback_model.clone(),
-        limits: RunLimits { max_turns: run.max_turns, max_usd: run.max_budget_usd, ..RunLimits::default() },
-        thinking: run.sdk.thinking(),
-        thinking_display: run.sdk.thinking_display.map(Into::into),
-        effort: run.sdk.effort.map(Into::into),
-        task_budget: run.sdk.task_budget,
+        model: run.model.model.clone(),
+        fallback: run.model.fallback_model.clone(),
+        limits: RunLimits {
+            max_turns: run.limits.max_turns,
+            max_usd: run.limits.max_budget_usd,
+            ..RunLimits::default()
+        },
+        thinking: run.model.thinking(),
+        thinking_display: run.model.thinking_display.map(Into::into),
+        effort: run.model.effort.map(Into::into),
+        task_budget: run.model.task_budget,
         betas: betas.collect(),
-        system_prompt: run.system_prompt.clone().or(from_file),
+        system_prompt: run.output.system_prompt.clone().or(from_file),
         append_system_prompt: appended(run),
         output_schema,
-        agent: run.sdk.agent.clone(),
+        agent: run.session.agent.clone(),
         record: run.record.clone(),
         replay: None,
     })
@@ -187,8 +192,8 @@ fn model(run: &RunArgs) -> Result<ModelSpec, CliError> {
 
 /// What is added to the system prompt.
 fn appended(run: &RunArgs) -> Option<String> {
-    let brief = run.brief.then(|| String::from(BRIEF));
-    let parts: Vec<String> = run.append_system_prompt.clone().into_iter().chain(brief).collect();
+    let brief = run.output.brief.then(|| String::from(BRIEF));
+    let parts: Vec<String> = run.output.append_system_prompt.clone().into_iter().chain(brief).collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 

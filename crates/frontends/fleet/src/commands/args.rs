@@ -7,149 +7,153 @@ use clap::Subcommand;
 /// What is done with a fleet.
 #[derive(Debug, Subcommand)]
 pub enum FleetCommand {
-    /// Make a store ready: a file, or the configuration of NATS servers, which are started where the program is installed.
+    /// Create a store, or configure and start NATS servers
     Up {
-        /// So many NATS servers instead of a file.
+        /// Number of NATS servers to use instead of a file
         #[arg(long, value_name = "NUMBER")]
         nodes: Option<u16>,
-        /// Where their data and configuration are.
+        /// Directory of their data and configuration
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
-        /// The first port; each server takes two.
+        /// First port; each server uses two
         #[arg(long, default_value_t = 4222)]
         port: u16,
-        /// Only write the configuration.
+        /// Only write the configuration
         #[arg(long)]
         print: bool,
     },
-    /// Work on jobs until the process is asked to end; then what runs goes on elsewhere.
+    /// Run jobs until told to stop; running jobs then continue elsewhere
     Worker(FleetWorkerArgs),
-    /// Queue one job and print its id.
+    /// Submit one job and print its id
     Submit(FleetSubmitArgs),
-    /// Queue the jobs of a file (YAML, JSON, JSON lines, CSV): all of them, or none and what is wrong with it.
+    /// Submit the jobs of a file (YAML, JSON, JSON lines, CSV): all, or none if the file has problems
     Map(FleetMapArgs),
-    /// Show how many jobs are where; of one batch, or of all.
+    /// Count jobs by state
     Status {
-        /// A batch or a job.
+        /// Batch or job
         name: Option<String>,
-        /// Go on showing it until everything has ended.
+        /// Update until all jobs have ended
         #[arg(long)]
         watch: bool,
         /// Which of the jobs.
         #[command(flatten)]
         which: FleetWhere,
     },
-    /// Print the log of a run.
+    /// Print a job's log
     Logs {
-        /// The job.
+        /// Job id
         id: String,
-        /// Go on until the run has ended.
+        /// Follow the log until the job has ended
         #[arg(short, long)]
         follow: bool,
-        /// From this line on.
+        /// First line to print
         #[arg(long, default_value_t = 0)]
         from: u64,
     },
-    /// Show everything about a job, or a large result that a log names.
+    /// Show a job, or a stored result (`blob:HASH`)
     Show {
-        /// The job, or blob:HASH.
+        /// Job id, or blob:HASH
         id: String,
     },
-    /// Follow a run, and say to it what is typed.
+    /// Follow a job and send it messages
     Attach {
-        /// The job.
+        /// Job id
         id: String,
     },
-    /// Say something to a run: it hears it with its next request, or takes it as the answer where it waits for one.
+    /// Send a job one message or an answer
+    ///
+    /// It reads the message with its next model request, or takes it as the answer it waits for.
     Say {
-        /// The job.
+        /// Job id
         id: String,
-        /// What.
+        /// The message
         text: String,
     },
-    /// End jobs.
+    /// Cancel jobs
     Cancel(FleetWhich),
-    /// Put ended jobs back into the queue, from where they stopped.
+    /// Requeue ended jobs from where they stopped
     Retry {
         /// Which jobs.
         #[command(flatten)]
         which: FleetWhich,
-        /// From the beginning.
+        /// Start from the beginning
         #[arg(long)]
         fresh: bool,
     },
-    /// Keep jobs from starting; what runs, runs on. A paused batch pauses what is added to it, too.
+    /// Hold jobs in the queue; running jobs continue
+    ///
+    /// A paused batch also holds jobs that are added to it.
     Pause(FleetWhich),
-    /// Let paused jobs start.
+    /// Release paused jobs
     Resume(FleetWhich),
-    /// Show what came of jobs.
+    /// Show results; export patches and files
     Results {
-        /// A batch or a job.
+        /// Batch or job
         name: String,
-        /// Write every patch into this directory.
+        /// Write every patch to this directory
         #[arg(long, value_name = "DIR")]
         patches: Option<PathBuf>,
-        /// Write every kept file into this directory, below the id of its job.
+        /// Write every kept file to this directory, below the id of its job
         #[arg(long, value_name = "DIR")]
         files: Option<PathBuf>,
-        /// Print a table for spreadsheets.
+        /// Print CSV
         #[arg(long)]
         csv: bool,
-        /// Apply the patch of this job to the working directory.
+        /// Apply the patch of this job to the working directory
         #[arg(long, value_name = "ID")]
         apply: Option<String>,
         /// Which of the jobs.
         #[command(flatten)]
         which: FleetWhere,
     },
-    /// Show what jobs cost.
+    /// Show cost by batch, label, model or state
     Cost {
-        /// A batch or a job; all of them when nothing is named.
+        /// Batch or job; all if none is given
         name: Option<String>,
-        /// Add up by these: labels, `model`, `state`, `batch`.
+        /// Group by these: labels, `model`, `state`, `batch`
         #[arg(long, value_delimiter = ',', default_value = "batch")]
         by: Vec<String>,
         /// Which of the jobs.
         #[command(flatten)]
         which: FleetWhere,
     },
-    /// Look whether the store is as it should be.
+    /// Check the store
     Doctor,
-    /// Carry queued jobs and their logs over to another store.
+    /// Move queued jobs and their logs to another store
     Move {
-        /// The other store.
+        /// URL of the other store
         #[arg(long, value_name = "URL")]
         to: String,
     },
-    /// Take jobs and signed webhooks over HTTP; every answer says nothing but the id.
+    /// Accept jobs and signed webhooks over HTTP; responses contain only the job id
     Serve {
-        /// Listen here.
+        /// Address to listen on
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8787")]
         http: SocketAddr,
-        /// A file with the token that may submit jobs; without it only webhooks are taken.
+        /// File with the token for submitting jobs; without it only webhooks are accepted
         #[arg(long, value_name = "FILE")]
         token_file: Option<PathBuf>,
     },
-    /// Submit a job again and again: at the times of a cron expression, each time once for all workers.
+    /// Submit a job on a schedule, each time once for all workers
     Schedule {
-        /// The name of the schedule.
+        /// Name of the schedule; without one, list schedules
         name: Option<String>,
-        /// When: five fields.
+        /// Cron expression of five fields
         #[arg(long, value_name = "EXPRESSION", conflicts_with_all = ["every", "from_cron"])]
         cron: Option<String>,
-        /// The zone of the expression.
+        /// Time zone of the expression
         #[arg(long, value_name = "ZONE", default_value = "")]
         zone: String,
-        /// Or every so often: 90s, 45m, 1h.
+        /// Interval instead of an expression: 90s, 45m, 1h
         #[arg(long, value_name = "TIME")]
         every: Option<String>,
-        /// What becomes of times nobody was there for.
+        /// What happens to missed times
         #[arg(long, value_enum, default_value_t)]
         missed: FleetMissed,
-        /// Let the prompts that `haft cron list` shows go by the clock of the store: no timer of this machine runs them then.
+        /// Schedule the prompts of `haft cron list` with the store instead of this machine's timer
         #[arg(long, conflicts_with_all = ["every", "name"])]
         from_cron: bool,
-        /// Remove the schedule.
+        /// Remove the schedule
         #[arg(long, conflicts_with_all = ["cron", "every", "from_cron"])]
         remove: bool,
         /// The job.
@@ -161,191 +165,223 @@ pub enum FleetCommand {
 /// What becomes of missed times.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum FleetMissed {
-    /// They are gone.
+    /// Missed times are skipped
     Skip,
-    /// The newest fires.
+    /// Only the latest missed time runs
     #[default]
     Once,
-    /// All fire.
+    /// Every missed time runs
     All,
 }
 
 /// How a worker works.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FleetWorkerArgs {
-    /// Jobs of this pool.
+    /// Pool whose jobs it runs
     #[arg(long, default_value = "default")]
     pub pool: String,
-    /// So many sessions at once.
+    /// Maximum number of sessions at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub slots: u32,
-    /// End when nothing waits any more.
+    /// Exit when the queue is empty
     #[arg(long)]
     pub drain: bool,
-    /// How long others wait for a sign of life before they take over.
+    /// How long other workers wait for a sign of life before they take over
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub lease: String,
-    /// How long running calls may take when the worker is asked to end.
+    /// How long running calls may take when the worker is told to stop
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub grace: String,
-    /// Where workspaces are made; `~/.haft/fleet` when nobody says.
+    /// Directory of workspaces (default: ~/.haft/fleet)
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// Keep workspaces of jobs that ended.
+    /// Keep the workspaces of ended jobs
     #[arg(long)]
     pub keep_workspaces: bool,
-    /// Let the prompts that are stored on this machine (`haft cron list`), also later, go by the clock of the store.
+    /// Schedule the prompts of `haft cron list`, also later ones, with the store
     #[arg(long)]
     pub cron: bool,
-    /// Take nothing while the machine has less memory left.
+    /// Take no jobs while less memory is free
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub least_memory: String,
-    /// Take nothing while there is less room for workspaces.
+    /// Take no jobs while less disk space is free for workspaces
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub least_disk: String,
-    /// Processors for jobs that ask for some (`needs`); those of the machine when nobody says.
+    /// CPUs for jobs that ask for some with `needs` (default: all of the machine)
     #[arg(long, value_name = "NUMBER")]
     pub cpu: Option<u64>,
-    /// Memory for jobs that ask for some; the machine's when nobody says.
+    /// Memory for jobs that ask for some (default: all of the machine)
     #[arg(long, value_name = "SIZE")]
     pub mem: Option<String>,
-    /// Graphics processors for jobs that ask for some; those of the machine when nobody says.
+    /// GPUs for jobs that ask for some (default: all of the machine)
     #[arg(long, value_name = "NUMBER")]
     pub gpu: Option<u64>,
-    /// A JSON file: `secrets` (`sources`, `allow`), `keys` (limits of providers), `tenant_usd`.
+    /// JSON file with `secrets` (`sources`, `allow`), `keys` (limits of providers) and `tenant_usd`
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
-/// What a job is made of.
+/// The flags of a job.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Job options")]
 pub struct FleetJobArgs {
-    /// What is asked.
+    /// The prompt
     #[arg(short = 'p', long = "prompt", value_name = "PROMPT", allow_hyphen_values = true)]
     pub prompt: Option<String>,
-    /// Work on a clone of this repository: URL or URL@ref.
-    #[arg(long, value_name = "URL[@REF]")]
-    pub repo: Option<String>,
-    /// Work in this directory of the worker itself.
-    #[arg(long, value_name = "DIR", conflicts_with = "repo")]
-    pub dir: Option<PathBuf>,
-    /// Work on this repository as it is here, with what is not committed.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["repo", "dir"])]
-    pub bundle: Option<PathBuf>,
-    /// Work on the files of this archive.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["repo", "dir", "bundle"])]
-    pub tar: Option<PathBuf>,
-    /// A command that makes the workspace ready.
-    #[arg(long, value_name = "COMMAND")]
-    pub setup: Option<String>,
-    /// A command whose exit code says whether it worked.
-    #[arg(long, value_name = "COMMAND")]
-    pub check: Option<String>,
-    /// Push changes to this branch.
-    #[arg(long, value_name = "NAME")]
-    pub branch: Option<String>,
-    /// Keep files of this pattern; may be given again.
-    #[arg(long = "keep", value_name = "PATTERN")]
-    pub keep: Vec<String>,
-    /// Which workers.
-    #[arg(long)]
-    pub pool: Option<String>,
-    /// urgent, normal or bulk.
-    #[arg(long)]
-    pub class: Option<String>,
-    /// Jobs with the same words never run at the same time.
-    #[arg(long, value_name = "WORDS")]
-    pub concurrency_key: Option<String>,
-    /// Processors that a worker must have left for it.
-    #[arg(long, value_name = "NUMBER")]
-    pub cpu: Option<u64>,
-    /// Memory that a worker must have left for it: 512M, 8G.
-    #[arg(long, value_name = "SIZE")]
-    pub mem: Option<String>,
-    /// Graphics processors that a worker must have left for it.
-    #[arg(long, value_name = "NUMBER")]
-    pub gpu: Option<u64>,
-    /// A secret of the worker, by name; may be given again.
+    /// Name of a secret of the worker; may be repeated
     #[arg(long = "secret", value_name = "NAME")]
     pub secrets: Vec<String>,
-    /// Wait for whoever answers with `say` or `attach`, instead of taking no for an answer.
+    /// Wait for an answer (`say`, `attach`) to permission prompts instead of denying them
     #[arg(long)]
     pub ask: bool,
-    /// Which model.
-    #[arg(long)]
+    /// Model to use
+    #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// Requests to the model at most.
-    #[arg(long)]
-    pub max_turns: Option<u32>,
-    /// Dollars at most, for one job.
-    #[arg(long, value_name = "USD")]
-    pub max_usd: Option<f64>,
-    /// Time at most, for one job: 45m, 2h.
-    #[arg(long, value_name = "TIME")]
-    pub max_time: Option<String>,
-    /// Bytes of the workspace at most, for one job: 500M, 6G.
-    #[arg(long, value_name = "SIZE")]
-    pub max_disk: Option<String>,
-    /// Another flag of `haft -p`: name or name=value; may be given again.
+    /// Another flag of `haft -p`; may be repeated
     #[arg(long = "flag", value_name = "NAME[=VALUE]", allow_hyphen_values = true)]
     pub flags: Vec<String>,
+    /// Where a job works, and what it leaves there.
+    #[command(flatten)]
+    pub checkout: CheckoutArgs,
+    /// Which workers run a job, and when.
+    #[command(flatten)]
+    pub placement: PlacementArgs,
+    /// Where a job ends.
+    #[command(flatten)]
+    pub limits: JobLimitArgs,
+}
+
+/// Where a job works, and what it leaves there.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Workspace and result")]
+pub struct CheckoutArgs {
+    /// Work on a clone of this repository
+    #[arg(long, value_name = "URL[@REF]")]
+    pub repo: Option<String>,
+    /// Work in this directory of the worker
+    #[arg(long, value_name = "DIR", conflicts_with = "repo")]
+    pub dir: Option<PathBuf>,
+    /// Work on a copy of this local repository, with uncommitted changes
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["repo", "dir"])]
+    pub bundle: Option<PathBuf>,
+    /// Work on the files of this archive
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["repo", "dir", "bundle"])]
+    pub tar: Option<PathBuf>,
+    /// Command that prepares the workspace
+    #[arg(long, value_name = "COMMAND")]
+    pub setup: Option<String>,
+    /// Command whose exit code decides whether the job succeeded
+    #[arg(long, value_name = "COMMAND")]
+    pub check: Option<String>,
+    /// Push changes to this branch
+    #[arg(long, value_name = "NAME")]
+    pub branch: Option<String>,
+    /// Keep files that match this pattern; may be repeated
+    #[arg(long = "keep", value_name = "PATTERN")]
+    pub keep: Vec<String>,
+}
+
+/// Which workers run a job, and when.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Placement")]
+pub struct PlacementArgs {
+    /// Pool of workers
+    #[arg(long)]
+    pub pool: Option<String>,
+    /// Priority: urgent, normal or bulk
+    #[arg(long)]
+    pub class: Option<String>,
+    /// Jobs with the same key never run at the same time
+    #[arg(long, value_name = "KEY")]
+    pub concurrency_key: Option<String>,
+    /// CPUs that the job needs
+    #[arg(long, value_name = "NUMBER")]
+    pub cpu: Option<u64>,
+    /// Memory that the job needs: 512M, 8G
+    #[arg(long, value_name = "SIZE")]
+    pub mem: Option<String>,
+    /// GPUs that the job needs
+    #[arg(long, value_name = "NUMBER")]
+    pub gpu: Option<u64>,
+}
+
+/// Where a job ends.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Job limits")]
+pub struct JobLimitArgs {
+    /// Maximum number of model requests
+    #[arg(long, value_name = "N")]
+    pub max_turns: Option<u32>,
+    /// Maximum cost of one job in US dollars
+    #[arg(long, value_name = "USD")]
+    pub max_usd: Option<f64>,
+    /// Maximum time of one job: 45m, 2h
+    #[arg(long, value_name = "TIME")]
+    pub max_time: Option<String>,
+    /// Maximum size of the workspace of one job: 500M, 6G
+    #[arg(long, value_name = "SIZE")]
+    pub max_disk: Option<String>,
 }
 
 /// Flags of `haft fleet submit`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FleetSubmitArgs {
+    /// Name of its batch
+    #[arg(long)]
+    pub batch: Option<String>,
+    /// Job that must be done first; may be repeated
+    #[arg(long = "needs", value_name = "ID")]
+    pub needs: Vec<String>,
+    /// Submitting again with the same key returns the same job
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// Wait for the end, print the answer and exit as `haft -p` does
+    #[arg(long)]
+    pub wait: bool,
     /// The job.
     #[command(flatten)]
     pub job: FleetJobArgs,
-    /// The name of its batch.
-    #[arg(long)]
-    pub batch: Option<String>,
-    /// A job that must be done before; may be given again.
-    #[arg(long = "needs", value_name = "ID")]
-    pub needs: Vec<String>,
-    /// A second submit with the same words is the same job.
-    #[arg(long, value_name = "WORDS")]
-    pub key: Option<String>,
-    /// Wait until it has ended, print the answer, and exit as `haft -p` would.
-    #[arg(long)]
-    pub wait: bool,
 }
 
 /// Flags of `haft fleet map`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FleetMapArgs {
-    /// The file with the jobs.
+    /// File with the jobs
     pub file: PathBuf,
+    /// Name of the batch (default: from the file and its content)
+    #[arg(long)]
+    pub batch: Option<String>,
+    /// Submit only the first N jobs
+    #[arg(long, value_name = "NUMBER")]
+    pub first: Option<usize>,
+    /// Run these first, and the others only if all of them succeed
+    #[arg(long, value_name = "NUMBER-OR-PERCENT", conflicts_with = "first")]
+    pub canary: Option<String>,
+    /// Maximum number of running jobs
+    #[arg(long, value_name = "NUMBER")]
+    pub max_running: Option<u32>,
+    /// Maximum cost of all jobs in US dollars
+    #[arg(long, value_name = "USD")]
+    pub budget_usd: Option<f64>,
+    /// Wait until all have ended; exit with 0 if all succeeded, with 1 if not
+    #[arg(long)]
+    pub wait: bool,
+    /// Check the file and print the jobs without submitting them
+    #[arg(long)]
+    pub dry_run: bool,
     /// The job.
     #[command(flatten)]
     pub job: FleetJobArgs,
-    /// The name of the batch; the file and its content when nobody says.
-    #[arg(long)]
-    pub batch: Option<String>,
-    /// Only the first so many: a rehearsal.
-    #[arg(long, value_name = "NUMBER")]
-    pub first: Option<usize>,
-    /// These first, and the others only if all of them worked.
-    #[arg(long, value_name = "NUMBER-OR-PERCENT", conflicts_with = "first")]
-    pub canary: Option<String>,
-    /// So many at the same time.
-    #[arg(long, value_name = "NUMBER")]
-    pub max_running: Option<u32>,
-    /// Dollars at most, for all of them.
-    #[arg(long, value_name = "USD")]
-    pub budget_usd: Option<f64>,
-    /// Wait until all have ended: 0 when all worked, 1 when some did not.
-    #[arg(long)]
-    pub wait: bool,
-    /// Only check the file and say what it means.
-    #[arg(long)]
-    pub dry_run: bool,
 }
 
 /// Which jobs of those that were named.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FleetWhere {
-    /// Only jobs that fit: `state=parked repo=x`.
+    /// Only jobs that match: `state=parked repo=x`
     #[arg(long = "where", value_name = "CONDITIONS")]
     pub conditions: Option<String>,
 }
@@ -353,7 +389,7 @@ pub struct FleetWhere {
 /// Jobs that something is done with.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FleetWhich {
-    /// A batch or a job.
+    /// Batch or job
     #[arg(required_unless_present = "conditions")]
     pub name: Option<String>,
     /// Which of the jobs.

@@ -15,7 +15,7 @@ pub(super) fn job_of(args: &FleetJobArgs, context: &FleetContext) -> Result<Valu
         }
     };
     set("model", json!(args.model));
-    set("max-turns", json!(args.max_turns));
+    set("max-turns", json!(args.limits.max_turns));
     set("permission-mode", json!(options.permission_mode.map(|it| it.to_string())));
     for (name, list) in
         [("allowedTools", &options.allowed_tools), ("disallowedTools", &options.disallowed_tools)]
@@ -46,36 +46,40 @@ pub(super) fn job_of(args: &FleetJobArgs, context: &FleetContext) -> Result<Valu
     put("workspace", Value::Object(workspace_of(args)?));
     put("flags", Value::Object(flags));
     let mut limits = Map::new();
-    if let Some(usd) = args.max_usd {
+    if let Some(usd) = args.limits.max_usd {
         limits.insert(String::from("usd"), json!(usd));
     }
-    if let Some(time) = &args.max_time {
+    if let Some(time) = &args.limits.max_time {
         crate::job_file::duration_of(time).map_err(CliError::Message)?;
         limits.insert(String::from("time"), json!(time));
     }
-    if let Some(disk) = &args.max_disk {
+    if let Some(disk) = &args.limits.max_disk {
         crate::job_file::size_of(disk).map_err(CliError::Message)?;
         limits.insert(String::from("disk"), json!(disk));
     }
     put("limits", Value::Object(limits));
-    put("check", json!(args.check));
+    put("check", json!(args.checkout.check));
     let mut results = Map::new();
-    if let Some(branch) = &args.branch {
+    if let Some(branch) = &args.checkout.branch {
         results.insert(String::from("branch"), json!(branch));
     }
-    if !args.keep.is_empty() {
-        results.insert(String::from("files"), json!(args.keep));
+    if !args.checkout.keep.is_empty() {
+        results.insert(String::from("files"), json!(args.checkout.keep));
     }
     put("results", Value::Object(results));
     put("secrets", json!(args.secrets));
-    put("pool", json!(args.pool));
-    put("class", json!(args.class));
-    put("concurrency_key", json!(args.concurrency_key));
+    put("pool", json!(args.placement.pool));
+    put("class", json!(args.placement.class));
+    put("concurrency_key", json!(args.placement.concurrency_key));
     if args.ask {
         put("on_question", json!("wait"));
     }
     let mut machine = Map::new();
-    for (name, value) in [("cpu", json!(args.cpu)), ("mem", json!(args.mem)), ("gpu", json!(args.gpu))] {
+    for (name, value) in [
+        ("cpu", json!(args.placement.cpu)),
+        ("mem", json!(args.placement.mem)),
+        ("gpu", json!(args.placement.gpu)),
+    ] {
         if !value.is_null() {
             machine.insert(name.to_owned(), value);
         }
@@ -91,19 +95,21 @@ fn workspace_of(args: &FleetJobArgs) -> Result<Map<String, Value>, CliError> {
         let path = path.canonicalize().map_err(|err| format!("{}: {err}", path.display()))?;
         Ok(path.display().to_string())
     };
-    if let Some(repo) = &args.repo {
+    if let Some(repo) = &args.checkout.repo {
         let (url, git_ref) = split_ref(repo);
         put("git", url.to_owned());
         if let Some(git_ref) = git_ref {
             put("ref", git_ref.to_owned());
         }
     }
-    for (name, path) in [("dir", &args.dir), ("bundle", &args.bundle), ("tar", &args.tar)] {
+    for (name, path) in
+        [("dir", &args.checkout.dir), ("bundle", &args.checkout.bundle), ("tar", &args.checkout.tar)]
+    {
         if let Some(path) = path {
             put(name, whole(path)?);
         }
     }
-    if let Some(setup) = &args.setup {
+    if let Some(setup) = &args.checkout.setup {
         put("setup", setup.clone());
     }
     Ok(workspace)

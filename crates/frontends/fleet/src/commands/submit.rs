@@ -96,9 +96,9 @@ pub(super) fn planned_job(
     };
     let needs = JobRequirements {
         machine: ResourceRequest {
-            cpu: args.cpu.unwrap_or_default(),
-            mem: args.mem.as_deref().map_or(Ok(0), size_of)?,
-            gpu: args.gpu.unwrap_or_default(),
+            cpu: args.placement.cpu.unwrap_or_default(),
+            mem: args.placement.mem.as_deref().map_or(Ok(0), size_of)?,
+            gpu: args.placement.gpu.unwrap_or_default(),
         },
         runs: Vec::new(),
     };

@@ -5,27 +5,30 @@ use std::path::Path;
 use clap::{Command, CommandFactory as _};
 use haft_console::stdout::CliError;
 
-use crate::args::Args;
+use crate::args::{
+    Args,
+    help::{self, HelpDetail},
+};
 
 /// Every command with its help, as it is printed.
 pub(crate) fn flags_page() -> String {
     let mut page = String::from(
         "# The command line\n\nEvery command, as `--help` prints it. Written by `cargo xtask docs`; do not edit.\n",
     );
-    let mut root = Args::command().term_width(100);
+    let mut root = Args::command();
     root.build();
-    section(&mut root, "haft", &mut page);
+    section(&root, &[], &mut page);
     page
 }
 
-fn section(command: &mut Command, name: &str, page: &mut String) {
-    let help = command.render_help().to_string();
+fn section(command: &Command, path: &[String], page: &mut String) {
+    let help = help::text(path, HelpDetail::Complete, help::COLUMNS).to_string();
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let name = [&[String::from("haft")], path].concat().join(" ");
     page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
-    let is_shown = |it: &&mut Command| !it.is_hide_set() && it.get_name() != "help";
-    for inner in command.get_subcommands_mut().filter(is_shown) {
-        let name = format!("{name} {}", inner.get_name());
-        section(inner, &name, page);
+    let is_shown = |it: &&Command| !it.is_hide_set() && it.get_name() != "help";
+    for inner in command.get_subcommands().filter(is_shown) {
+        section(inner, &[path, &[inner.get_name().to_owned()]].concat(), page);
     }
 }
 

@@ -1,28 +1,20 @@
 //! Help that is no wider than the terminal. What clap leaves as one line (usage, a flag
 //! with the name of its value, a word without blanks) is broken here.
 
-use std::io::{self, Write as _};
+use std::io;
 
-use clap::error::ErrorKind;
+/// Whether no line is wider than so many columns.
+pub(super) fn fits(text: &str, columns: usize) -> bool {
+    text.lines().all(|line| line.chars().count() <= columns)
+}
 
-/// Prints what clap has to say.
-pub(crate) fn print(said: &clap::Error) -> io::Result<()> {
-    let is_help =
-        matches!(said.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand);
-    let Some(columns) = columns().filter(|_| is_help) else { return said.print() };
-    let text = said.render().to_string();
-    if text.lines().all(|line| line.chars().count() <= columns) {
-        return said.print();
-    }
-    let folded: String = text.lines().map(|line| folded(line, columns) + "\n").collect();
-    match said.use_stderr() {
-        true => io::stderr().write_all(folded.as_bytes()),
-        false => io::stdout().write_all(folded.as_bytes()),
-    }
+/// The text in rows of so many columns.
+pub(super) fn fold(text: &str, columns: usize) -> String {
+    text.lines().map(|line| folded(line, columns) + "\n").collect()
 }
 
 /// Columns of the terminal; where there is none, what the variable says.
-fn columns() -> Option<usize> {
+pub(super) fn columns() -> Option<usize> {
     let terminal = rustix::termios::tcgetwinsize(io::stdout()).map(|size| usize::from(size.ws_col));
     let said = || std::env::var("COLUMNS").ok()?.trim().parse().ok();
     terminal.ok().or_else(said).filter(|columns| 0 < *columns)
