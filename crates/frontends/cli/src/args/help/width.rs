@@ -8,9 +8,10 @@ pub(super) fn fits(text: &str, columns: usize) -> bool {
     text.lines().all(|line| line.chars().count() <= columns)
 }
 
-/// The text in rows of so many columns.
+/// The text in rows of so many columns; lines that fit stay as they are.
 pub(super) fn fold(text: &str, columns: usize) -> String {
-    text.lines().map(|line| folded(line, columns) + "\n").collect()
+    let row = |line| if fits(line, columns) { String::from(line) } else { folded(line, columns) };
+    text.lines().map(|line| row(line) + "\n").collect()
 }
 
 /// Columns of the terminal; where there is none, what the variable says.
