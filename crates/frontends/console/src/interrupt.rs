@@ -3,6 +3,7 @@
 use std::sync::{
     Arc,
     atomic::{AtomicU8, Ordering},
+    mpsc,
 };
 
 use haft_types::exit_codes;
@@ -21,22 +22,37 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens from now on, on a thread of its own: it hears also while the thread
-    /// of the session is at work.
+    /// Handles signals on a thread of its own, so that they are received while the session's thread is
+    /// busy. Returns before the handlers are installed: a signal within the first milliseconds ends the
+    /// program.
     pub fn listen() -> Self {
-        let it =
-            Self { cancel: CancellationToken::new(), code: Arc::new(AtomicU8::new(exit_codes::INTERRUPTED)) };
-        let heard = it.clone();
-        let listening = std::thread::Builder::new().name(String::from("signals")).spawn(move || heard.hear());
-        if let Err(err) = listening {
-            tracing::warn!(%err, "nobody listens to signals: the first one ends the program");
-        }
+        Self::start().0
+    }
+
+    /// Like [`Self::listen`], but returns once the handlers are installed. For servers, which must not
+    /// print their address before.
+    pub fn listen_now() -> Self {
+        let (it, installed) = Self::start();
+        // An error means that the thread could not be started, which is logged.
+        installed.recv().ok();
         it
     }
 
-    /// Takes signals until the program ends. A signal nobody can listen to ends the
-    /// program, as ever.
-    fn hear(&self) {
+    fn start() -> (Self, mpsc::Receiver<()>) {
+        let it =
+            Self { cancel: CancellationToken::new(), code: Arc::new(AtomicU8::new(exit_codes::INTERRUPTED)) };
+        let (installed, receiver) = mpsc::channel();
+        let listener = it.clone();
+        let thread = std::thread::Builder::new().name(String::from("signals"));
+        if let Err(err) = thread.spawn(move || listener.receive_signals(installed)) {
+            tracing::warn!(%err, "signals are not handled: the first one ends the program");
+        }
+        (it, receiver)
+    }
+
+    /// Receives signals until the program ends. A signal whose handler cannot be installed ends the
+    /// program.
+    fn receive_signals(&self, installed: mpsc::Sender<()>) {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
         runtime.block_on(async {
             let kinds = [
@@ -45,8 +61,11 @@ impl Interrupt {
                 (SignalKind::hangup(), exit_codes::HANGUP),
             ];
             let heeded = kinds.into_iter().filter(|(kind, _)| !is_ignored(*kind));
-            let taken = heeded.filter_map(|(kind, code)| Some(self.take(signal(kind).ok()?, code)));
-            futures_util::future::join_all(taken).await;
+            let handlers = heeded.filter_map(|(kind, code)| Some((signal(kind).ok()?, code)));
+            let handlers: Vec<(Signal, u8)> = handlers.collect();
+            // Only `listen_now` waits for this.
+            installed.send(()).ok();
+            futures_util::future::join_all(handlers.into_iter().map(|it| self.take(it.0, it.1))).await;
         });
     }
 

@@ -63,11 +63,11 @@ async fn show(args: &ViewArgs, options: &GlobalArgs, state_dir: &Path, catalog: 
     let server =
         serve(places, setting, catalog).await.map_err(|err| format!("no page can be served: {err}"))?;
     let url = server.url(key.as_deref());
+    let interrupt = Interrupt::listen_now();
     print_line(&url)?;
     if !args.no_open && can_open() {
         open(&url, state_dir);
     }
-    let interrupt = Interrupt::listen();
     let stop = server.stopper();
     tokio::select! {
         () = server.wait() => Ok(ExitCode::SUCCESS),

@@ -74,8 +74,8 @@ pub(super) async fn run(
         .route("/hooks/{name}", post(take_delivery))
         .with_state(front);
     let listener = TcpListener::bind(at).await?;
+    let (stop, interrupt) = (CancellationToken::new(), Interrupt::listen_now());
     print_line(&format!("listening on http://{}", listener.local_addr()?))?;
-    let (stop, interrupt) = (CancellationToken::new(), Interrupt::listen());
     let listening = accept(listener, app, AcceptLimits { connections: 256, header: SAYS }, stop.clone());
     tokio::select! {
         () = listening => (),

@@ -126,9 +126,9 @@ async fn serve(program: &Path, files: &[PathBuf], servers: &[String], address: &
             }
         }
     }
+    let interrupt = Interrupt::listen_now();
     print_line(&format!("export HAFT_FLEET={address}"))?;
     complain("the servers run until this program ends");
-    let interrupt = Interrupt::listen();
     let ended = tokio::select! {
         () = interrupt.cancel.cancelled() => Ok(ExitCode::SUCCESS),
         Some(Ok(Err(failure))) = keepers.join_next() => Err(failure),

@@ -48,7 +48,7 @@ pub(super) async fn run(fleet: &OpenFleet, args: &FleetWorkerArgs, context: &Fle
     let settings = settings(args)?;
     let (worker, mut news) =
         FleetWorker::new(store.clone(), settings, Arc::clone(&context.program) as Arc<dyn JobSessions>);
-    let interrupt = Interrupt::listen();
+    let interrupt = Interrupt::listen_now();
     tokio::spawn(async move {
         while let Some(news) = news.recv().await {
             complain(&in_words(&news));

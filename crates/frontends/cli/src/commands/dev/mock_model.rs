@@ -19,8 +19,8 @@ async fn serve(args: &MockModelArgs) -> CommandExit {
     let script = Script::load(&args.script).map_err(|err| err.to_string())?;
     let address = SocketAddr::from(([127, 0, 0, 1], args.port));
     let model = MockModel::bind(address, script).await.map_err(|err| format!("{address}: {err}"))?;
+    let interrupt = Interrupt::listen_now();
     print_line(&model.url())?;
-    let interrupt = Interrupt::listen();
     let mut seen = 0;
     loop {
         tokio::select! {
