@@ -196,27 +196,27 @@ impl SessionEnvironment {
         Ok(Pool::assemble(tools, Vec::new()))
     }
 
-    /// Kinds of agents that a session in this place would know, those that win
-    /// first, and what is wrong with the files that describe agents.
+    /// Kinds of agents a session in this environment would know, in order of precedence, and the
+    /// problems found in agent files. Reads the files.
     pub fn agents(&self) -> (Vec<Arc<AgentDefinition>>, Vec<AgentProblem>) {
         let extensions = crate::extensions::Extensions::load(self, &[]);
         let shelf = AgentKindCatalog::new(&extensions.agents, &[]);
         (shelf.kinds().to_vec(), shelf.problems().to_vec())
     }
 
-    /// The model of agents that have none of their own, if a variable names one.
+    /// Default model of sub-agents from the environment variable, if it is set and not blank.
     pub fn usual_agent_model(&self) -> Option<String> {
         self.variable(crate::agents::USUAL_MODEL).filter(|it| !it.trim().is_empty())
     }
 
-    /// Commands and skills that a session in this place would know, and what is
-    /// wrong with files.
+    /// Slash commands and skills a session in this environment would have, and the problems found in
+    /// their files. Reads the files.
     pub fn commands(&self) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
         let found = crate::extensions::Extensions::load(self, &[]);
         (found.commands, found.problems)
     }
 
-    /// Plugins that are known in this place, and what is wrong with files.
+    /// Plugins known in this environment, and the problems found in their files. Reads the files.
     pub fn plugins(&self) -> PluginList {
         let found = crate::extensions::Extensions::load(self, &[]);
         let of_plugin = |it: &ExtensionProblem| {
@@ -232,7 +232,7 @@ impl SessionEnvironment {
         list
     }
 
-    /// Switches a plugin on or off in a settings file.
+    /// Enables or disables a plugin in the settings file of `scope`.
     pub fn switch_plugin(&self, scope: haft_config::SettingsScope, id: &str, on: bool) -> Result<(), String> {
         let updated = self.store.update(scope, |settings| {
             let slot = settings.entry("enabledPlugins").or_insert_with(|| serde_json::json!({}));
@@ -244,7 +244,9 @@ impl SessionEnvironment {
         updated.map_err(|err| err.to_string())
     }
 
-    /// The same with the tools of its servers, which are started and stopped.
+    /// Like [`SessionEnvironment::pool`], plus the tools of the configured MCP servers. Starts the
+    /// servers, waits until each has connected or failed, lists their tools and stops them again. The
+    /// tools are for description only: a call returns an error.
     pub async fn pool_with(self: &Arc<Self>, servers: &SessionServers) -> Result<Pool, OpenError> {
         let pool = self.pool()?;
         servers.start();
