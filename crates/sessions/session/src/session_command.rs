@@ -125,7 +125,8 @@ pub enum Command {
     /// Moves the command or sub-agent a call waits for to the background, so that the call returns.
     /// `None` moves those of all calls.
     MoveToBackground(Option<CallId>),
-    /// Stops all background agents. The next request to the model contains their reports.
+    /// Stops the main agent's background agents and their descendants. The next request to the model
+    /// contains their reports.
     StopAgents,
     /// Stops a background command or agent and everything it started.
     StopTask {
